@@ -92,10 +92,10 @@ VERBS = frozenset(
     Reopen Reorder Repair Repeat Replace Replay Report Request Require Reserve Reset Resolve Respond
     Rest Restart Restore Resume Retry Return Reverse Review Rewrite Rise Rotate Round Route Run
     Sample Satisfy Save Say Scale Scan Schedule Seal Search Select Send Separate Serve Set Settle
-    Share Shift Show Sign Simplify Skip Slow Solve Sort Split Spread Start Stop Store Stream Submit
-    Subscribe Subsume Subtract Sum Sweep Sync Take Tell Terminate Test Trace Transform Translate Try
-    Turn Unbind Undo Unlink Unlock Unregister Unsubscribe Update Use Validate Verify Wait Waive Walk
-    Warn Watch Withdraw Withhold Wrap Write Yield
+    Share Shift Show Shrink Sign Simplify Skip Slow Solve Sort Split Spread Start Stop Store Stream
+    Submit Subscribe Subsume Subtract Sum Sweep Sync Take Tell Terminate Test Trace Transform
+    Translate Try Turn Unbind Undo Unlink Unlock Unregister Unsubscribe Update Use Validate Verify
+    Wait Waive Walk Warn Watch Withdraw Withhold Wrap Write Yield
     """.split()  # noqa: SIM905 (a list of 260 strings would be hard to read)
 )
 """As docstrings begin; add what is missing, but no word that is as often a noun (Number, Time)."""

@@ -112,7 +112,7 @@ async def test_a_port_that_is_taken(children: Children) -> None:
         sentence = await refused(children, "--port", port)
     assert sentence == (
         f"reefcast: broker b1 cannot listen on 127.0.0.1:{port}: another program listens there; "
-        "say another port with --port, or --port 0 for any that is free"
+        "choose another port with --port, or --port 0 for any that is free"
     )
 
 
@@ -120,10 +120,10 @@ async def test_a_part_of_what_only_makes_sense_together(children: Children, tmp_
     file = tmp_path / "net.toml"
     file.write_text('[[broker]]\nname = "north"\nlisten = "127.0.0.1:7301"\n')
     assert await refused(children, file) == (
-        f"Error: which broker of {file}? Give its name, too; or neither, for a broker alone"
+        f"Error: give the NAME of a broker in {file}, or give neither, for a broker alone"
     )
     assert await refused(children, file, "north", "--port", 7302) == (
-        f"Error: --port is for a broker alone; where broker north listens says {file}"
+        f"Error: --port is for a broker alone; {file} says where broker north listens"
     )
 
 

@@ -108,16 +108,19 @@ def test_a_trace_that_cannot_be_written(tmp_path: Path) -> None:
 def test_files_that_are_not_what_they_should_be(tmp_path: Path) -> None:
     file = network(tmp_path, ONE)
     workload = ("--subscriptions-from", file, "--publications-from", file)
-    assert "is no Parquet file" in refused("simulate", file, *workload)
+    assert "is not a Parquet file" in refused("simulate", file, *workload)
     rows = ("--file", file, "--format", "parquet")
-    assert "is no Parquet file" in refused("publish", "reefcast://127.0.0.1:1", *rows)
+    assert "is not a Parquet file" in refused("publish", "reefcast://127.0.0.1:1", *rows)
     event, filters = tmp_path / "event", tmp_path / "filters"
     event.write_bytes(b'{"x": "\xff"}\n')
     filters.write_bytes(b"x = '\xff'\n")
-    for format, sentence in (("csv", "no CSV in UTF-8"), ("jsonl", "line 1 is no JSON object")):
+    for format, sentence in (
+        ("csv", "this is not CSV in UTF-8"),
+        ("jsonl", "line 1 is not a JSON object"),
+    ):
         rows = ("--file", event, "--format", format)
         assert sentence in refused("explain", "x > 1", *rows)
-    assert "filters is no text in UTF-8" in refused("explain", "--filters", filters, "x=1")
+    assert "filters is not text in UTF-8" in refused("explain", "--filters", filters, "x=1")
     (tmp_path / "run.json").write_text("{")
     assert "run.json cannot be read" in refused("analyze", tmp_path)
     (tmp_path / "run.json").unlink()

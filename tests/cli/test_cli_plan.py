@@ -188,7 +188,7 @@ def test_clusters_of_a_network(
     together = json.loads(plan(*asked).output)
     assert len({row["cluster"] for row in together["rows"]}) == 1
     refused = plan(*asked[:3], "--network", files[1])
-    assert "is no SCOT" in str(refused.exception)
+    assert "is not a SCOT" in str(refused.exception)
     from reefcast.pipeline.planning.clusters import at_home
 
     elsewhere = spark.createDataFrame([("joe", "x-9")], "client STRING, broker STRING")

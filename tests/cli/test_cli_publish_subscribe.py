@@ -146,7 +146,7 @@ async def test_errors_are_sentences_on_standard_error(url: str, children: Childr
     code, _, errors = await children.run("publish", url, "--advertise", "x > 0", "x=-1")
     assert code == 2 and "was refused" in errors
     code, _, errors = await children.run("publish", url, input=b'{"x": 1}\n[1]\n')
-    assert code == 2 and "line 2 is no JSON object" in errors
+    assert code == 2 and "line 2 is not a JSON object" in errors
     code, _, errors = await children.run("publish", url, input=b'{"x": 1}\n{"x": [1]}\n')
     assert code == 2 and "event 2: attribute 'x'" in errors
     code, _, errors = await children.run("publish", url, "--rate", -1, "x=1")

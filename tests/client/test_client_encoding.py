@@ -21,7 +21,7 @@ from reefcast.protocol.frames import FrameReader
     ("attributes", "topics"), [({"x": "\ud800"}, []), ({"\ud800": 1}, []), ({}, ["\ud800"])]
 )
 def test_text_that_is_no_unicode(attributes: dict[str, object], topics: list[str]) -> None:
-    with pytest.raises(InvalidValueError, match="no Unicode"):
+    with pytest.raises(InvalidValueError, match="not Unicode"):
         encode_event(("p", 1), 0, attributes, topics, b"")
 
 

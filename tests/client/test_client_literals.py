@@ -54,7 +54,7 @@ def test_a_filter_holds_for_the_value_it_is_made_of(value: object) -> None:
 @pytest.mark.parametrize(
     ("value", "advice"),
     [
-        (None, "None is no value of one attribute: write IS NULL"),
+        (None, "None is not a value of one attribute: write IS NULL"),
         ({"a": 1}, "write a condition for each of its parts"),
         ({"": 1}, "not a non-empty string"),
         ([1], "of type list"),

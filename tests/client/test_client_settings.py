@@ -44,7 +44,7 @@ def test_without_a_url_the_environment_says_one(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_no_url_at_all() -> None:
-    with pytest.raises(ConfigurationError, match="no broker's URL"):
+    with pytest.raises(ConfigurationError, match="no broker URL given"):
         parse_addresses([])
 
 

@@ -141,7 +141,9 @@ def test_only_what_is_wanted_in_the_types_that_are_wanted() -> None:
         },
         {"n": 1, "placed": None, "day": None, "price": None, "count": 3.0, "note": None},
     ]
-    with pytest.raises(InvalidValueError, match="'price' came as string and cannot be int64"):
+    with pytest.raises(
+        InvalidValueError, match="'price' came as string and cannot be read as int64"
+    ):
         table_of(bodies_of({"price": "x"}), {}, pa.schema({"price": pa.int64()}))
 
 

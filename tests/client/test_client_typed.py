@@ -252,7 +252,7 @@ class Loose(msgspec.Struct):
     ("kind", "problem"),
     [
         (int, "int: write a Struct of msgspec, a dataclass, a TypedDict or dict"),
-        (Listed, "Listed: Listed is array_like, which knows no names"),
+        (Listed, "Listed: Listed is array_like, so its fields have no names"),
         (Either, "Either: "),
         (Loose, "Loose: Enums must contain either all str or all int values"),
     ],

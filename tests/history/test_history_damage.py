@@ -266,6 +266,6 @@ def test_a_file_that_is_no_segment_is_passed_over(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
     reports: list[DamagedError] = []
     store = opened(tmp_path, reports.append, segment_us=1000)
-    assert "000000.parquet is no sealed segment" in str(reports[0])
+    assert "000000.parquet is not a sealed segment" in str(reports[0])
     assert [read(store, [topic]) for topic in TOPICS] == list(map(on, TOPICS))
     store.close()

@@ -240,7 +240,7 @@ def test_who_asks_for_more_over_a_broken_path_hears_that() -> None:
     network.run()
     (end,) = network.got["c"]
     assert isinstance(end, End)
-    assert "no way to" in end.reason
+    assert "no path to" in end.reason
 
 
 def test_a_request_to_nobody_is_ended() -> None:
@@ -250,7 +250,7 @@ def test_a_request_to_nobody_is_ended() -> None:
     network.run()
     (end,) = network.got["c"]
     assert isinstance(end, End)
-    assert end.reason == "there is no way to storage 's' any more"
+    assert end.reason == "there is no path to storage 's' any more"
     assert end.at == 0
 
 

@@ -273,7 +273,7 @@ def test_what_is_no_value_is_refused(value: Any, name: str) -> None:
 def test_the_sentence_names_event_and_attribute() -> None:
     index: CompiledIndex[int] = CompiledIndex()
     bad: Any = b"x"
-    with pytest.raises(LocalError, match="event 1, attribute 'b': b'x' is no value"):
+    with pytest.raises(LocalError, match="event 1, attribute 'b': b'x' is not a value"):
         index.match_many([event({"a": 1}), event({"a": 1, "b": bad})])
     with pytest.raises(LocalError, match=r"attribute .a.: 9223372036854775808 does not fit"):
         index.match(event({"a": 2**63}))

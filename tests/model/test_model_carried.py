@@ -79,7 +79,7 @@ def test_a_decimal_that_is_no_number() -> None:
     ("value", "advice"),
     [
         (datetime(2026, 1, 1), r"without a time zone: send .replace\(tzinfo=UTC\)"),
-        (pd.NaT, "is NaT, which is no time: send None"),
+        (pd.NaT, "is NaT, which is not a time: send None"),
         (pd.Timestamp(1, unit="ns", tz="UTC"), "has nanoseconds, .* .floor"),
         (pd.Timedelta(1, "ns"), "has nanoseconds, .* .floor"),
         (timedelta.max, "does not fit into 64 bits"),

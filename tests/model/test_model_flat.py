@@ -65,8 +65,8 @@ def test_a_struct_with_keywords_beside_it() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"a": {"b": 1}, "a.b": 2}, "attribute 'a.b' is there twice"),
-        ({"a.b": {"c": 1}, "a": {"b.c": 2}}, "attribute 'a.b.c' is there twice"),
+        ({"a": {"b": 1}, "a.b": 2}, "attribute 'a.b' occurs twice"),
+        ({"a.b": {"c": 1}, "a": {"b.c": 2}}, "attribute 'a.b.c' occurs twice"),
         ({"a": {1: 2}}, "the key 1 within attribute 'a' is not a non-empty string"),
         ({"a": {"b": {"": 2}}}, "the key '' within attribute 'a.b' is not a non-empty"),
         ({"": {"a": 2}}, "attribute name '' is not a non-empty string"),
@@ -116,5 +116,5 @@ def test_paths_are_names_or_collide(given: dict[str, Any]) -> None:
     if len(dict(paths)) == len(paths):
         assert list(as_sent(given).items()) == paths
     else:
-        with pytest.raises(InvalidValueError, match="is there twice"):
+        with pytest.raises(InvalidValueError, match="occurs twice"):
             as_sent(given)

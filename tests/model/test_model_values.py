@@ -60,9 +60,9 @@ def test_subclasses_have_the_kind_of_their_base():
 
 
 def test_what_is_no_value_has_no_kind():
-    with pytest.raises(InvalidValueError, match="no value"):
+    with pytest.raises(InvalidValueError, match="not a value"):
         kind_of(b"bytes")
-    with pytest.raises(InvalidValueError, match=r"\[1\] is no value"):
+    with pytest.raises(InvalidValueError, match=r"\[1\] is not a value"):
         parse_filter("x = 1").holds({"x": [1]})
 
 

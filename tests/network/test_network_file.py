@@ -60,7 +60,7 @@ def test_what_is_dumped_reads_the_same() -> None:
     ("old", "new", "says"),
     [
         ('name = "b2"', 'name = "b1"', "given twice"),
-        ('name = "b2"', 'name = "b/2"', "holds a '/'"),
+        ('name = "b2"', 'name = "b/2"', "contains a '/'"),
         ("127.0.0.1:7301", "0.0.0.0:7301", "insecure = true"),
         ("127.0.0.1:7301", "127.0.0.1", "not host:port"),
         ("127.0.0.1:7301", "[::1]:7302", "same listen address"),
@@ -210,8 +210,8 @@ def test_a_network_without_places_is_no_scot_and_is_dumped_without_them() -> Non
     ("old", "new", "says"),
     [
         ('region = "a"\ncluster = 0', "", r"Label Order property: broker a0 has no region"),
-        ('region = "a"\ncluster = 0', "cluster = 0", "a0 has a region or a cluster alone"),
-        ('region = "a"\ncluster = 0', 'region = "a"', "a0 has a region or a cluster alone"),
+        ('region = "a"\ncluster = 0', "cluster = 0", "a0 has only a region or only a cluster"),
+        ('region = "a"\ncluster = 0', 'region = "a"', "a0 has only a region or only a cluster"),
         ("cluster = 0", "cluster = 1", "Index property: brokers a0 and a1 both stand"),
         ("cluster = 0", "cluster = 2", "Index property: region 'a' has no broker in cluster 0"),
         ('[[link]]\nbetween = ["a0", "a1"]', "", "Connectivity property: the iLink a0 - a1"),

@@ -30,11 +30,11 @@ STORAGE = '[[storage]]\nbroker = "b1"\ntopics = ["x"]\n'
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no plan of storages"),
-        ("[[storage]\n", "no plan of storages"),
-        (STORAGE.replace("topics", "topic"), "no plan of storages"),
+        ("", "not a plan of storages"),
+        ("[[storage]\n", "not a plan of storages"),
+        (STORAGE.replace("topics", "topic"), "not a plan of storages"),
         (STORAGE.replace("b1", "b9"), "'b9': there is no such broker"),
-        (STORAGE + STORAGE, "it has one already"),
+        (STORAGE + STORAGE, "the plan has another storage there"),
         (STORAGE.replace('["x"]', '["x", "x"]'), "a topic comes twice"),
     ],
 )

@@ -61,7 +61,7 @@ def test_all_that_it_says_comes_back() -> None:
         ([entry(lifetime_s=0.0)], "storage s: lifetime_s = 0.0 must be a number above 0"),
         ([entry(lifetime_s=float("nan"))], "lifetime_s = nan must be a number above 0"),
         ([entry(most=-1)], "storage s: most = -1 must be a number above 0"),
-        ([entry(seal_after_s=-1.0)], "seal_after_s = -1.0 must be a number from 0 on"),
+        ([entry(seal_after_s=-1.0)], "seal_after_s = -1.0 must be a number, 0 or more"),
     ],
 )
 def test_what_cannot_be_is_said(storages: list[StorageEntry], says: str) -> None:

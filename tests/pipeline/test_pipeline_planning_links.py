@@ -114,7 +114,7 @@ def test_between():
 def test_what_cannot_be():
     rules, full = Rules(4, 35, None, 0.8), {"level": "full"}
     ring = topology.graph("abc", [("a", "b"), ("b", "c"), ("a", "c")])
-    with pytest.raises(ConfigurationError, match="3 brokers with 3 links are no tree"):
+    with pytest.raises(ConfigurationError, match="3 brokers with 3 links are not a tree"):
         links.check(full, ring, rules)
     with pytest.raises(ConfigurationError, match=r"fanout = 1 leaves no broker room.*up to 2"):
         links.check(full, PATH, rules._replace(fanout=1))

@@ -152,7 +152,7 @@ def test_rates_that_cannot_be() -> None:
     line = path(names(2))
     with pytest.raises(ConfigurationError, match="'b9': there is no such broker"):
         inputs(line, {"b9": {"x": 1.0}}, 1, 1)
-    with pytest.raises(ConfigurationError, match=r"-1\.0 a second is no rate"):
+    with pytest.raises(ConfigurationError, match=r"-1\.0 a second is not a rate"):
         inputs(line, {"b1": {"x": -1.0}}, 1, 1)
     with pytest.raises(ConfigurationError, match="nobody asks for anything"):
         inputs(line, {"b1": {"x": 0.0}}, 1, 1)

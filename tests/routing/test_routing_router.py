@@ -58,7 +58,7 @@ def test_a_routing_is_found_by_its_name_or_its_place() -> None:
         (f"{__name__}:Bold", "cannot be imported"),
         ("no_such_module:Shy", "cannot be imported"),
         (":", "cannot be imported"),
-        (f"{__name__}:test_a_routing_is_found_by_its_name_or_its_place", "is no subclass"),
+        (f"{__name__}:test_a_routing_is_found_by_its_name_or_its_place", "is not a subclass"),
     ):
         with pytest.raises(ConfigurationError, match=why):
             routing_named(wrong)

@@ -338,7 +338,7 @@ async def test_what_is_no_proof_is_out_of_place_where_one_is_awaited(live: Live)
         client.say_hello()
         await client.next(PROOF)
         client.writer.write(said)
-        assert "came where only PROOF has its place" in await client.reason()
+        assert "came where only PROOF is allowed" in await client.reason()
     await until(lambda: authenticator.ended == 3)
 
 

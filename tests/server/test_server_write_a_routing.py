@@ -119,7 +119,7 @@ def test_its_options_are_checked() -> None:
         read_network(NETWORK.replace("flood_hops", "flood_hop"))
     with pytest.raises(ConfigurationError, match=r"wander:Nobody.*cannot be imported"):
         read_network(NETWORK.replace("wander:Wander", "wander:Nobody"))
-    with pytest.raises(ConfigurationError, match="is no subclass"):
+    with pytest.raises(ConfigurationError, match="is not a subclass"):
         read_network(NETWORK.replace("wander:Wander", "wander:WanderOptions"))
 
 

@@ -44,7 +44,7 @@ def test_the_patience_of_a_crash_is_that_of_the_network_file_unless_it_is_given(
         ("flood:at_s=1", "none of crash, cut, move, partition"),
         ("crash:broker=b1", "at_s must be given"),
         ("crash:broker=b1,when=3", "crash has no 'when'"),
-        ("drop:share=much", "is no number"),
+        ("drop:share=much", "is not a number"),
         ("partition:links=b1-b2,from_s=1,to_s=2", "links are written b01/b02"),
     ],
 )

@@ -84,11 +84,11 @@ def _check(network: Path | None, name: str | None, port: int | None) -> None:
     """Raise `UsageError` for a part of what only makes sense together."""
     if network is not None and name is None:
         raise click.UsageError(
-            f"which broker of {network}? Give its name, too; or neither, for a broker alone"
+            f"give the NAME of a broker in {network}, or give neither, for a broker alone"
         )
     if network is not None and port is not None:
         raise click.UsageError(
-            f"--port is for a broker alone; where broker {name} listens says {network}"
+            f"--port is for a broker alone; {network} says where broker {name} listens"
         )
 
 
@@ -122,7 +122,7 @@ def _run_alone(port: int, *, until_eof: bool, as_json: bool) -> None:
     except ConfigurationError as error:
         # All but the address is as by default.
         raise ConfigurationError(
-            f"{error}; say another port with --port, or --port 0 for any that is free"
+            f"{error}; choose another port with --port, or --port 0 for any that is free"
         ) from error
     finally:
         patience.cancel()

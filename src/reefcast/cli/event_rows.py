@@ -61,7 +61,7 @@ def assignment(text: str) -> tuple[str, object]:
     """Parse `name=value`. Raises `InvalidValueError`."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise InvalidValueError(f"{text!r} is no attribute; write name=value")
+        raise InvalidValueError(f"{text!r} is not an attribute; write name=value")
     return name.strip(), typed(value.strip())
 
 
@@ -106,7 +106,7 @@ def _json_row(line: bytes, number: int) -> dict[str, Any]:
         return msgspec.json.decode(line, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidValueError(
-            f"line {number} is no JSON object of attributes: {error}"
+            f"line {number} is not a JSON object of attributes: {error}"
         ) from error
 
 
@@ -128,7 +128,7 @@ def _csv_rows(reader: csv.DictReader[str]) -> Rows:
         return list(islice(reader, _BATCH_ROWS))
     except (csv.Error, UnicodeDecodeError) as error:
         raise InvalidValueError(
-            f"after line {reader.line_num}: no CSV in UTF-8: {error}"
+            f"after line {reader.line_num}: this is not CSV in UTF-8: {error}"
         ) from error
 
 
@@ -139,7 +139,7 @@ def _parquet_file(path: Path) -> ParquetFile:
     try:
         return parquet.ParquetFile(path)
     except ArrowInvalid as error:
-        raise InvalidValueError(f"{path} is no Parquet file: {error}") from error
+        raise InvalidValueError(f"{path} is not a Parquet file: {error}") from error
 
 
 def _parquet(path: Path) -> Iterator[Rows]:

@@ -106,7 +106,7 @@ def _filters(path: Path) -> Iterator[Filter]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise LocalError(f"{path} is no text in UTF-8: {error}") from error
+        raise LocalError(f"{path} is not text in UTF-8: {error}") from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -131,7 +131,7 @@ def _object(text: str, number: int) -> dict[str, Any]:
         return msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise InvalidValueError(
-            f"event {number} is no JSON object of attributes: {error}"
+            f"event {number} is not a JSON object of attributes: {error}"
         ) from error
 
 

@@ -33,7 +33,9 @@ class Time(TimeParameter):
         try:
             return datetime.fromisoformat(str(value)).astimezone()
         except ValueError:
-            self.fail(f"{value!r} is no time; write 2026-01-31 or 2026-01-31T09:30:00", param, ctx)
+            self.fail(
+                f"{value!r} is not a time; write 2026-01-31 or 2026-01-31T09:30:00", param, ctx
+            )
 
 
 @click.command()
@@ -62,7 +64,7 @@ def command(
     url, filters = split_words(words, "FILTER")
     if len(filters) > 1:
         raise click.UsageError(
-            f"one FILTER, please, not {len(filters)}: join them by OR, in quotes"
+            f"expected one FILTER, not {len(filters)}: join them with OR, and quote the whole"
         )
     check_filters(filters)
     (filter,) = filters

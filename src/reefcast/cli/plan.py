@@ -331,7 +331,7 @@ def _clusters_of(clusters: int | None, network: Path | None) -> tuple[int, dict[
 
     scot = load_network(network).scot()
     if scot is None:
-        raise ConfigurationError(f"{network} is no SCOT: its brokers have no region and cluster")
+        raise ConfigurationError(f"{network} is not a SCOT: its brokers have no region and cluster")
     return scot.clusters, {broker: place.cluster for broker, place in scot.places.items()}
 
 

@@ -203,7 +203,9 @@ def _run(simulation: Simulation, end_s: float, check: bool) -> Report | None:
 def _judge(report: Report, published: int) -> None:
     """Print what is wrong; exit if anything is."""
     if published and not report.expected:
-        click.echo("reefcast simulate: the check had nothing to demand of this run", err=True)
+        click.echo(
+            "reefcast simulate: no delivery was due in this run, so nothing was checked", err=True
+        )
     if not report.correct:
         for problems in report.problems.values():
             for line in problems[:10]:

@@ -112,8 +112,8 @@ async def _subscribe(job: Job) -> None:
 def _say_dropped(job: Job, count: int) -> None:
     if not job.dropped:
         click.echo(
-            "reefcast: events come faster than they are read: the broker drops the oldest that "
-            "wait (see --queue-policy); how many in all will be said at the end",
+            "reefcast: events arrive faster than they are read: the broker drops the oldest that "
+            "wait (see --queue-policy); the number is printed at the end",
             err=True,
         )
     job.dropped += count

@@ -24,8 +24,8 @@ class Address(NamedTuple):
 
 
 def default_urls() -> str:
-    """Return what the environment variable `REEFCAST_URL` says; without it, the URL of a broker on
-    this machine."""
+    """Return the URL in the environment variable `REEFCAST_URL`, or that of a broker on this
+    machine."""
     return os.environ.get(VARIABLE) or f"{SCHEME}://127.0.0.1:{DEFAULT_PORT}"
 
 
@@ -40,7 +40,9 @@ def parse_addresses(urls: str | Sequence[str] | None) -> tuple[Address, ...]:
     texts = urls.split(",") if isinstance(urls, str) else urls
     addresses = tuple(_parse_address(text.strip()) for text in texts)
     if not addresses:
-        raise ConfigurationError("no broker's URL given; say for example reefcast://127.0.0.1:7301")
+        raise ConfigurationError(
+            "no broker URL given; give one, for example reefcast://127.0.0.1:7301"
+        )
     return addresses
 
 

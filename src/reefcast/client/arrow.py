@@ -1,9 +1,9 @@
-"""Tables of Arrow and data frames of pandas as blocks of columns (see `blocks`).
+"""Arrow tables and pandas data frames as blocks of columns (see `blocks`).
 
-Cells that are null are missing. In a data frame so is what pandas takes for missing, but NaN in a
-column of floats: that is a number, as everywhere else. Columns of structs become attributes whose
-names have dots. Times, durations, dates and decimals travel in the forms of `model.carried`.
-"""
+Null cells are missing attributes. In a data frame so are the cells that pandas calls missing,
+except NaN in a column of floats: that is a number, as everywhere else. Columns of structs become
+attributes whose names have dots. Times, durations, dates and decimals travel in the forms of
+`model.carried`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def blocks_of_frame(frame: Any, special: Special) -> Iterator[Block]:
 
 
 def _check_names(names: Sequence[Any], special: Special) -> None:
-    """Raise `InvalidValueError` for a name that is there twice, or is not there."""
+    """Raise `InvalidValueError` for a name that occurs twice, or does not exist."""
     for name in names:
         if names.count(name) > 1:
             raise InvalidValueError(f"two columns are named {name!r}; rename or drop one")
@@ -63,7 +63,7 @@ def _is_numpy(series: Any, kinds: str) -> bool:
 
 
 def _objects(series: Any) -> list[Any]:
-    """Return the values of a column of objects; there NaN is pandas' word for what is missing."""
+    """Return the values of a column of objects; NaN there means missing in pandas."""
     gaps = series.isna().tolist()
     return [None if gap else value for gap, value in zip(gaps, series.tolist(), strict=True)]
 
@@ -73,8 +73,8 @@ def _add(columns: dict[Any, Sequence[Any]], name: Any, column: Any) -> None:
     if not pa.types.is_struct(column.type):
         if name in columns:
             raise InvalidValueError(
-                f"attribute {name!r} is there twice: by its whole name, and within a column of "
-                "structs; rename one"
+                f"attribute {name!r} occurs twice: as a column, and as a field of a column of "
+                "structs; rename one of them"
             )
         columns[name] = _values(name, column)
         return
@@ -86,7 +86,7 @@ def _add(columns: dict[Any, Sequence[Any]], name: Any, column: Any) -> None:
 
 
 def _values(name: Any, column: Any) -> list[Any]:
-    """Return values as Python has them, or as they travel where Arrow makes that form itself."""
+    """Return the values as Python objects, or as they travel where Arrow makes that form itself."""
     types, kind = pa.types, column.type
     values: list[Any]
     if types.is_dictionary(kind):

@@ -1,4 +1,4 @@
-"""The asyncio client under the synchronous one: events come encoded, from other threads."""
+"""The asyncio client below the synchronous one: it gets encoded events from other threads."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from reefcast.client.client import Client
 from reefcast.client.settings import Options, complete
 
 AT_ONCE = 1024
-"""Events after which it is looked whether the connection still takes more."""
+"""After this many events, check whether the connection still accepts more."""
 
 
 class BackloggedClient(Client):
-    """`backlog`: its next events, encoded; any thread may append to it. What is sent is what stands
-    there, in this order: `publish` is not for this client."""
+    """`backlog`: the next events, encoded; any thread may append to it. They are sent in this
+    order, so `publish` is not for this client."""
 
     def __init__(self, addresses: Sequence[Address], settings: Options) -> None:
         super().__init__(addresses, settings)

@@ -1,10 +1,9 @@
-"""Batches of events, encoded: `encoding.encode_event` in a loop, by columns.
+"""Batches of events, encoded by columns: the same as `encoding.encode_event` in a loop.
 
 Nearly all events of a batch have the same attributes, of classes that travel as they are. So what
-all of them have in common is encoded once, and one call of the encoder for each event does the
-rest. What is not that plain goes the readable way, `_one_by_one`; it alone says what is wrong with
-an event, and which row it is. The tests send the same batches both ways.
-"""
+all of them share is encoded once, and one call of the encoder for each event does the rest. Batches
+that are not that plain take the readable path, `_one_by_one`; only that path reports errors, with
+the row. The tests compare both."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from reefcast.model.publication import INT64_MAX, INT64_MIN, MAX_PAYLOAD_BYTES, 
 
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 _FIELDS = 6
-"""Of a `Publication`."""
+"""The number of fields of a `Publication`."""
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING = msgspec.Raw(b"")
 _ONE_BYTE, _THREE_BYTES, _FIVE_BYTES = (
@@ -50,7 +49,7 @@ class Published(NamedTuple):
 
 
 class WrongRowError(InvalidValueError):
-    """A row of a batch is no event."""
+    """A row of a batch that cannot be an event."""
 
     def __init__(self, row: int, error: InvalidValueError) -> None:
         super().__init__(f"row {row}: {error}; nothing was published")
@@ -160,8 +159,8 @@ def _together(stamped: _Stamped) -> list[bytes] | None:
 
 
 class _Pieces:
-    """What bodies are made of, piece by piece: what is the same in all of them, joined, and what
-    is not."""
+    """The pieces of encoded bodies: those that are the same in all events are joined, the others
+    are not."""
 
     def __init__(self) -> None:
         self.pieces: list[Iterable[Any]] = []
@@ -226,7 +225,7 @@ def _formed(name: str, value: object) -> object:
 
 
 def _add_attributes(body: _Pieces, names: Sequence[str], columns: Sequence[Sequence[Any]]) -> None:
-    """Add a map; a missing value leaves its name out."""
+    """Add a map; the name of a missing value is left out."""
     gaps = {i: [*map(_is_none, each)] for i, each in enumerate(columns) if None in each}
     if gaps:
         missing = [*map(sum, zip(*gaps.values(), strict=True))]
@@ -281,7 +280,7 @@ def _map_head(count: int) -> bytes:
 
 
 def _count_head(count: int, fixed: int, wide: int) -> bytes:
-    """Encode how msgpack begins an array or a map of so many."""
+    """Encode the head of a msgpack array or map of this length."""
     if count < 16:
         return _ONE_BYTE.pack(fixed | count)
     if count < 1 << 16:

@@ -1,4 +1,4 @@
-"""What `next_table` can be asked for; apart from `tables`, which needs pyarrow."""
+"""The options of `next_table`, in a module that does not need pyarrow, as `tables` does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_ROWS = 65_536
 
 
 class Beside(TypedDict, total=False):
-    """The names of columns for what events have beside their attributes; by default there are
+    """The names of columns for the parts of an event beside its attributes; by default there are
     none."""
 
     publisher_column: str

@@ -1,4 +1,4 @@
-"""Events of a batch as columns: what `rows` and `arrow` make, and `batches` encodes."""
+"""Events of a batch as columns: `rows` and `arrow` make them, and `batches` encodes them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from reefcast.client.encoding import check_topics
 from reefcast.errors import InvalidValueError
 
 CHUNK = 4096
-"""Rows that are columns at a time: what they hold as objects of Python is then soon gone again."""
+"""Rows that are turned into columns at a time, so that their Python objects are freed soon."""
 
 
 class Special(NamedTuple):
-    """What is no attribute: the `topics` of all events, the columns that hold each event's topics
-    and payload ("" if there is none)."""
+    """What is no attribute: the `topics` of all events, and the columns that hold each event's
+    topics and payload ("" if there is none)."""
 
     topics: tuple[str, ...] = ()
     topics_column: str = ""
@@ -23,8 +23,8 @@ class Special(NamedTuple):
 
 class Block(NamedTuple):
     """Events with the same names of attributes. `rows`: their places in the batch, counted from 0;
-    `columns`: for each of the `names` the values, None where there is none; `topics`: for each
-    event one or a tuple, `payloads`: for each event bytes; None where there are none."""
+    `columns`: the values of each of the `names`, None where there is none; `topics`: one topic or a
+    tuple for each event; `payloads`: bytes for each event; both None where there are none."""
 
     rows: Sequence[int]
     names: Sequence[Any]
@@ -38,14 +38,16 @@ def special_of(topics: Iterable[str], topics_column: str, payload_column: str) -
     contradict each other."""
     names = check_topics(topics) if topics else ()
     if names and topics_column:
-        raise InvalidValueError("topics are those of all events, topics_column names a column of")
+        raise InvalidValueError(
+            "give either topics (for all events) or topics_column (each event's own), not both"
+        )
     if topics_column and topics_column == payload_column:
         raise InvalidValueError(f"column {topics_column!r} cannot be both topics and payload")
     return Special(names, topics_column, payload_column)
 
 
 def block_of(rows: Sequence[int], columns: Mapping[Any, Sequence[Any]], special: Special) -> Block:
-    """Make a block of columns by name, of which some may be special."""
+    """Make a block of columns by name, some of which may be special."""
     columns = dict(columns)
     none: Sequence[Any] = [None] * len(rows)
     topics: Sequence[Any] = [special.topics] * len(rows) if special.topics else none

@@ -127,9 +127,8 @@ class Client:
         `attributes`: a mapping, a msgspec Struct or a dataclass, or keywords; None means missing.
         docs/reference/values.md says which values travel, and how. Waits only while the broker
         gives no credit or there is no connection; the event is written in the next turn of the
-        loop. Raises `InvalidValueError` for what is no event, `RefusedError` if earlier
-        publications were refused, and `ConnectionLostError`.
-        """
+        loop. Raises `InvalidValueError` if this is no event, `RefusedError` if earlier publications
+        were refused, and `ConnectionLostError`."""
         session, outbox = self._session, self._outbox
         if session.refusals or not self._has_room():
             await self._until_room()
@@ -150,17 +149,17 @@ class Client:
     ) -> Published:
         """Publish a batch of events in its order and return their ids.
 
-        `events`: an iterable of what `publish` takes (mappings, Structs, dataclasses), a data frame
-        of pandas, or a table of Arrow, polars or whatever gives one to Arrow (which needs pyarrow).
-        A row is an event, and a column (or key) an attribute; null and None mean missing.
-        `topics`: of all events; `topics_column`, `payload_column`: the names of columns that hold
-        each event's topics (a text, or a list of them) and payload.
+        `events`: an iterable of what `publish` takes (mappings, Structs, dataclasses), a pandas
+        data frame, or a table of Arrow, polars or any library that exports tables to Arrow (which
+        needs pyarrow). A row is an event, and a column (or key) an attribute; null and None mean
+        missing. `topics`: the topics of all events; `topics_column`, `payload_column`: the names of
+        the columns with each event's topics (a text, or a list of them) and payload.
 
-        All or nothing: raises `InvalidValueError`, which names the row, before anything is
-        published. Returns when the events are on their way; until then it waits for credit, and
-        other publications of this client behind it. Whoever cancels that wait takes no event back.
-        Raises as `publish`; what the broker refuses later, `RefusedError` names by its rows.
-        """
+        A batch is published whole or not at all: raises `InvalidValueError`, which names the row,
+        before anything is published. Returns when the events are on their way; until then it waits
+        for credit, and other publications of this client wait behind it. Cancelling the wait does
+        not take events back. Raises what `publish` raises; if the broker refuses events later,
+        `RefusedError` names their rows."""
         special = special_of(topics, topics_column, payload_column)
         session, outbox = self._session, self._outbox
         if session.refusals or not self._has_room():
@@ -466,7 +465,7 @@ class Connecting:
         return self._client
 
     async def __aexit__(self, *raised: Any) -> None:
-        """As that of the client."""
+        """Close the client, as its own `__aexit__` does."""
         assert self._client is not None
         await self._client.__aexit__(*raised)
 

@@ -19,21 +19,21 @@ from reefcast.protocol.link import Link, Overdue
 
 WRITE_BUFFER_BYTES = 256 * 1024
 ACK_EVERY, ACK_EVERY_BYTES, ACK_DELAY_S = 1024, 256 * 1024, 1.0
-"""What came from the broker is acknowledged that often. It only lets the broker forget it: which
-frames have come, the hello says after a cut. A broker spends 5 us on an acknowledgement, which is
-to be little beside the deliveries."""
+"""How often frames from the broker are acknowledged. An acknowledgement only lets the broker forget
+them: after a reconnect, the hello says which frames have arrived. It costs a broker 5 us, which
+should be little beside the deliveries."""
 _DELIVER = int(FrameKind.DELIVER)
 
 
 def _nothing_to_prove(question: bytes) -> bytes:
-    raise RefusedError("the broker asks for a proof of who this client is, and it has none")
+    raise RefusedError("the broker asks for a proof of who this client is, and the client has none")
 
 
 class Handler(NamedTuple):
-    """The callbacks of a connection. `on_hello` comes first; an exception of it or of `on_frames`
-    ends the connection. `taken`: the number of numbered frames processed from this broker.
-    `silence_s`: seconds of silence after which the connection is lost. `answer`: the answer to a
-    PROOF frame, by which brokers ask who the client is."""
+    """The callbacks of a connection. `on_hello` comes first; if it or `on_frames` raises, the
+    connection ends. `taken`: the number of numbered frames processed from this broker. `silence_s`:
+    seconds of silence after which the connection is lost. `answer`: the answer to a PROOF frame, by
+    which brokers ask who the client is."""
 
     on_hello: Callable[[Hello, Connection], None]
     on_frames: Callable[[Iterable[tuple[int, Any]]], None]
@@ -45,8 +45,8 @@ class Handler(NamedTuple):
 
 class Connection(asyncio.Protocol):
     """`opened` is done after the broker's hello; `lost` when the connection is gone, with None if
-    another attempt is worth it, else with the error that must end the client. `reason` says then
-    why it went."""
+    another attempt is worthwhile, else with the error that must end the client. `reason` then says
+    why it is gone."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -148,7 +148,7 @@ class Connection(asyncio.Protocol):
     # --- inside -----------------------------------------------------------------------------------
 
     def _expect_hello(self, frames: Iterator[tuple[int, Any]]) -> None:
-        for _, hello in frames:  # a link gives nothing else first
+        for _, hello in frames:  # a link passes nothing else before that
             self._handler.on_hello(hello, self)
             self.link.admit(self._handler.silence_s, wire.PING_INTERVAL_S, self._loop.time())
             self._numbered = wire.RESUME in self.link.agreed.features
@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
             return
 
     def _acknowledge(self, size: int) -> None:
-        """Acknowledge frames, so many bytes of which have been handled."""
+        """Acknowledge frames, of which `size` bytes have been handled."""
         link = self.link
         link.taken.count = self._handler.taken()
         self._unacknowledged_bytes += size

@@ -1,4 +1,4 @@
-"""Finding a broker: one of several addresses, again and again until one answers."""
+"""Finding a broker: trying one or several addresses, repeatedly, until one answers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from reefcast.errors import ConnectionLostError
 from reefcast.timing import Backoff
 
 LONGEST_ATTEMPT_S, SHORTEST_ATTEMPT_S = 5.0, 0.1
-"""For how long one address may take to answer."""
+"""The longest and the shortest time that one address has to answer."""
 
 
 class Dialler:
-    """`backoff`: the pauses between attempts; `hello`: gives the first frame of each connection."""
+    """`backoff`: the pauses between attempts; `hello`: returns the first frame of each
+    connection."""
 
     def __init__(
         self,
@@ -32,7 +33,7 @@ class Dialler:
 
     @property
     def address(self) -> Address:
-        """The one that last answered."""
+        """The address that answered last."""
         return self._addresses[0]
 
     async def connect(self, patience_s: float, *, pause_first: bool) -> Connection:

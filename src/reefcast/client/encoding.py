@@ -1,4 +1,4 @@
-"""From what an application publishes to a frame; here its mistakes are found."""
+"""Encoding what an application publishes as a frame, and reporting its mistakes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _by_name(given: object) -> Mapping[str, object]:
         return fields_of(given)
     if not hasattr(given, "keys"):
         raise InvalidValueError(_no_mapping(given))
-    row: Any = given  # of a data frame, or of SQLite
+    row: Any = given  # such as those of a data frame, or of SQLite
     return dict(row)
 
 
@@ -65,7 +65,7 @@ def encode_event(
         body = wire.encode_publication(publication)
     except UnicodeEncodeError as error:  # half of a surrogate pair
         raise InvalidValueError(
-            f"the publication holds text that is no Unicode: {error}"
+            f"the publication holds text that is not Unicode: {error}"
         ) from error
     frame = wire.encode_published(body)
     if len(frame) > wire.MAX_FRAME_BYTES:

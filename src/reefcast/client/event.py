@@ -1,4 +1,4 @@
-"""Events as subscribers get them, decoded when first looked at."""
+"""Events as subscribers get them, decoded at the first access."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ class Event:
     """A publication as a subscriber sees it: a mapping of attributes, with topics and a payload.
 
     `event["price"]` raises `KeyError` if the attribute is missing, `event.get("price")` returns
-    None; `dict(event)` copies all attributes. An event is decoded when it is first looked at:
-    counting events costs nothing, and a malformed event raises `ProtocolError` only then.
-    """
+    None; `dict(event)` copies all attributes. An event is decoded at the first access: counting
+    events costs nothing, and a malformed event raises `ProtocolError` only then."""
 
     __slots__ = ("_body", "_decoded")
 

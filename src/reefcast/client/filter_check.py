@@ -9,7 +9,7 @@ from reefcast.errors import FilterWarning, LocalError
 
 
 def check_filter(text: str) -> None:
-    """Raise `FilterSyntaxError` with the position here, rather than `RefusedError` later; warn
+    """Raise `FilterSyntaxError` with the position now, rather than `RefusedError` later; warn
     (`FilterWarning`) of filters that are legal and look like a mistake."""
     from reefcast.model.doubts import doubts_about
     from reefcast.model.filters import parse_filter

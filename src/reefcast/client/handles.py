@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Handle:
-    """`await handle` is `await handle.settled()` and gives the handle."""
+    """`await handle` is `await handle.settled()` and returns the handle."""
 
     def __init__(self, session: Session, holding: Holding) -> None:
         self._session = session
@@ -77,8 +77,8 @@ class _Handle:
 
 
 class Advertisement(_Handle):
-    """A filter that says what this client will publish. The broker holds publications back until
-    the advertisement has settled."""
+    """A filter of everything that this client will publish. The broker holds publications back
+    until the advertisement has settled."""
 
     def __init__(self, session: Session, filter: str) -> None:
         check_filter(filter)
@@ -136,12 +136,11 @@ class Subscription(_Handle):
         return self
 
     async def __anext__(self) -> Event:
-        """The next event; a wait that is cancelled loses none.
+        """Return the next event; cancelling the wait loses none.
 
         The iteration ends when the subscription is cancelled or the client closed; it raises
         `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up,
-        `SlowConsumerError` if the broker ended it because this program did not keep up.
-        """
+        `SlowConsumerError` if the broker ended it because this program did not keep up."""
         if not self._holding.bodies:
             await self._some()
         return self._holding.pop()
@@ -160,33 +159,32 @@ class Subscription(_Handle):
         schema: pa.Schema | None = None,
         **beside: Unpack[Beside],
     ) -> pa.Table:
-        """Wait for at least one event and return those that have arrived as a table of Arrow: a
-        row for each, and a column for each attribute that one of them has, null where it is
+        """Wait for at least one event and return those that have arrived as an Arrow table: a row
+        for each event, and a column for each attribute that one of them has, null where it is
         missing. Needs pyarrow.
 
-        `max_rows`: at most so many; `max_wait_s`: for how long to wait for so many, once there is
-        one (not longer than until the client stops reading, see `local_queue_limit`). `schema`:
-        exactly these attributes, in these types; by default int64, double, bool and string: numbers
-        of both kinds are double, and where unlike values meet, all are texts. `publisher_column`,
-        `seq_column`, `time_column`, `topics_column`, `payload_column`: names of columns for what
-        events have beside their attributes.
+        `max_rows`: the largest number of rows; `max_wait_s`: how long to wait for that many, once
+        there is one (not longer than until the client stops reading, see `local_queue_limit`).
+        `schema`: the attributes and their types; by default all attributes, as int64, double, bool
+        or string: a column of integers and floats is double, any other mixture is string.
+        `publisher_column`, `seq_column`, `time_column`, `topics_column`, `payload_column`: names of
+        columns for what events have beside their attributes.
 
-        Raises `InvalidValueError` for what cannot be such a table, and drops nothing then; else as
-        iterating, and `StopAsyncIteration` at the end.
-        """
+        Raises `InvalidValueError` for events that do not fit the table, and drops nothing then;
+        otherwise what iterating raises, and `StopAsyncIteration` at the end."""
         with extra_for("next_table"):
             from reefcast.client.tables import table_of
         inbox, rows = self._holding, check_max_rows(max_rows)
         await self._some()
         while max_wait_s > 0 and not await self._fill(rows, max_wait_s):
-            await self._some()  # another reader has taken them
+            await self._some()  # another reader has taken the events
         bodies = list(islice(inbox.bodies, rows))
         table = table_of(bodies, beside, schema)
         inbox.pop_bodies(len(bodies))
         return table
 
     async def _fill(self, rows: int, wait_s: float) -> bool:
-        """Wait for so many events; return whether there are some."""
+        """Wait for this many events; return whether there are any."""
         inbox = self._holding
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
@@ -242,7 +240,8 @@ class Subscription(_Handle):
         raise LocalError(f"this subscription has no filter {filter!r}; it has {self.filters}")
 
     def __del__(self) -> None:
-        """Nobody can read it any more. Maybe in another thread: the loop's does the work."""
+        """Release the filters, which nobody can read any more. This may run in another thread, so
+        the loop's does the work."""
         holding = self.__dict__.get("_holding")
         if holding is not None and not holding.ended and not self._loop.is_closed():
             with suppress(RuntimeError):  # closed between these two lines
@@ -250,6 +249,5 @@ class Subscription(_Handle):
 
 
 def inbox_of(subscription: Subscription) -> Inbox:
-    """Return the inbox in which the subscription's events wait, for code that reads it in another
-    way."""
+    """Return the inbox in which the subscription's events wait, for code that reads it directly."""
     return subscription._holding

@@ -25,8 +25,7 @@ class History:
             ...
 
     Storages send as fast as the program reads. If an answer breaks off, another storage continues
-    it.
-    """
+    it."""
 
     def __init__(self, session: Session, question: Question, patience_s: float) -> None:
         self._session = session
@@ -46,12 +45,11 @@ class History:
         return self
 
     async def __anext__(self) -> Event:
-        """The next event; a wait that is cancelled loses none.
+        """Return the next event; cancelling the wait loses none.
 
         The iteration ends with the last event, or when it is cancelled. Raises `RefusedError` if
         nobody stores the topics, `ConnectionLostError` if the storages or the connection are gone
-        for good.
-        """
+        for good."""
         await self._some()
         return self._events.popleft()
 
@@ -113,7 +111,7 @@ class History:
         return []
 
     async def wait(self) -> None:
-        """Wait until something arrives; ask again for what does not come for too long."""
+        """Wait until something arrives; ask again if that takes too long."""
         heard = self._asking.heard
         patience_s = self._patience_s + self._asking.question.handover_s
         with self._session.awaiting_answer():
@@ -143,7 +141,7 @@ def microseconds(time: datetime | None) -> int | None:
 
 
 def check_handover(handover_s: float) -> float:
-    """Return `handover_s` if a storage would wait for so long. Raises `LocalError` otherwise."""
+    """Return `handover_s` if a storage would wait that long. Raises `LocalError` otherwise."""
     if not 0 <= handover_s <= 3600:
         raise LocalError(f"handover_s {handover_s} is not between 0 and 3600 seconds")
     return handover_s

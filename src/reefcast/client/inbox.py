@@ -43,7 +43,7 @@ class Holding:
         self.changed.fire()
 
     def put(self, bodies: Sequence[bytes]) -> None:
-        """Ignore events: advertisements get none, and a broker that sends some does no harm."""
+        """Ignore events: an advertisement gets none, and a broker that sends some does no harm."""
 
     def lack(self, count: int) -> None:
         """Note that the broker dropped `count` events; an advertisement has none."""
@@ -56,9 +56,9 @@ class Holding:
 
 
 class Inbox(Holding):
-    """A subscription's. `bodies`: encoded events in the order in which they came; `changed` fires
-    also when some come. `limit`: see `Options.local_queue_limit`; reading goes on when half of it
-    has been taken. `dropped`: events that the broker dropped."""
+    """The inbox of a subscription. `bodies`: encoded events in the order in which they came;
+    `changed` also fires when events arrive. `limit`: see `Options.local_queue_limit`; reading
+    resumes when half of it has been taken. `dropped`: events that the broker dropped."""
 
     def __init__(self, limit: int, reading: Reading) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How programs without asyncio iterate over what comes: from any thread."""
+"""Iterating over events in programs without asyncio, from any thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Source(Protocol):
 
 
 class Events:
-    """An iterator over what an asyncio iterator gives in batches, for any thread."""
+    """An iterator, for any thread, over the batches of an asyncio iterator."""
 
     def __init__(self, thread: LoopThread, source: Source) -> None:
         self._thread = thread
@@ -49,7 +49,7 @@ class Events:
         """Wait for more events; return False at the end."""
         if self._thread.is_current or not self._thread.stopped:
             return self._thread.run(self._fill(), timeout)
-        self._thread.stop()  # then all has ended, and what had come is here
+        self._thread.stop()  # then all has ended, and the events that had come are here
         try:
             self._fill().send(None)
         except StopIteration as result:
@@ -63,7 +63,7 @@ class Events:
         """
         first = self.next(timeout)
         batch = [] if first is None else [first]
-        with suppress(IndexError):  # the end of what is here
+        with suppress(IndexError):  # the end of the events that are here
             while batch:
                 batch.append(self._batch.popleft())
         return batch
@@ -91,8 +91,8 @@ class Events:
                     return
 
     async def _fill(self) -> bool:
-        """Wait for events; return False at the end. It keeps them itself: its result is dropped if
-        the caller's time runs out in the very moment in which they come."""
+        """Wait for events; return False at the end. It stores them itself: its result is dropped if
+        the caller's time runs out at the moment in which they arrive."""
         try:
             self._batch.extend(await self._source.next_batch())
         except StopAsyncIteration:

@@ -1,4 +1,4 @@
-"""The event loop for programs of ours: uvloop's, where there is one."""
+"""The event loop for programs of ours: uvloop's, if it is installed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     `asyncio.Runner`."""
     try:
         import uvloop
-    except ImportError:  # not installed: the client does without
+    except ImportError:  # not installed: the client works without it
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()

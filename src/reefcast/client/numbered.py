@@ -1,10 +1,9 @@
 """A client whose program numbers its events itself, under an id of its own choice.
 
-It is for a program that may come back, in another process, and publish the same events again. A
-broker that remembers the id passes on only what is numbered above the last event that it had (see
+It is for a program that may return, in another process, and publish the same events again. A broker
+that remembers the id passes on only events with higher numbers than the last one (see
 `server.clients`), and storages keep one of each. So the numbers must go up, and the same event must
-have the same number and the same time.
-"""
+have the same number and the same time."""
 
 from __future__ import annotations
 

@@ -3,18 +3,18 @@
 Rules
 -----
 - Publications and control messages are *numbered* by their order; the broker acknowledges them
-  cumulatively, and they are kept until then; so is what is said while there is no connection.
-- `go_on` starts a connection to a broker that has the session still: what it has not taken over
-  goes again, as it was.
-- `begin` starts any other one. The client registers anew there (see `Registrations`), so that only
-  publications go again: is it the very process that acknowledged some, every one of them arrives
-  exactly once; is it another one, they are marked so that subscribers drop what they have had.
-- What was published before the first advertisement was asked for is sent again before that one, for
-  it may lie outside of it.
+  cumulatively, and they are kept until then, also if there was no connection when they were sent.
+- `go_on` starts a connection to a broker that still has the session: frames that it has not taken
+  over are sent again, unchanged.
+- `begin` starts a connection to any other broker. The client registers again there (see
+  `Registrations`), so that only publications are sent again. If it is the process that acknowledged
+  some of them, each arrives exactly once; if it is another one, they are marked, so that
+  subscribers drop those that they have had.
+- Publications from before the first advertisement are sent again before it, because they may lie
+  outside of it.
 - Each publication takes one of the broker's credits, resent ones too; those without a credit wait
   in `_unsent`, and nothing new may be published before them. So does the rest of a batch.
-- Frames collect in the output until the driver takes them, once per turn of its loop.
-"""
+- Frames collect in the output until the driver takes them, once per turn of its loop."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ from reefcast.model.messages import Advertise, ControlMessage
 from reefcast.model.wire import FrameKind
 from reefcast.protocol.numbered import Unacknowledged
 
-_KIND_AT = wire.LENGTH_BYTES
 _CONTROL = int(FrameKind.CONTROL)
 
 
 class Outbox:
-    """`credit`: publications that may be sent now. `seq`: number of the last publication;
-    `acknowledged_seq`: of the last one that the broker has taken over. `wake` is called when there
-    is something to take and nothing was there before. `_controls`: the numbers of the control
-    frames that the broker has not taken over."""
+    """`credit`: publications that may be sent now. `seq`: the number of the last publication;
+    `acknowledged_seq`: that of the last one that the broker has taken over. `wake` is called when
+    there is output and there was none before. `_controls`: the numbers of the control frames that
+    the broker has not taken over."""
 
     def __init__(self, publisher: str, wake: Callable[[], None]) -> None:
         self.publisher = publisher
@@ -91,9 +90,9 @@ class Outbox:
         self.acknowledged_seq += done
 
     def grant(self, credit: int) -> None:
-        """Add `credit`: the broker allows so many more publications."""
+        """Add `credit`: the broker allows this many more publications."""
         if credit < 0:
-            raise ProtocolError(f"the broker granted a credit of {credit}")
+            raise ProtocolError(f"the broker granted a credit of {credit}, which is negative")
         self.credit += credit
         self._send_unsent()
 
@@ -105,12 +104,15 @@ class Outbox:
         self.output_bytes = 0
 
     def go_on(self, received: int, credit: int) -> None:
-        """Resume on a connection to the broker that still has this session. The credit it gives
-        already counts the frames it has not processed; it acknowledges them once it has repeated
-        what belongs before that."""
+        """Resume on a connection to the broker that still has this session. Its credit already
+        counts the frames that it has not processed; it acknowledges them once it has repeated what
+        belongs before that."""
         skip = received - self._unacknowledged.acknowledged
         if not 0 <= skip <= len(self._unacknowledged):
-            raise ProtocolError(f"the broker goes on behind frame {received}, which cannot be")
+            raise ProtocolError(
+                f"the broker claims to have {received} frames of this client, which has sent "
+                f"{self._unacknowledged.last}"
+            )
         self.disconnect()
         for frame in islice(self._unacknowledged, skip, None):
             self.credit -= _is_publication(frame)
@@ -164,4 +166,4 @@ class Outbox:
 
 
 def _is_publication(frame: bytes) -> bool:
-    return frame[_KIND_AT] != _CONTROL
+    return frame[wire.KIND_AT] != _CONTROL

@@ -1,9 +1,8 @@
-"""A memory of the publications that this client has received lately. No I/O.
+"""A memory of the publications that this client has received recently. No I/O.
 
 Brokers mark a delivery as *again* when another one failed that may have sent it before (see
-`Publish.again`); only then is the memory asked. So it has to be cheap for all others: a read's
-deliveries are remembered in one go, by the hash of the bytes in which the publication's id is.
-"""
+`Publish.again`). Only then is the memory consulted, so it must cost little for all others: the
+deliveries of a read are added in one call, by the hash of the bytes with the publication's id."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ REMEMBERED = 50_000
 
 
 class RecentDeliveries:
-    """At least the last `remembered` publications, at most twice as many."""
+    """Holds at least the last `remembered` publications, at most twice as many."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
@@ -29,8 +28,8 @@ class RecentDeliveries:
             self._old, self._young = self._young, set()
 
     def is_new(self, delivery: bytes) -> bool:
-        """Return whether the publication in this payload of a DELIVER frame has not arrived lately,
-        and remember it. Raises `ProtocolError` for what is none."""
+        """Return whether the publication in this payload of a DELIVER frame has not arrived
+        recently, and remember it. Raises `ProtocolError` if it cannot be read."""
         (key,) = wire.delivery_keys((delivery,))
         if key in self._young or key in self._old:
             return False

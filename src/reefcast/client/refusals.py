@@ -1,4 +1,4 @@
-"""What a program is told of publications that its broker refused."""
+"""The error for publications that the broker refused."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from reefcast.client.batches import Published
 from reefcast.errors import RefusedError
 
 BATCHES_KEPT = 256
-"""Batches of `publish_many` of which is remembered which publications they were."""
+"""How many batches of `publish_many` are remembered, to name the rows of refused publications."""
 NAMED = 5
-"""Refused publications that an error's text names; it holds the ids of all."""
+"""How many refused publications the text of an error names; the error holds the ids of all."""
 
 
 def refused(

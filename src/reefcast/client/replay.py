@@ -15,13 +15,13 @@ from reefcast.routing.recent import RecentIds
 from reefcast.timing import now_us
 
 SLACK_S = 60.0
-"""For so long an event may be on its way, and so far behind or ahead may publishers' clocks be."""
+"""How long an event may be on its way, and how much publishers' clocks may differ."""
 
 
 class Given:
-    """The events that were given and may come once more by the other one of the two ways: all since
-    shortly before the replay began. When the past is over they are kept until what comes has been
-    published some time after it. Of events with an older time only the latest are known."""
+    """The events that were returned and may come again from the other source: all since shortly
+    before the replay began. When the past is over, they are kept until the events that arrive are
+    some time younger. Of events with an older time only the latest are known."""
 
     def __init__(self) -> None:
         self._since_us = now_us() - round(SLACK_S * 1e6)
@@ -52,10 +52,9 @@ class Replay:
     """Past events by their time, then new ones, each once; read it like a `Subscription`.
 
     The subscription settles before storages are asked, and their answers stay open for the time of
-    the handover. So an event published meanwhile arrives by one of the two or by both, and its id
-    shows which are duplicates. New events, and the ids to compare, wait in memory while the past is
-    read.
-    """
+    the handover. So an event published meanwhile arrives from one of the two sources or from both,
+    and its id reveals duplicates. New events, and the ids to compare, wait in memory while the past
+    is read."""
 
     def __init__(self, subscription: Subscription, history: History) -> None:
         self._subscription = subscription
@@ -82,15 +81,15 @@ class Replay:
         return self
 
     async def __anext__(self) -> Event:
-        """The next event; ends when it is cancelled or the client closed. Raises as `History` and
-        `Subscription` do."""
+        """Return the next event; the iteration ends when it is cancelled or the client closed.
+        Raises as `History` and `Subscription` do."""
         while not self._events:
             self._events.extend(await self._some())
         return self._events.popleft()
 
     async def next_batch(self) -> list[Event]:
-        """Wait for at least one event and return all that are there. Raises `StopAsyncIteration` at
-        the end."""
+        """Wait for at least one event and return all that have arrived. Raises `StopAsyncIteration`
+        at the end."""
         while not self._events:
             self._events.extend(await self._some())
         events = list(self._events)

@@ -1,4 +1,4 @@
-"""What `publish_many` takes, as blocks of columns: mappings here, tables in `arrow`."""
+"""The arguments of `publish_many` as blocks of columns: mappings here, tables in `arrow`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from reefcast.errors import InvalidValueError
 
 
 def blocks_of(events: object, special: Special) -> Iterator[Block]:
-    """Yield all rows, each in one block. `events`: mappings (or Structs, or dataclasses), a data
-    frame of pandas, or what Arrow reads. Raises `InvalidValueError` for anything else, and
+    """Yield all rows, each in one block. `events`: mappings (or Structs, or dataclasses), a pandas
+    data frame, or a table that Arrow reads. Raises `InvalidValueError` for anything else, and
     `LocalError` if pyarrow is needed and not installed."""
     if type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns"):
         from reefcast.client.arrow import blocks_of_frame

@@ -5,18 +5,16 @@ The driver (`client`) makes connections, feeds their frames into `on_frames`, an
 broker has not taken over (`outbox`), the filters that it must keep (`registrations`), and the
 events that the application has not read yet (each subscription's `Inbox`).
 
-A broker that is found again after a cut has kept the session: both ends send again what the other
-has not taken over (`taken` counts here), and nothing is lost or doubled. Any other one is told
-everything anew.
+A broker that is reached again after a cut has kept the session: each end sends again what the other
+has not taken over (`taken` counts on this side), and nothing is lost or doubled. Any other broker
+is told everything again.
 
-What a broker sends again, because another one failed that had it, comes marked. Of the latest
-publications the client remembers which they were, and drops what it has had.
+Publications that a broker sends again, because another one failed, are marked. The client remembers
+the latest publications, and drops those that it has had.
 
 Reading stops while some inbox is full, so that the broker sees a slow client and applies its queue
-policy. It goes on all the same while a call waits for an answer of the broker (`awaiting_answer`):
-that answer comes behind the events, and a program that waits for it may be the very one that is
-to read them.
-"""
+policy. It continues while a call waits for an answer of the broker (`awaiting_answer`): that answer
+comes behind the events, and the program that waits for it may be the one that reads them."""
 
 from __future__ import annotations
 
@@ -46,9 +44,9 @@ _log = logging.getLogger("reefcast.client")
 
 _DELIVER, _DELIVER_AGAIN = int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN)
 _NUMBERED = (int(FrameKind.CONTROL), int(FrameKind.DROPPED))
-"""Beside deliveries."""
+"""Kinds of numbered frames, beside deliveries."""
 ASKED = (Request, More, Cancel)
-"""What storages are sent."""
+"""Messages to storages."""
 
 
 class Serving(Protocol):
@@ -62,18 +60,17 @@ class Serving(Protocol):
 
 
 class Session:
-    """`client_id`, `key`: the client's id, and the random text that its hello calls session.
-    `wake`: called when there is output where there was none; `watch_reading`: called when
-    `may_read` may have changed.
+    """`client_id`: the client's id; `key`: the random text that its hello calls session. `wake`:
+    called when there is output and there was none before; `watch_reading`: called when `may_read`
+    may have changed.
 
     `taken`: numbered frames that were taken over from the broker, while it has this session.
 
-    `refusals`: the numbers of publications that the broker refused, with its reasons; those of
-    which nobody was told yet.
+    `refusals`: the numbers of refused publications that have not been reported yet, with the
+    broker's reasons.
 
     Signals: `room` when publishing may go on, `acknowledged` when the broker took something over;
-    both also when the session ends.
-    """
+    both also when the session ends."""
 
     def __init__(
         self,
@@ -168,8 +165,7 @@ class Session:
         self.registrations.disconnect()
 
     def end(self, error: ReefcastError | None = None) -> None:
-        """End the session: no connection will come any more, and everything that waits learns
-        so."""
+        """End the session: there will be no more connections, and everything that waits is told."""
         if self.ended:
             return
         self.ended, self.error = True, error
@@ -204,8 +200,8 @@ class Session:
             _hand_over(receiver, unread)
 
     def _take(self, run: list[bytes], unread: list[bytes]) -> None:
-        """Take over deliveries that came one after the other, and empty the list. Those that the
-        application's own receiver is to get go to `unread`, others to inboxes."""
+        """Take over consecutive deliveries, and empty the list. Deliveries for the application's
+        own receiver go to `unread`, others to inboxes."""
         if not run:
             return
         self.taken += len(run)
@@ -232,12 +228,12 @@ class Session:
         self.taken += kind in _NUMBERED
         handler = self._handlers.get(kind)
         if handler is None:
-            raise ProtocolError(f"the broker sent a frame of kind {kind} out of place")
+            raise ProtocolError(f"the broker sent a frame of kind {kind}, which may not come here")
         handler(payload)
 
     def _put(self, heads: list[bytes], bodies: list[bytes]) -> None:
         """Put bodies into the inboxes of the subscriptions whose numbers are in the heads. Equal
-        heads are looked at once: most reads have only one."""
+        heads are looked up once: most reads have only one."""
         if heads.count(heads[0]) == len(heads):
             for owner in self._owners(heads[0]):
                 owner.put(bodies)
@@ -292,7 +288,9 @@ class Session:
         elif isinstance(message, Refused):
             self.registrations.refused(message.token, message.reason)
         else:
-            raise ProtocolError(f"the broker sent a client {type(message).__name__}")
+            raise ProtocolError(
+                f"the broker sent {type(message).__name__}, which is not for clients"
+            )
 
     def _about_history(self, message: ServiceMessage) -> None:
         if isinstance(message, ASKED):
@@ -315,7 +313,7 @@ class Session:
     # --- what calls of the application need -------------------------------------------------------
 
     def check(self) -> None:
-        """Raise what publishers must know: the session's end, or refused publications."""
+        """Raise what publishers must learn: the session's end, or refused publications."""
         if self.ended:
             raise self.ending()
         if self.refusals:
@@ -323,7 +321,7 @@ class Session:
             raise refused(self.client_id, refusals, self._batches)
 
     def note_batch(self, batch: Published) -> None:
-        """Remember which publications are rows of a batch, to say so if they are refused."""
+        """Remember which publications are rows of a batch, to name the rows if they are refused."""
         self._batches.append(batch)
 
     def ending(self) -> ReefcastError:
@@ -366,8 +364,8 @@ class Session:
             self._tell(message)
 
     def _tell(self, message: ControlMessage) -> None:
-        """Send a message; without a connection it waits for one to a broker that has this session
-        still."""
+        """Send a message; without a connection it waits for one to a broker that still has this
+        session."""
         self.outbox.send_control(message)
 
     # --- reading and its limits -------------------------------------------------------------------
@@ -378,8 +376,8 @@ class Session:
 
     @contextmanager
     def awaiting_answer(self) -> Iterator[None]:
-        """Keep reading from the socket inside the `with` block, whatever is full: it waits for the
-        broker."""
+        """Keep reading from the socket inside the `with` block, even if an inbox is full: the block
+        waits for the broker."""
         self._awaiting += 1
         self._watch_reading()
         try:

@@ -22,7 +22,7 @@ _log = logging.getLogger("reefcast.client")
 
 
 class Option(NamedTuple):
-    """The default of an option, and what it means; `{}` stands for the default."""
+    """The default of an option, and its meaning; `{}` stands for the default."""
 
     default: Any
     meaning: str
@@ -179,11 +179,11 @@ def complete(options: Options) -> Options:
 def _check_times(settings: Options) -> None:
     for name in ("connect_timeout_s", "reconnect_timeout_s", "close_timeout_s"):
         if not settings[name] >= 0:
-            raise ConfigurationError(f"{name} {settings[name]} is no time from 0 on")
+            raise ConfigurationError(f"{name} {settings[name]} must be 0 seconds or more")
     if not settings["silence_s"] >= 2 * BROKER_PING_S:
         raise ConfigurationError(
-            f"silence_s {settings['silence_s']} is less than {2 * BROKER_PING_S:g}: brokers say "
-            f"something every {BROKER_PING_S:g} s"
+            f"silence_s {settings['silence_s']} must be {2 * BROKER_PING_S:g} or more: an idle "
+            f"broker sends a frame every {BROKER_PING_S:g} s"
         )
     first_s, max_s = settings["backoff_first_s"], settings["backoff_max_s"]
     if not 0 < first_s <= max_s:
@@ -200,7 +200,7 @@ def check_local_queue_limit(limit: int) -> int:
 
 
 def check_order_s(order_s: float) -> float:
-    """Return `order_s` if a broker would hold events for so long. Raises `ConfigurationError`
+    """Return `order_s` if a broker would hold events that long. Raises `ConfigurationError`
     otherwise."""
     if not 0 <= order_s <= MOST_ORDER_S:
         raise ConfigurationError(f"order_s {order_s} is not between 0 and {MOST_ORDER_S:g} seconds")

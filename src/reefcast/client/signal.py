@@ -1,4 +1,4 @@
-"""The one way in which calls of the client wait: for a signal, then they look for themselves."""
+"""How calls of the client wait: for a signal, after which they check their own condition."""
 
 from __future__ import annotations
 

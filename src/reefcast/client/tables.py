@@ -1,9 +1,7 @@
-"""Events as a table of Arrow: many of them in one go, and no object for each.
+"""Events as an Arrow table: many of them in one call, without an object for each.
 
-An attribute becomes a column of int64, double, bool or string. Where values of unlike types meet,
-int64 and double make double; everything else makes texts: numbers as Python writes them, TRUE and
-FALSE.
-"""
+An attribute becomes a column of int64, double, bool or string. A mixture of int64 and double
+becomes double; any other mixture becomes text: numbers as Python writes them, TRUE and FALSE."""
 
 from __future__ import annotations
 
@@ -38,11 +36,11 @@ _BESIDE: dict[str, tuple[Callable[[Publication], Any], pa.DataType]] = {
 
 
 def table_of(bodies: Sequence[bytes], beside: Beside, schema: pa.Schema | None = None) -> pa.Table:
-    """Decode events into a table, in their order; what is `beside` the attributes comes first.
+    """Decode events into a table, in their order; the columns of `beside` come first.
 
-    `schema`: these attributes in these types. Raises `InvalidValueError` for a name that would be
-    there twice and for values that a type cannot hold, `ProtocolError` for what is no event.
-    """
+    `schema`: these attributes in these types. Raises `InvalidValueError` for a column name that
+    would occur twice and for values that do not fit a type, `ProtocolError` for bytes that are no
+    event."""
     publications = wire.decode_publications(bodies)
     columns: dict[str, Any] = {}
     for key, name in beside.items():
@@ -65,7 +63,7 @@ def table_of(bodies: Sequence[bytes], beside: Beside, schema: pa.Schema | None =
 def _add(columns: dict[str, Any], name: str, array: Any) -> None:
     if name in columns:
         raise InvalidValueError(
-            f"the table would have two columns {name!r}: give what is beside the attributes "
+            f"the table would have two columns {name!r}: give the one beside the attributes "
             "another name"
         )
     columns[name] = array
@@ -84,7 +82,7 @@ def _column(values: list[Any]) -> Any:
     kind = _TYPES.get(kinds)
     if kind is None:
         return pa.array([*map(_text, values)], pa.string())
-    if len(kinds) > 1:  # Arrow refuses integers that no double equals
+    if len(kinds) > 1:  # Arrow refuses integers that equal no double
         values = [None if value is None else float(value) for value in values]
     return pa.array(values, kind)
 
@@ -100,5 +98,6 @@ def _cast(field: pa.Field, array: Any) -> Any:
         return array.cast(field.type)
     except pa.ArrowException as error:
         raise InvalidValueError(
-            f"attribute {field.name!r} came as {array.type} and cannot be {field.type}: {error}"
+            f"attribute {field.name!r} came as {array.type} and cannot be read as {field.type}: "
+            f"{error}"
         ) from error

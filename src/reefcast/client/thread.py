@@ -1,4 +1,4 @@
-"""A thread in which an event loop runs: where the synchronous client keeps the asyncio one."""
+"""A thread with an event loop, in which the synchronous client runs the asyncio one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """A thread with an event loop, which runs coroutines for the others."""
+    """A thread with an event loop, which runs coroutines for other threads."""
 
     def __init__(self) -> None:
         self._loop = new_event_loop()
@@ -26,12 +26,12 @@ class LoopThread:
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller runs in this very thread."""
+        """Whether the caller runs in this thread."""
         return threading.current_thread() is self._thread
 
     @property
     def stopped(self) -> bool:
-        """Whether it runs nothing any more."""
+        """Whether it no longer runs anything."""
         return self._stopped
 
     def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
@@ -44,13 +44,13 @@ class LoopThread:
         try:
             return future.result(timeout)
         except CancelledError:
-            raise LocalError("this client was closed meanwhile") from None
+            raise LocalError("this client was closed while the call waited") from None
         except BaseException:
             future.cancel()
             raise
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        with self._lock:  # what was handed over before the stop is cancelled by it, not forgotten
+        with self._lock:  # the stop cancels what was handed over before it, and does not forget it
             if self._stopped:
                 work.close()
                 raise LocalError("this client has been closed")

@@ -1,9 +1,8 @@
-"""An event's attributes as an instance of a type: what `flat` and `carried` do, undone.
+"""An event's attributes as an instance of a type: the inverse of `flat` and `carried`.
 
-The type says what an attribute is: a number is a time where it wants a datetime, and names with
-dots are nested where it wants a Struct, a dataclass, a TypedDict or a dict. msgspec checks, and
-builds.
-"""
+The type says what an attribute means: a number is a time where the type has a datetime, and names
+with dots are nested where it has a Struct, a dataclass, a TypedDict or a dict. msgspec checks the
+values, and builds the instance."""
 
 from __future__ import annotations
 
@@ -31,9 +30,9 @@ _ODD = (*_NESTED, inspect.DateTimeType, inspect.TimeDeltaType)
 _NUMBERS = (inspect.IntType, inspect.FloatType)
 _MISSING = object()
 _PATH = re.compile(r"(.*) - at `\$(.*)`", re.DOTALL)
-"""How msgspec says where it is: behind dots, fields by the names that attributes have, too."""
+"""How msgspec writes a position: after dots, fields by the names of attributes."""
 _ENTRY = "[...]"
-"""How it says some entry of a dict."""
+"""How it writes an entry of a dict."""
 _FROM_MICROSECONDS: dict[type[inspect.Type], Callable[[int], object]] = {
     inspect.DateTimeType: lambda number: EPOCH + timedelta(microseconds=number),
     inspect.TimeDeltaType: lambda number: timedelta(microseconds=number),
@@ -41,7 +40,7 @@ _FROM_MICROSECONDS: dict[type[inspect.Type], Callable[[int], object]] = {
 
 
 class _MisfitError(Exception):
-    """What the event lacks, or has, against the type."""
+    """How the event differs from the type."""
 
 
 def read_as(type: type[T], attributes: Attributes, event: str) -> T:
@@ -52,7 +51,7 @@ def read_as(type: type[T], attributes: Attributes, event: str) -> T:
     try:
         known, direct = _known(key)
         if direct:
-            with suppress(msgspec.ValidationError):  # found again below, which says it better
+            with suppress(msgspec.ValidationError):  # found again below, with a better message
                 return msgspec.convert(attributes, type)
         return msgspec.convert(_whole(known, "", attributes), type)
     except _MisfitError as misfit:
@@ -106,14 +105,14 @@ def _whole(info: inspect.Type, prefix: str, attributes: Attributes) -> dict[str,
         return dict(_entries(info, prefix, attributes))
     assert isinstance(info, Fields)
     if isinstance(info, inspect.StructType) and info.array_like:
-        raise TypeError(f"{info.cls.__name__} is array_like, which knows no names")
+        raise TypeError(f"{info.cls.__name__} is array_like, so its fields have no names")
     return dict(_fields(info, prefix, attributes))
 
 
 def _entries(
     info: inspect.DictType, prefix: str, attributes: Attributes
 ) -> Iterator[tuple[str, object]]:
-    """Yield the entries of a dict. Keys are whole names with dots; but of nested values, the part
+    """Yield the entries of a dict. Keys are whole names with dots; with nested values, the part
     before the next dot."""
     keys = _below(prefix, attributes)
     if _nested(info.value_type) is not None:
@@ -152,7 +151,7 @@ def _below(prefix: str, attributes: Attributes) -> dict[str, None]:
 
 
 def _value(info: inspect.Type, name: str, attributes: Attributes, *, required: bool) -> object:
-    """Return the value of a field of this type; without any, None if that is allowed, or
+    """Return the value of a field of this type; if it is missing, None if that is allowed, or
     `_MISSING`."""
     nested = _nested(info)
     prefix = f"{name}."

@@ -100,7 +100,7 @@ def prepare(database: sqlite3.Connection, path: Path, indexed: Mapping[str, Kind
         _create(database, indexed)
     found = _number(database, "PRAGMA application_id"), _number(database, "PRAGMA user_version")
     if found != (APPLICATION_ID, VERSION):
-        raise DamagedError(f"{path} is no history of version {VERSION}")
+        raise DamagedError(f"{path} is not a history of version {VERSION}")
     rows = database.execute("SELECT name, kind FROM attribute ORDER BY number").fetchall()
     stored = {name: Kind(kind) for name, kind in rows}
     if stored != dict(indexed):

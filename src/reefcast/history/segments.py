@@ -78,7 +78,7 @@ def open_segment(folder: Path, path: Path) -> Segment:
         metadata = pq.read_metadata(path)
         footer = msgspec.json.decode((metadata.metadata or {})[FOOTER], type=Footer)
     except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError) as error:
-        raise DamagedError(f"{path} is no sealed segment: {error}; it is passed over") from error
+        raise DamagedError(f"{path} is not a sealed segment: {error}; it is skipped") from error
     return Segment(path, path.relative_to(folder).as_posix(), path.stat().st_size, footer, metadata)
 
 

@@ -163,7 +163,7 @@ class HistoryService(Service):
         path = (*path, self._me)
         to = self.table.next_link(request.storage)
         if to is None:
-            why = f"there is no way to storage {request.storage!r} any more"
+            why = f"there is no path to storage {request.storage!r} any more"
             return self._end(request.id, path, len(path) - 1, why)
         if to == request.storage:
             self._open.setdefault(to, {})[request.id] = path
@@ -190,7 +190,7 @@ class HistoryService(Service):
         if self._is_up(to):
             return [Send(to, replace(message, at=at + step))]
         if isinstance(message, FORWARD):
-            return self._end(message.id, path, at, f"there is no way to {to!r} any more")
+            return self._end(message.id, path, at, f"there is no path to {to!r} any more")
         return []
 
     # --- what can be seen -------------------------------------------------------------------------

@@ -17,6 +17,6 @@ def new_index() -> CompiledIndex[Any]:
 
 
 def warm_up() -> None:
-    """Compile every kernel, or load what was kept of it; call it before time counts."""
+    """Compile every kernel, or load the kept code; call it before time counts."""
     import_module("reefcast.matching.index")
     import_module("reefcast.matching.passage.kernels")

@@ -1,4 +1,4 @@
-"""Attributes that filters name: a number for each, and what the event at hand has for it."""
+"""Attributes that filters name: a number for each, and its value in the event at hand."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def attribute_at(state: Int, number: Int) -> Int:
 
 @part
 def value_at(state: Int, attribute: Int) -> Int:
-    """Return the address of the event's value for the attribute, which it has if its stamp is the
-    event's."""
+    """Return the address of the event's value for the attribute. The event has the attribute if the
+    stamp there is the event's."""
     return get8(state, S_VALUES) + 8 * V_WORDS * attribute
 
 

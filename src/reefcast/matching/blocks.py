@@ -7,9 +7,8 @@ attribute has no bit there. To match an event, take the slots of its values: row
 any excluded bitmap are the survivors; survivors without a bit in any unsure bitmap hold for
 certain, and the few others are checked one by one.
 
-A block grows by doubling. Its rows are never moved within it: a row that goes leaves a hole, until
-the block is made anew.
-"""
+A block grows by doubling. Its rows never move within it: a removed row leaves a hole until the
+block is rebuilt."""
 
 from __future__ import annotations
 
@@ -71,7 +70,7 @@ MOST_ROWS = 4096
 
 @part
 def _number_block(state: Int, block: Int) -> Int:
-    """A number for the block; 0 stands for none."""
+    """Return a new number for the block; 0 stands for none."""
     free = get8(state, S_FREE_BLOCK)
     if free != 0:
         number = free - 1
@@ -90,9 +89,8 @@ def _number_block(state: Int, block: Int) -> Int:
 def new_block(state: Int, partition: Int, capacity: Int, cuts: Int) -> Int:
     """Return an empty block of the partition, with one more user of the cuts.
 
-    Bitmaps are read a group of 512 rows at a time, so behind the last there must be something to
-    read; what is read there is masked by `B_DEAD`, which has whole groups.
-    """
+    Bitmaps are read in groups of 512 rows, so memory behind the last one must be readable; the bits
+    read there are masked by `B_DEAD`, which has whole groups."""
     shift = 3
     while (8 << shift) < capacity:
         shift += 1
@@ -144,7 +142,7 @@ def _set_bit(bitmap: Int, word: Int, bit: Int) -> None:
 
 @part
 def _settle(block: Int, place: Int, row: Int, checks: Int) -> None:
-    """What is the same for each way into a block, but for the bitmaps of slots."""
+    """Put a row at its place in the block, except for the bitmaps of slots."""
     word, bit = place >> 6, 1 << (place & 63)
     dead = get8(block, B_DEAD)
     put8(dead, word, get8(dead, word) & ~bit)
@@ -175,8 +173,8 @@ def enter(block: Int, row: Int) -> None:
 def fill(state: Int, block: Int, rows: Int, count: Int) -> None:
     """Enter `count` rows into an empty block.
 
-    64 at a time, into a column of words that lie side by side: those of the bitmaps lie far apart.
-    """
+    Bits are set for 64 rows at a time, in a column of adjacent words: the words of the bitmaps lie
+    far apart."""
     cuts, shift = get8(block, B_CUTS), get8(block, B_SHIFT)
     slots = get8(cuts, C_SLOTS)
     size = 16 * slots
@@ -204,8 +202,8 @@ def take_out(block: Int, place: Int) -> None:
 
 @unit
 def list_rows(block: Int, out: Int) -> Int:
-    """Write the addresses of the rows, in the order in which they came, and return how many there
-    are."""
+    """Write the addresses of the rows in the order in which they were entered; return how many
+    there are."""
     rows, count = get8(block, B_ROWS), 0
     for place in range(get8(block, B_USED)):
         row = get8(rows, place)
@@ -247,8 +245,8 @@ def grow(state: Int, block: Int) -> Int:
 @unit
 def unsure_pairs(block: Int) -> Int:
     """Return how many pairs of rows are unsure in the same slot, over all slots: a measure of how
-    badly the cuts fit the rows. The number of unsure rows would not do: all that came after a drift
-    may share one slot, and be checked for each event there."""
+    badly the cuts fit the rows. The number of unsure rows would not do: all rows that came after a
+    drift may share one slot, and every event in that slot has to check them."""
     table, words = get8(block, B_UNSURE), 1 << get8(block, B_SHIFT) >> 3
     pairs = 0
     for slot in range(get8(get8(block, B_CUTS), C_SLOTS)):

@@ -42,7 +42,7 @@ def _shard_of(table: Int, hashed: Int) -> Int:
 
 @part
 def _head_of(shard: Int, hashed: Int) -> Int:
-    """Where the chain starts that an item with this hash is in."""
+    """Return the head of the chain for items with this hash."""
     room = get8(shard, H_ROOM)
     return get8(shard, H_HEADS) + 8 * (shifted_right(hashed, 8) & (room - 1))
 
@@ -99,8 +99,7 @@ def take_item(table: Int, item: Int) -> None:
 
 @part
 def first_at(table: Int, shard: Int, chain: Int) -> Int:
-    """Return the first item of the shard's chain of this number, -1 if there are not so many
-    chains."""
+    """Return the first item of the shard's chain of this number, -1 if there are fewer chains."""
     at = table + 8 * SHARD_WORDS * shard
     if chain >= get8(at, H_ROOM):
         return -1

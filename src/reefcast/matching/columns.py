@@ -1,10 +1,11 @@
 """Columns of events as a compiled kernel reads them: by raw address, in Arrow's memory layout.
 
-What `match_batch` takes is brought into one of seven forms (`FLOAT64` to `BOOL8`), without copying
-where it has one already: numpy arrays of float64, int64 and bool that are contiguous, and Arrow
+`match_batch` brings each column into one of seven forms (`FLOAT64` to `BOOL8`), without copying
+those that have one already: numpy arrays of float64, int64 and bool that are contiguous, and Arrow
 arrays of float64, int64, bool, string, large_string and null, slices too. Everything else that can
 hold values is converted: smaller numbers, decimals (to float64), dictionaries, chunks, lists,
-masked arrays, numpy and pandas strings. What cannot is a `LocalError` that names the column.
+masked arrays, numpy and pandas strings. For anything else it raises a `LocalError` that names the
+column.
 
 Missing is what Arrow calls null: None in lists and object arrays, a mask, a null in Arrow or in
 pandas' own types. NaN in a column of floats is NaN, from pandas too; in an object column of pandas,
@@ -13,8 +14,7 @@ which has no other word for it, NaN is missing.
 A column `topic` of lists of strings says that an event has several topics (no topic, if its list is
 null or empty). Then an event becomes as many rows as it has topics; see `Columns.event_of_row`.
 
-Costs: 0.6 us for each contiguous float64, int64 or bool array of numpy, 2 us for an Arrow array.
-"""
+Costs: 0.6 us for each contiguous float64, int64 or bool array of numpy, 2 us for an Arrow array."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ FLOAT64, INT64, BOOL, STRING, LARGE_STRING, NULL, BOOL8 = range(7)
 offsets of int32, LARGE_STRING of int64; NULL is missing everywhere and has no memory."""
 
 TYPE, VALUES, OFFSETS, VALIDITY, FIRST = range(5)
-"""What a row of `Columns.table` says: the form; the addresses of values (of strings: of their
-bytes, UTF-8), offsets (0 but for strings) and validity bitmap (0: nothing is missing); and the
+"""The words of a row of `Columns.table`: the form; the addresses of values (of strings: of their
+bytes, UTF-8), offsets (0 except for strings) and validity bitmap (0: nothing is missing); and the
 place of the first row's value, offset and bit, counted in elements from these addresses."""
 
 TABLE_WIDTH = 6
 """Places in a row of `Columns.table`; the last one is spare."""
 
 ARRAY_HEAD = object.__basicsize__
-"""Where numpy keeps the address of an array's values, counted from the object's address."""
+"""The offset of an array's data pointer from the address of the array object."""
 
 LARGEST_STRING_BYTES = 2**31 - 1
-"""What int32 offsets can reach."""
+"""The largest size that int32 offsets can express."""
 
 _IN_PLACE = {np.dtype(float): FLOAT64, np.dtype(np.int64): INT64, np.dtype(bool): BOOL8}
 _NO_NUMBERS = (0, 0, 0, 0)
@@ -60,11 +60,10 @@ _Descriptor = tuple[int, int, int, int, int, int]
 class Columns(NamedTuple):
     """Columns under `names`, described in `table` (int64, `len(names)` x `TABLE_WIDTH`).
 
-    `rows` is the length of every column. `event_of_row` is None where row i is event i; else
-    (several topics) it says for each row which of the `events` it belongs to, ascending, and each
-    event has a row at least. `keep` are the objects that own the memory: the addresses hold as long
-    as they are alive.
-    """
+    `rows` is the length of every column. `event_of_row` is None if row i is event i; otherwise
+    (events with several topics) it gives the event of each row, ascending, and each of the `events`
+    has at least one row. `keep` are the objects that own the memory: the addresses are valid as
+    long as they live."""
 
     names: list[str]
     table: Array
@@ -75,8 +74,8 @@ class Columns(NamedTuple):
 
 
 def _address(array: Array) -> int:
-    """Where the first value is: numpy keeps that at the beginning of an array. To read it there is
-    several times quicker than to ask numpy for `array.ctypes.data`."""
+    """Return the address of the first value. Reading the array's data pointer is several times
+    faster than `array.ctypes.data`."""
     return _word_at(id(array) + ARRAY_HEAD).value
 
 
@@ -84,9 +83,8 @@ def columns_of(columns: Any) -> Columns:
     """Describe a mapping of names to columns, a pyarrow Table or RecordBatch, or a data frame.
 
     A column is a numpy array (masked too), a pyarrow Array or ChunkedArray, a pandas Series, a list
-    or tuple, or anything else that speaks Arrow's C interface. Raises `LocalError` for lengths that
-    differ, and for what holds no values of the model (bytes, times, nested data, mixed kinds).
-    """
+    or tuple, or any object with Arrow's C interface. Raises `LocalError` if lengths differ, and for
+    columns whose values are none of the model (bytes, times, nested data, mixed kinds)."""
     named = columns if type(columns) is dict else _named(columns)
     described: list[int] = []
     keep: list[Any] = []
@@ -154,12 +152,12 @@ def _named(columns: Any) -> Mapping[str, Any]:
 
 
 def _library(thing: object) -> str:
-    """The package that its class comes from: tells a Series without loading pandas."""
+    """Return the package of the thing's class: this recognises a Series without loading pandas."""
     return type(thing).__module__.partition(".")[0]
 
 
 def _row_count(columns: Any) -> int:
-    """Of columns of which there is none; a table knows even so."""
+    """Return the number of rows of columns that may be none; a table has a number even then."""
     return int(getattr(columns, "num_rows", 0))
 
 
@@ -172,8 +170,8 @@ def _refuse_lengths(named: Mapping[str, Any]) -> None:
 
 
 def _plain(name: str, column: Any) -> Any:
-    """A contiguous numpy array of float64, int64 or bool, or an Arrow array of one of the forms (or
-    of lists, under the name `topic`)."""
+    """Return a contiguous numpy array of float64, int64 or bool, or an Arrow array of one of the
+    forms (or of lists, under the name `topic`)."""
     if isinstance(column, np.ndarray):
         return _plain_numpy(name, column)
     if _library(column) == "pandas":
@@ -203,7 +201,7 @@ def _plain_numpy(name: str, array: Array) -> Any:
     if kind in "biuf" and not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if kind in "UT":
-        array = array.astype(object)  # pyarrow does not know T, and ends U at a NUL
+        array = array.astype(object)  # pyarrow does not know dtype T, and ends U at a NUL
     if isinstance(array, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(array)
         return _plain_arrow(name, _as_arrow(name, array.data, mask=mask))
@@ -218,7 +216,8 @@ def _plain_numpy(name: str, array: Array) -> Any:
 
 
 def _plain_pandas(name: str, series: Any) -> Any:
-    """NaN in a column of floats stays NaN; elsewhere pandas' own idea of missing counts."""
+    """Convert a pandas Series. NaN in a column of floats stays NaN; elsewhere pandas decides what
+    is missing."""
     if isinstance(series.dtype, np.dtype) and series.dtype.kind != "O":
         return _plain_numpy(name, series.to_numpy())
     return _plain_arrow(name, _as_arrow(name, series, from_pandas=True))
@@ -310,7 +309,7 @@ def _unsupported(name: str, given: str) -> LocalError:
 
 
 def _descriptor(column: Any) -> _Descriptor:
-    """Of what `_plain` returns, lists left out."""
+    """Return the row of `Columns.table` for a result of `_plain` other than lists."""
     if isinstance(column, np.ndarray):
         return (_IN_PLACE[column.dtype], column.ctypes.data, *_NO_NUMBERS)
     code = _arrow_codes()[column.type.id]
@@ -323,7 +322,7 @@ def _descriptor(column: Any) -> _Descriptor:
 
 @cache
 def _arrow_codes() -> dict[int, int]:
-    """The form by the number of Arrow's type."""
+    """Return the form for the number of each Arrow type."""
     import pyarrow as pa
 
     return {
@@ -340,7 +339,7 @@ def _arrow_codes() -> dict[int, int]:
 
 
 def _is_nested(column: Any) -> bool:
-    """Whether this is an Arrow array of lists of strings."""
+    """Return whether this is an Arrow array of lists of strings."""
     if isinstance(column, np.ndarray):
         return False
     import pyarrow as pa
@@ -360,7 +359,7 @@ def _is_nested(column: Any) -> bool:
 
 
 def _with_topics(named: Mapping[str, Any]) -> Columns:
-    """The columns with a row for each topic of an event."""
+    """Return the columns with a row for each topic of an event."""
     import pyarrow as pa
 
     plain = {name: _plain(name, column) for name, column in named.items()}
@@ -379,7 +378,8 @@ def _with_topics(named: Mapping[str, Any]) -> Columns:
 
 
 def _exploded(lists: pa.Array) -> tuple[Array, pa.Array]:
-    """For each row its event and its topic; null, in one row, for an event without a topic."""
+    """Return the event and the topic of each row; an event without topics has one row, with a
+    null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

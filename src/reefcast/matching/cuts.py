@@ -2,17 +2,16 @@
 
 The slots of an attribute, in this order: missing, false, true; intervals of numbers between
 *boundaries* (a slot holds boundary <= key < next boundary); and for strings, in turn, what lies
-between two boundaries and the boundary itself, so that a string which many filters ask for has a
+between two boundaries and the boundary itself, so that a string that many filters ask for has a
 slot of its own.
 
 Within its slot, a number has a finer place still: its *scaled* key, of 16 bits, 1024 to a slot,
 none 0. Scaled keys keep the order of keys, so those of a row's bounds decide nearly always whether
 the row holds for an event whose number lies in the same slot (`search`). An attribute that many
-rows know has a *lane* for them.
+rows constrain has a *lane* for them.
 
 Cuts never change once they are made (`cutting`). Blocks share them (`C_USERS`) as long as they fit
-what comes.
-"""
+new rows."""
 
 from __future__ import annotations
 
@@ -73,7 +72,7 @@ LANES = 8
 """Lanes that are compared at once."""
 
 LANE_BYTES = 4 * LANES
-"""Of a row's scaled bounds: 8 lower ones, then 8 upper ones."""
+"""Bytes of a row's scaled bounds: 8 lower ones, then 8 upper ones."""
 
 NO_LANE = -1
 
@@ -103,8 +102,8 @@ def entry_of(cuts: Int, attribute: Int) -> Int:
 
 @part
 def number_rank(boundaries: Int, count: Int, key: Int) -> Int:
-    """Return how many of the boundaries are at or below the key. Behind them there are HIGHEST, up
-    to a whole group."""
+    """Return how many of the boundaries are at or below the key. They are padded with HIGHEST to a
+    whole group."""
     return min(count, count_up_to(boundaries, (count + GROUP_WORDS - 1) >> 3, key))
 
 
@@ -118,7 +117,7 @@ def scaled(cuts: Int, entry: Int, rank: Int, key: Int) -> Int:
 
 @part
 def text_rank(boundaries: Int, count: Int, start: Int, size: Int) -> Int:
-    """Return 2 i + 1 for what equals boundary i, 2 i for what lies before it."""
+    """Return 2 i + 1 for a text that equals boundary i, 2 i for one before it."""
     low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
@@ -134,7 +133,7 @@ def text_rank(boundaries: Int, count: Int, start: Int, size: Int) -> Int:
 
 @unit
 def rank_of_text(cuts: Int, entry: Int, text: Int) -> Int:
-    """Return `text_rank` of a text, which remembers the last answer."""
+    """Return the `text_rank` of a text; remember the last answer."""
     memo = (get8(cuts, C_SERIAL) << 24) + get8(entry, CA_SLOT)
     if get8(text, T_MEMO) != memo:
         boundaries = cuts + 8 * get8(entry, CA_TEXT_AT)

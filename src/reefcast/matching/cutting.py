@@ -1,9 +1,8 @@
 """Making cuts (`cuts`) for the rows of a block.
 
-Boundaries are quantiles of the bounds that a sample of the rows has: where bounds are dense, slots
-are narrow. An attribute gets slots by its share of the predicates. What few rows demand gets none;
-such rows are checked wherever they survive otherwise (`blocks`).
-"""
+Boundaries are quantiles of the bounds of a sample of the rows: where bounds are dense, slots are
+narrow. An attribute gets slots in proportion to its share of the predicates. An attribute that few
+rows constrain gets none; such rows are checked wherever they survive otherwise (`blocks`)."""
 
 from __future__ import annotations
 
@@ -75,30 +74,30 @@ from reefcast.matching.state import (
 from reefcast.matching.vectors import GROUP_WORDS
 
 SAMPLE = 1024
-"""Rows, and values of one attribute, that are looked at."""
+"""Rows, and values of one attribute, that are sampled."""
 
 NUMBERS, TEXTS = 40, 48
-"""Most boundaries of an attribute; of numbers, 63 would be the most that scaled keys have bits for.
-"""
+"""The most boundaries of an attribute; for numbers, scaled keys have bits for 63."""
 
 SCALED = 4
-"""An attribute that 1 in so many rows or more know has a lane."""
+"""An attribute that at least 1 in this many rows constrains has a lane."""
 
 SLOTS = 960
-"""Boundaries that all attributes share, by their share of the predicates, two for a text."""
+"""Boundaries of all attributes together, by their share of the predicates; a text needs two."""
 
 FEWEST_BOUNDARIES = 6
 RARE = 64
-"""An attribute with less than 1 in so many of the rows gets no slots."""
+"""An attribute that less than 1 in this many rows constrains gets no slots."""
 
 MOST_ATTRIBUTES = 256
-"""With slots: making cuts takes the attributes times the predicates, blocks have memory for each.
-"""
+"""The most attributes with slots: making cuts takes the product of attributes and predicates, and
+blocks have memory for each."""
 
 
 @part
 def _count_attributes(state: Int, rows: Int, count: Int, step: Int, out: Int) -> Int:
-    """Writes the attributes of a sample of rows; how many they are. Counts in A_COUNT."""
+    """Write the attributes of a sample of rows, count them in A_COUNT, and return how many there
+    are."""
     found = 0
     for r in range(0, count, step):
         row = get8(rows, r)
@@ -114,7 +113,7 @@ def _count_attributes(state: Int, rows: Int, count: Int, step: Int, out: Int) ->
 
 @part
 def _add_numbers(row: Int, i: Int, out: Int, found: Int) -> Int:
-    """Writes the keys at which a slot should begin; how many there are then."""
+    """Write the keys at which a slot should begin; return how many there are then."""
     bounds = bounds_of(count_of(row)) + 2 * i
     how = how_of(tag_of(row, i))
     if how != IN_RANGE and how != AMONG_NUMBERS:
@@ -152,7 +151,7 @@ def _add_texts(row: Int, i: Int, out: Int, found: Int) -> Int:
             put8(out, found, get8(apart, word))
             found += 1
     members = get8(apart, X_COUNT)
-    if members <= SAMPLE:  # which of more are first depends on their addresses
+    if members <= SAMPLE:  # if there are more, their addresses decide which are first
         for m in range(members):
             put8(out, found + m, get8(apart, X_MEMBERS + m))
         found += members
@@ -161,7 +160,7 @@ def _add_texts(row: Int, i: Int, out: Int, found: Int) -> Int:
 
 @part
 def _step(count: Int) -> Int:
-    """Of so many rows every how manieth is looked at."""
+    """Return the sampling step for this many rows."""
     return 1 + (count - 1) // SAMPLE if count > 0 else 1
 
 
@@ -169,8 +168,8 @@ def _step(count: Int) -> Int:
 def _sort_predicates(
     state: Int, attributes: Int, kept: Int, rows: Int, count: Int, out: Int
 ) -> None:
-    """Writes row and number of each predicate on one of the attributes, those of an attribute side
-    by side. From A_COUNT of each it makes 1 + where its predicates end."""
+    """Write row and number of each predicate on one of the attributes, grouped by attribute.
+    Replace the A_COUNT of each by 1 + where its predicates end."""
     first = 0
     for i in range(kept):
         at = attribute_at(state, get8(attributes, i))
@@ -191,7 +190,8 @@ def _sort_predicates(
 
 @unit
 def _boundaries(predicates: Int, count: Int, limit: Int, as_texts: Int, out: Int) -> Int:
-    """Writes the boundaries of one attribute to `out`, room for 4 * SAMPLE words or more."""
+    """Write the boundaries of one attribute to `out`, which has room for 4 * SAMPLE words or
+    more."""
     found = 0
     for p in range(count):
         row, i = get8(predicates, 2 * p), get8(predicates, 2 * p + 1)
@@ -205,7 +205,8 @@ def _boundaries(predicates: Int, count: Int, limit: Int, as_texts: Int, out: Int
 
 @part
 def _add_scale(cuts: Int, entry: Int, at: Int) -> None:
-    """Writes to word `at` on how far keys of each slot are shifted, and pads the boundaries."""
+    """Write, from word `at` on, how far the keys of each slot are shifted, and pad the
+    boundaries."""
     first, count = get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
     put8(entry, CA_SCALE_AT, at)
     for rank in range(count + 1):
@@ -218,7 +219,7 @@ def _add_scale(cuts: Int, entry: Int, at: Int) -> None:
 
 @part
 def _as_frequent(state: Int, attributes: Int, found: Int, least: Int) -> Int:
-    """How many of the attributes are in so many rows of the sample."""
+    """Return how many of the attributes are in at least this many rows of the sample."""
     count = 0
     for i in range(found):
         if get8(attribute_at(state, get8(attributes, i)), A_COUNT) >= least:
@@ -228,7 +229,8 @@ def _as_frequent(state: Int, attributes: Int, found: Int, least: Int) -> Int:
 
 @part
 def _chosen(state: Int, attributes: Int, found: Int, sampled: Int) -> tuple[Int, Int]:
-    """(how many attributes get slots: those, ascending, stay at `attributes`; their predicates)."""
+    """Return how many attributes get slots (those stay at `attributes`, ascending), and their
+    predicates."""
     least = (sampled + RARE - 1) // RARE
     while _as_frequent(state, attributes, found, 2 * least) >= MOST_ATTRIBUTES:
         least *= 2
@@ -248,7 +250,7 @@ def _chosen(state: Int, attributes: Int, found: Int, sampled: Int) -> tuple[Int,
 
 @part
 def _padded(cuts: Int, word: Int, numbers: Int) -> Int:
-    """Fills up the boundaries of numbers that begin at `word`; the word behind them."""
+    """Pad the boundaries of numbers that begin at `word`; return the word behind them."""
     end = word + numbers
     while (end - word) & (GROUP_WORDS - 1) != 0:
         put8(cuts, end, HIGHEST)
@@ -265,7 +267,7 @@ def _use_texts(cuts: Int, word: Int, count: Int) -> None:
 
 @part
 def _add_lane(cuts: Int, entry: Int, word: Int) -> Int:
-    """Gives the attribute the next lane; the word behind what it needs."""
+    """Give the attribute the next lane; return the word behind what it needs."""
     lanes = get8(cuts, C_LANES)
     put8(entry, CA_LANE, lanes)
     put8(cuts, C_LANES, lanes + 1)
@@ -277,8 +279,8 @@ def _add_lane(cuts: Int, entry: Int, word: Int) -> Int:
 def _cut(
     predicates: Int, count: Int, cuts: Int, entry: Int, word: Int, limit: Int, has_lane: bool
 ) -> Int:
-    """The slots of one attribute, with up to `limit` boundaries of each kind from `word` on; the
-    word behind them."""
+    """Write the slots of one attribute, with up to `limit` boundaries of each kind, from `word` on;
+    return the word behind them."""
     slot = get8(cuts, C_SLOTS)
     put8(entry, CA_SLOT, slot)
     numbers = _boundaries(predicates, count, min(NUMBERS, limit), 0, cuts + 8 * word)
@@ -299,7 +301,7 @@ def _cut(
 
 @part
 def _head(state: Int, cuts: Int, attributes: Int) -> None:
-    """What cuts begin with; one user."""
+    """Make the head of new cuts, with one user."""
     put8(state, S_SERIAL, get8(state, S_SERIAL) + 1)
     put8(cuts, C_SERIAL, get8(state, S_SERIAL))
     put8(cuts, C_ATTRIBUTES, attributes)
@@ -345,7 +347,7 @@ def make_cuts(state: Int, rows: Int, count: Int) -> Int:
 
 @part
 def _fitted(state: Int, cuts: Int, size: Int, used: Int) -> Int:
-    """The same cuts in no more room than they use."""
+    """Return the same cuts in the memory that they use."""
     fitted = new(state, used)
     copy_bytes(fitted, cuts, used)
     give_back(state, cuts, size)

@@ -1,8 +1,7 @@
-"""The kernels: what Python calls. `state` is the address of a state (see `state`).
+"""The kernels that Python calls. `state` is the address of a state (see `state`).
 
-A filter has a *handle*, a small number that Python gives; kernels write handles. Their order
-depends only on what was added and removed, and when.
-"""
+A filter has a *handle*, a small number from Python; kernels write handles. Their order depends only
+on the sequence of additions and removals."""
 
 from __future__ import annotations
 
@@ -85,7 +84,7 @@ __all__ = [
 ]
 
 NO_VALUE = -2
-"""What matching returns if an event has a value of no kind; `TOO_SHORT` if `out` is too short."""
+"""The result of matching an event with an unsupported value; `TOO_SHORT` if `out` is too short."""
 
 FIRST_ROOM = 16
 
@@ -128,8 +127,8 @@ def _make_room(state: Int, handle: Int) -> None:
 
 @kernel
 def add_filter(state: Int, handle: Int, data: Int) -> None:
-    """Add a filter. `data`: a packed list of its conjunctions, each a list of whether Python must
-    decide about it, and its map from attributes to constraints."""
+    """Add a filter. `data`: a packed list of its conjunctions; each is a list of whether Python
+    must decide about it, and its map from attributes to constraints."""
     _make_room(state, handle)
     count, at = read_array(data)
     first = get8(state, S_FIRST) + 8 * handle
@@ -171,7 +170,7 @@ def remove_filter(state: Int, handle: Int) -> None:
 def _match_batch(
     state: Int, table: Int, attributes: Int, columns: Int, rows: Int, out: Int, room: Int
 ) -> Int:
-    """Matches the rows of a batch, see `events.read_row_of`; the rest as for `match_events`."""
+    """Match the rows of a batch, see `events.read_row_of`; the rest as for `match_events`."""
     first = end = rows + 1
     event = tile = swept = 0
     for row in range(rows):
@@ -196,7 +195,7 @@ def _match_batch(
 
 @part
 def _match_swept(state: Int, at: Int, events: Int, out: Int, room: Int) -> Int:
-    """Packed events, of which the first is here, block by block."""
+    """Match packed events, the first of which is at `at`, block by block."""
     addresses = allocate(8 * events)
     end = 0
     for event in range(events):
@@ -215,8 +214,7 @@ def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
     """Match a packed list of events (maps); return how many words of `out` are used.
 
     `out` starts with events + 1 offsets, counted from behind them: where the handles of each event
-    start and end.
-    """
+    start and end."""
     events, at = read_array(data)
     if room < events + 1:
         return TOO_SHORT
@@ -237,7 +235,8 @@ def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
 def match_columns(
     state: Int, table: Int, attributes: Int, columns: Int, rows: Int, out: Int, room: Int
 ) -> Int:
-    """Match the rows of columns; `attributes` has each column's number, see `attribute_number`."""
+    """Match the rows of columns; `attributes` has the number of each column, see
+    `attribute_number`."""
     if room < rows + 1:
         return TOO_SHORT
     put8(out, 0, 0)
@@ -256,7 +255,7 @@ def attribute_number(state: Int, name: Int, size: Int) -> Int:
 
 @part
 def _leave_items(table: Int, state: Int) -> None:
-    """Gives back a table of partitions, or, for no state, one of texts."""
+    """Free the items of a table of partitions, or, without a state, of texts."""
     for shard in range(SHARDS):
         chain = 0
         item = first_at(table, shard, chain)

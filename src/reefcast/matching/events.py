@@ -1,8 +1,7 @@
 """Reading events: one value for each attribute that some filter names.
 
 Events come as msgpack maps, one for each, or as columns (`columns.Columns`, whose descriptors are
-read here). What no filter names is skipped.
-"""
+read here). Attributes that no filter names are skipped."""
 
 from __future__ import annotations
 
@@ -67,7 +66,8 @@ def begin_event(state: Int) -> None:
 
 @part
 def _note(state: Int, attribute: Int, value: Int) -> None:
-    """The event at hand has this value of the attribute, of which V_KIND and more is there."""
+    """Note that the event at hand has this value of the attribute; V_KIND and what follows it are
+    set."""
     put8(value, V_STAMP, get8(state, S_STAMP))
     if get8(value, V_KIND) == STRING:
         put8(value, V_KEY, find_text(state, get8(value, V_START), get8(value, V_SIZE)))
@@ -79,8 +79,8 @@ def _note(state: Int, attribute: Int, value: Int) -> None:
 
 @part
 def _attribute_of_name(state: Int, place: Int, name: Int, size: Int) -> Int:
-    """The number of the attribute with this name, the event's `place`th, or -1. Most events have
-    the same names in the same order as the one before: then one comparison will do."""
+    """Return the number of the attribute with this name, the event's `place`th, or -1. Most events
+    have the same names in the same order as the one before: then one comparison suffices."""
     entry = get8(state, S_LAYOUT) + 8 * L_WORDS * place
     if (
         place < LAYOUT
@@ -99,8 +99,8 @@ def _attribute_of_name(state: Int, place: Int, name: Int, size: Int) -> Int:
 
 @unit
 def read_event(state: Int, at: Int) -> Int:
-    """Read a map from names to values; return where it ends, or 0 if there is a value of no kind, a
-    name that is no string or comes twice, or no map."""
+    """Read a map from names to values; return where it ends, or 0 if a value is unsupported, if a
+    name is no string or comes twice, or if this is no map."""
     begin_event(state)
     if not is_map(at):
         return 0
@@ -179,7 +179,7 @@ def _read_cell(value: Int, column: Int, form: Int, i: Int) -> None:
 
 @unit
 def read_columns(state: Int, table: Int, attributes: Int, count: Int, row: Int) -> None:
-    """Read one row of `count` columns; `attributes` has each one's number, or -1."""
+    """Read one row of `count` columns; `attributes` has the number of each, or -1."""
     begin_event(state)
     for c in range(count):
         attribute = get8(attributes, c)
@@ -198,7 +198,7 @@ PACKED = -1
 
 @part
 def read_row_of(state: Int, table: Int, attributes: Int, columns: Int, row: Int) -> None:
-    """Read one event of a batch, be it columns or packed events, of which each is valid."""
+    """Read one event of a batch of columns or of packed events, all of which are valid."""
     if columns == PACKED:
         read_event(state, get8(table, row))
     else:

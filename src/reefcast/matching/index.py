@@ -1,8 +1,7 @@
 """The compiled index. How it works: see `partitions`, `blocks` and `cuts`, in this order.
 
-Costs: `reefcast-lab bench match` prints them, docs/explanation/matching.md explains them. An index
-belongs to one thread.
-"""
+Costs: `reefcast-lab bench match` prints them, docs/explanation/matching.md explains them. Use an
+index from one thread only."""
 
 from __future__ import annotations
 
@@ -29,28 +28,28 @@ K = TypeVar("K", bound=Hashable)
 Event = Mapping[str, Value]
 
 BYTES_HEAD = bytes.__basicsize__ - 1
-"""Where CPython keeps the characters of `bytes`, counted from the object's address. To hand over
-an address costs a tenth of what an array does."""
+"""The offset of the characters of `bytes` from the object's address, in CPython. Passing an address
+costs a tenth of passing an array."""
 
 
 SMALL_INTS = 257
-"""Integers that CPython keeps once; others have 32 bytes each."""
+"""The integers that CPython caches; others have 32 bytes each."""
 
 NOTHING = 2
 """Words of `out` that are used when one event finds nothing: its offsets."""
 
 MANY_KEYS = 256
-"""Keys of an event from which on lists are made event by event: what is found for many events at
-once does not fit into the processor's caches, as lists of Python objects."""
+"""From this many keys per event on, lists are made event by event: as lists of Python objects, the
+results of many events do not fit into the processor's caches."""
 
 FIRST_ROOM = 8192
-"""Words for what is found, at first."""
+"""Words for results, at first."""
 
 _encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
 
 
 class CompiledIndex(Generic[K]):
-    """See `interface.MatchIndex`; `scan.ScanIndex` is the twin that says what is right."""
+    """See `interface.MatchIndex`; `scan.ScanIndex` is the twin that defines what is right."""
 
     def __init__(self) -> None:
         self._numbers = np.zeros(STATE_WORDS, np.int64)
@@ -59,15 +58,17 @@ class CompiledIndex(Generic[K]):
         engine.start(self._state)
         weakref.finalize(self, _finish, self._numbers)
         self._handles: dict[K, int] = {}
-        self._keys: Array = np.empty(64, np.int64)  # by handle; objects from the first odd key on
+        self._keys: Array = np.empty(
+            64, np.int64
+        )  # by handle; objects from the first key on that is no int
         self._given = 0  # handles given out so far
         self._free: list[int] = []
-        self._topical: set[int] = set()  # filters that look at the topic
+        self._topical: set[int] = set()  # filters with a condition on the topic
         self._room = 0
         self._enlarge_out(FIRST_ROOM)
 
     def __reduce__(self) -> NoReturn:
-        """A copy would share memory that goes with the original."""
+        """Refuse to be copied: a copy would share memory that is freed with the original."""
         raise LocalError(
             "a compiled index can be neither copied nor pickled; add its filters to another one"
         )
@@ -80,12 +81,12 @@ class CompiledIndex(Generic[K]):
 
     @property
     def address(self) -> int:
-        """Of its state, for kernels that do not belong to it."""
+        """The address of the state, for kernels of other modules."""
         return self._state
 
     @property
     def is_topical(self) -> bool:
-        """Whether some filter looks at topics."""
+        """Whether some filter has a condition on topics."""
         return bool(self._topical)
 
     def handle_of(self, key: K) -> int:
@@ -127,7 +128,7 @@ class CompiledIndex(Generic[K]):
         if filter.looks_at_topics():
             self._topical.add(handle)
         engine.add_filter(self._state, handle, id(packed) + BYTES_HEAD)
-        self._handles[key] = handle  # last: whatever raises before, no other filter is touched
+        self._handles[key] = handle  # last: whatever raises before this changes no other filter
 
     def remove(self, key: K) -> None:
         handle = self._handles.get(key)
@@ -149,8 +150,8 @@ class CompiledIndex(Generic[K]):
         return self._given - 1
 
     def _put_key(self, handle: int, key: Any) -> None:
-        """Keys that are ints are kept as such: to hand out a thousand objects that lie scattered
-        in memory takes longer than to find them."""
+        """Store a key. Keys that are ints are stored as such: returning a thousand objects that are
+        scattered in memory takes longer than finding them."""
         is_int = type(key) is int and INT64_MIN <= key <= INT64_MAX
         if not is_int and self._keys.dtype != object:
             self._keys = self._keys.astype(object)
@@ -207,7 +208,7 @@ class CompiledIndex(Generic[K]):
         return Matches(offsets, self._keys[found])
 
     def _match_topics(self, publications: Sequence[Publication]) -> list[list[K]]:
-        """Each publication is as many events as it has topics."""
+        """Match publications with several topics: each becomes as many events as it has topics."""
         events: list[Event] = []
         ends = [0]
         for publication in publications:
@@ -224,7 +225,7 @@ class CompiledIndex(Generic[K]):
         ]
 
     def _find(self, events: Sequence[Event]) -> tuple[Array, list[int]]:
-        """Handles of the filters found; where those of each event begin and end."""
+        """Return the handles of the filters found, and where those of each event begin and end."""
         packed = _pack(events)
         end = engine.match_events(self._state, id(packed) + BYTES_HEAD, self._out_at, self._room)
         if end < 0:
@@ -233,7 +234,7 @@ class CompiledIndex(Generic[K]):
         return self._out[first:end], self._out[:first].tolist()
 
     def _again(self, events: Sequence[Event], packed: bytes, end: int) -> int:
-        """With more room for what is found."""
+        """Match again with more room for results."""
         while end < 0:
             if end == engine.NO_VALUE:
                 raise LocalError(_what_is_no_value(events))
@@ -246,7 +247,7 @@ class CompiledIndex(Generic[K]):
     def _enlarge_out(self, events: int) -> None:
         room = 2 * (self._room + events)
         self._out = np.empty(room, np.int64)
-        self._room = room  # not before there is so much
+        self._room = room  # not before there are so many results
         self._out_at = int(self._out.ctypes.data)
 
 
@@ -264,7 +265,8 @@ def _once(found: Array) -> Array:
 def _of_events(
     found: Array, offsets: Array, event_of_row: Array, events: int
 ) -> tuple[Array, Array]:
-    """From the rows of a batch to its events, of which some have several rows."""
+    """Combine the results of the rows of a batch to those of its events, some of which have several
+    rows."""
     rows = np.searchsorted(event_of_row, np.arange(events + 1))
     starts = offsets[rows].tolist()
     parts = [_once(found[start:end]) for start, end in pairwise(starts)]
@@ -285,7 +287,7 @@ def _what_is_no_value(events: Sequence[Event]) -> str:
                 return f"event {number}, attribute {name!r}: {error}"
             if isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
                 return f"event {number}, attribute {name!r}: {value} does not fit into 64 bits"
-    return "a string in an event holds half of a surrogate pair, which is no character"
+    return "a string in an event holds half of a surrogate pair, which is not a character"
 
 
 def _finish(numbers: Array) -> None:

@@ -29,12 +29,11 @@ class Matches(NamedTuple):
 
 
 class EventIndex(Protocol[K]):
-    """A multiset of filters under keys of the caller's choice, asked about publications.
+    """A multiset of filters under keys of the caller's choice, matched against publications.
 
-    Keys are hashable and unique: adding a key that is there raises `LocalError`, so does removing
-    one that is not. The keys found come in an order that depends only on what was added and
-    removed, and when.
-    """
+    Keys are hashable and unique: adding a key that exists raises `LocalError`, and so does removing
+    one that does not. The order of the keys found depends only on the sequence of additions and
+    removals."""
 
     def add(self, key: K, filter: Filter) -> None: ...
 
@@ -49,13 +48,13 @@ class EventIndex(Protocol[K]):
         ...
 
     def match_many(self, publications: Sequence[Publication]) -> list[list[K]]:
-        """Match each publication, all in one call of the compiled kernel: a live broker's
-        bursts."""
+        """Match each publication, all in one call of the compiled kernel, for the bursts of a live
+        broker."""
         ...
 
 
 class MatchIndex(EventIndex[K], Protocol[K]):
-    """The same, asked about columns too."""
+    """An `EventIndex` that also matches columns."""
 
     def match_batch(self, columns: Any) -> Matches:
         """Match the events that are the rows of `columns`: a mapping from names to arrays (numpy,

@@ -1,10 +1,9 @@
 """Numba's `njit` for functions that take arrays, and where it keeps them.
 
-Modules with such functions take `njit` from here, so that the directory is settled before the first
-of them. It is the one that `REEFCAST_CACHE_DIR` names; or where numba would put it
+Modules with such functions import `njit` from here, so that the directory is chosen before the
+first of them is compiled. It is the one that `REEFCAST_CACHE_DIR` names; or numba's choice
 (`NUMBA_CACHE_DIR`, beside the package, in the user's home); or as a last resort one among the
-temporary files (`native.directories`).
-"""
+temporary files (`native.directories`)."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ __all__ = ["njit"]
 
 
 def _settle(numba: Any) -> None:
-    """`numba`: its settings, which have no types."""
+    """Choose the directory. `numba`: its settings, which have no types."""
     if named() is not None:
         numba.CACHE_DIR = str(writable())
     elif not _numba_finds_one():

@@ -1,4 +1,4 @@
-"""Learning which attributes partition the rows, from a sample of rows that no partition has yet."""
+"""Learning which attributes partition the rows, from a sample of rows in no partition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reefcast.matching.state import A_COUNT, A_SPLIT, BY_PRESENCE, BY_VALUE
 
 FEWEST_VALUES = 16
 FEW_ROWS = 32
-"""An attribute that less than 1 in so many rows knows partitions by its presence."""
+"""An attribute that less than 1 in this many rows constrains partitions by its presence."""
 
 
 @part
@@ -29,7 +29,7 @@ def _predicate_on(row: Int, attribute: Int) -> Int:
 
 @part
 def is_equality(row: Int, i: Int) -> bool:
-    """Return whether predicate i of the row demands one value."""
+    """Return whether predicate i of the row requires one value."""
     how, bounds = how_of(tag_of(row, i)), bounds_of(count_of(row)) + 2 * i
     if how == IS_TEXT:
         return True
@@ -38,7 +38,7 @@ def is_equality(row: Int, i: Int) -> bool:
 
 @part
 def count_equalities(state: Int, rows: Int, count: Int, change: Int) -> None:
-    """Add to A_COUNT of each attribute how many rows demand one value of it, times `change`."""
+    """Add to A_COUNT of each attribute how many rows require one value of it, times `change`."""
     for r in range(count):
         row = get8(rows, r)
         for i in range(count_of(row)):
@@ -70,7 +70,7 @@ def learn_values(state: Int, attribute: Int, rows: Int, count: Int, values: Int)
 
 @part
 def learn_rare(state: Int, rows: Int, count: Int) -> bool:
-    """Let attributes that few of the rows know partition by their presence."""
+    """Let attributes that few of the rows constrain partition by their presence."""
     for r in range(count):
         row = get8(rows, r)
         for i in range(count_of(row)):

@@ -1,9 +1,8 @@
-"""How kernels are compiled, and what they need of the machine that numba has no name for.
+"""How kernels are compiled, and the machine instructions for which numba has no name.
 
-The kernels of this layer keep their tables in memory of their own (`allocate`), reached by address,
-as a program in C would: numba's arrays would cost more to hand over than a match takes, and could
-not be linked into each other. Every number in a kernel is an int64; addresses too.
-"""
+The kernels of this layer keep their tables in memory of their own (`allocate`), and address it as a
+C program would: passing numba's arrays would cost more than a match takes, and they could not be
+linked into each other. Every number in a kernel is an int64; so is every address."""
 
 from __future__ import annotations
 
@@ -35,28 +34,27 @@ def part(function: F) -> F:
 
 
 def unit(function: F) -> F:
-    """Make a part that is compiled once, and called by others as a function of C's library is. It
+    """Make a part that is compiled once, and called by others like a function of the C library. It
     takes int64 and returns int64 or nothing.
 
-    Compiling each kernel with all its parts would take the square of the time. Units that a unit
-    calls must be defined before it.
-    """
+    Compiling each kernel with all its parts would take quadratic time. Units that a unit calls must
+    be defined before it."""
     return cast(F, _batch.add(Unit(function, python=False)))
 
 
 def compile_units() -> None:
-    """Compile the units and kernels defined since the last time, or load what was kept of them. For
-    the modules of kernels, at their end."""
+    """Compile the units and kernels defined since the last call, or load their kept code. Modules
+    of kernels call this at their end."""
     _batch.make()
 
 
 def built_in(generator: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function of machine code's own, for which neither Python nor numpy has a name."""
+    """Make a function from machine instructions, for which neither Python nor numpy has a name."""
     return cast(Callable[..., Any], BuiltIn(generator))
 
 
 def _library(name: str, *signature: str) -> Callable[..., Any]:
-    """A function of C's library: its result, its arguments."""
+    """Declare a function of the C library: its result, its arguments."""
     return cast(Callable[..., Any], External(name, *signature))
 
 
@@ -71,7 +69,7 @@ copy_bytes = _library("memcpy", "int64", "int64", "int64", "int64")
 
 
 def place_of(builder: Any, address: Any, index: Any, bits: int) -> Any:
-    """Build a pointer to item `index` of those of so many bits at the address."""
+    """Build a pointer to item `index` of the items of `bits` bits at the address."""
     shift = {8: 0, 16: 1, 32: 2, 64: 3}[bits]
     offset = builder.shl(index, ir.Constant(word(), shift))
     return builder.inttoptr(builder.add(address, offset), ir.IntType(bits).as_pointer())
@@ -103,11 +101,11 @@ def _writer(bits: int) -> Callable[..., Any]:
 
 
 get8 = built_in(_reader(64, 8))
-"""get8(address, i): word i of the words there. `get4`, `get1` read 4 bytes or 1, without sign."""
+"""get8(address, i): word i of the words there. `get4` and `get1` read 4 bytes or 1, unsigned."""
 get4 = built_in(_reader(32, 4))
 get1 = built_in(_reader(8, 1))
 get8_anywhere = built_in(_reader(64, 1))
-"""The same at an address that no 8 divides."""
+"""The same at an address that is not a multiple of 8."""
 put8 = built_in(_writer(64))
 """put8(address, i, value)."""
 put4 = built_in(_writer(32))
@@ -160,7 +158,7 @@ def shifted_right(_context: Any, _word: Any, _count: Any) -> Any:
 
 @built_in
 def bits_of(_context: Any, _number: Any) -> Any:
-    """Return a float64 as the word that stands for it."""
+    """Return a float64 as the word with its bits."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], word())
@@ -170,7 +168,7 @@ def bits_of(_context: Any, _number: Any) -> Any:
 
 @built_in
 def float_of(_context: Any, _word: Any) -> Any:
-    """Return the float64 that a word stands for."""
+    """Return the float64 with the bits of a word."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
@@ -180,7 +178,7 @@ def float_of(_context: Any, _word: Any) -> Any:
 
 @built_in
 def product_overflows(_context: Any, _left: Any, _right: Any) -> Any:
-    """Return 1 if the product of two int64 does not fit into one, else 0."""
+    """Return 1 if the product of two int64 does not fit into an int64, else 0."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         both = builder.smul_with_overflow(*arguments)

@@ -71,8 +71,9 @@ DOUBTED, UNSCALED = 1, 2
 """How a row must be checked, see `mark`."""
 
 MOST_MEMBERS = 64
-"""Members of a list whose slots are looked up. With more a row is unsure everywhere: to see that a
-value is not on the list takes no longer than a slot is worth, and marking them all takes long."""
+"""Up to this many members of a list, their slots are looked up. With more, the row is unsure
+everywhere: looking a value up in the list takes no longer than using a slot, and marking all slots
+takes long."""
 
 
 @part
@@ -84,14 +85,14 @@ def _set(table: Int, shift: Int, first: Int, end: Int, bit: Int) -> None:
 
 @part
 def _set_outside(table: Int, shift: Int, first: Int, last: Int, slots: Int, bit: Int) -> None:
-    """In those of the first `slots` slots that do not lie from `first` to `last`."""
+    """Set the bit in those of the first `slots` slots that lie outside of `first` to `last`."""
     _set(table, shift, 0, first, bit)
     _set(table, shift, last + 1, slots, bit)
 
 
 @part
 def _allow(excluded: Int, unsure: Int, shift: Int, slot: Int, is_sure: Int, bit: Int) -> None:
-    """The row may hold in this slot, or it does."""
+    """Allow the row in this slot: it may match there, or, if `is_sure`, it does."""
     at = excluded + (slot << shift)
     put8(at, 0, get8(at, 0) & ~bit)
     if not is_sure:
@@ -100,13 +101,13 @@ def _allow(excluded: Int, unsure: Int, shift: Int, slot: Int, is_sure: Int, bit:
 
 @part
 def _begin(boundaries: Int, slot: Int) -> Int:
-    """The lowest key of the slot of numbers."""
+    """Return the lowest key of the slot of numbers."""
     return get8(boundaries, slot - 1) if slot > 0 else LOWEST
 
 
 @part
 def _end(boundaries: Int, count: Int, slot: Int) -> Int:
-    """The highest key of the slot of numbers."""
+    """Return the highest key of the slot of numbers."""
     return get8(boundaries, slot) - 1 if slot < count else HIGHEST
 
 
@@ -114,7 +115,7 @@ def _end(boundaries: Int, count: Int, slot: Int) -> Int:
 def _mark_range(
     cuts: Int, entry: Int, low: Int, high: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
 ) -> None:
-    """Numbers with keys from `low` to `high`; the tables begin at the slots of numbers."""
+    """Mark numbers with keys from `low` to `high`; the tables begin at the slots of numbers."""
     boundaries, count = cuts + 8 * get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
     first, last = number_rank(boundaries, count, low), number_rank(boundaries, count, high)
     _set_outside(excluded, shift, first, last, count + 1, bit)
@@ -152,7 +153,7 @@ def _mark_unsure(
 def _mark_numbers(
     cuts: Int, entry: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
 ) -> None:
-    """A predicate `AMONG_NUMBERS`."""
+    """Mark a predicate `AMONG_NUMBERS`."""
     boundaries, count = cuts + 8 * get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
     mode, members = get8(apart, N_MODE), get8(apart, N_COUNT)
     if members > MOST_MEMBERS:
@@ -176,7 +177,7 @@ def _mark_numbers(
 def _mark_strings(
     cuts: Int, entry: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
 ) -> None:
-    """A predicate `AMONG_TEXTS`; the tables begin at the slots of strings."""
+    """Mark a predicate `AMONG_TEXTS`; the tables begin at the slots of strings."""
     slots = 2 * get8(entry, CA_TEXTS) + 1
     mode, members = get8(apart, X_MODE), get8(apart, X_COUNT)
     if members > MOST_MEMBERS:
@@ -252,7 +253,8 @@ def _mark_predicate(
 
 @unit
 def scale(cuts: Int, row: Int, bounds_at: Int) -> None:
-    """Write the row's scaled bounds; where it demands nothing of a lane, they hold all keys."""
+    """Write the row's scaled bounds; in a lane that it does not constrain, they include all
+    keys."""
     for group in range(lane_groups(cuts)):
         for word in range(2):
             put8(bounds_at, 4 * group + word, 0)
@@ -275,7 +277,7 @@ def scale(cuts: Int, row: Int, bounds_at: Int) -> None:
 @unit
 def mark(cuts: Int, row: Int, excluded: Int, unsure: Int, shift: Int, bit: Int) -> Int:
     """Set the row's bit where it belongs, in words `1 << shift` bytes apart. Return 1 if the row
-    must be checked wherever it survives: the cuts do not know an attribute, or Python decides."""
+    must be checked wherever it survives: it has an attribute that is not cut, or Python decides."""
     count = count_of(row)
     bounds = bounds_of(count)
     found = DOUBTED if flags_of(row) & PROGRAM else 0

@@ -1,10 +1,9 @@
 """Sets of numbers: the bounds of a predicate `AMONG_NUMBERS` (see `predicates`).
 
-Words: bytes; lowest key and rest; highest key and rest; mode (1: the value must be one of the
-members, -1: it must not, 0: there are none); how many; their form; a hash's bits; the members,
-ascending. `SMALL` members are integers, of 4 bytes each; `KEYS` are keys; `PAIRS` are key and rest.
-Behind many members there is a bit for each hash: 1 if some member has it.
-"""
+Words: bytes; lowest key and rest; highest key and rest; mode (1: the value must be a member, -1: it
+must not, 0: there are no members); number of members; their form; bits of a hash; the members,
+ascending. `SMALL` members are integers of 4 bytes each; `KEYS` are keys; `PAIRS` are key and rest.
+A large set also has a bit for each hash: 1 if some member has it."""
 
 from __future__ import annotations
 
@@ -72,7 +71,7 @@ def _hash(bounds: Int, key: Int) -> Int:
 
 @part
 def form_of(state: Int, at: Int, count: Int) -> Int:
-    """Return the form for so many members."""
+    """Return the form for this many members."""
     value, form = get8(state, S_VALUE), SMALL
     for _ in range(count):
         at = read_value(at, value)

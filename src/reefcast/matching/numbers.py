@@ -1,14 +1,13 @@
 """Numbers as keys: whole numbers (int64) in the order of the numbers that they stand for.
 
-The key of a float64 is its bits, with those of negative numbers turned round; -0.0 is 0.0, and NaN
-is above all. So a bound that is not inside an interval is the key beside it, and all comparisons
-are of whole numbers with closed ends.
+The key of a float64 is its bits, inverted for negative numbers; -0.0 is 0.0, and NaN is above all
+others. So an open bound is the neighbouring key, and all comparisons are of whole numbers with
+closed ends.
 
 An int64 beyond 2^53 may lie between two floats. It has the key of the float64 nearest to it, and a
 *rest*: twice the remainder. The order of the pairs (key, rest) is the order of the numbers, since
-rounding is monotone; twice, so that an open bound is a closed one at the odd number beside it.
-Only bounds from 2^53 on need their rests: below, no number with a rest comes near.
-"""
+rounding is monotone; twice, so that an open bound is a closed one at the odd number beside it. Only
+bounds from 2^53 on need their rests: numbers below have none."""
 
 from __future__ import annotations
 

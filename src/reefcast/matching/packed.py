@@ -1,7 +1,6 @@
 """Reading msgpack: the values of events, and the constraints of filters.
 
-Encoding a whole dict or filter is several times faster than handing its parts over one by one.
-"""
+Encoding a whole dict or filter is several times faster than passing its parts one by one."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from reefcast.matching.state import (
 )
 
 STRANGE = -1
-"""The kind of what is no value: bytes, a list, an integer beyond int64."""
+"""The kind of an unsupported value: bytes, a list, an integer beyond int64."""
 
 NIL, NO, YES, FLOAT = 0xC0, 0xC2, 0xC3, 0xCB
 UINT8, INT8, INT64, FIXED_STRING, STRING8 = 0xCC, 0xD0, 0xD3, 0xA0, 0xD9
@@ -52,7 +51,7 @@ def read_float_bits(at: Int) -> Int:
 
 @part
 def _read_count(at: Int, fixed: Int, wide: Int) -> tuple[Int, Int]:
-    """(how many, where the first is) of an array or a map."""
+    """Return (length, where the first item is) of an array or a map."""
     tag = get1(at, 0)
     if tag < FIXED_STRING and tag & ~15 == fixed:
         return tag & 15, at + 1
@@ -95,7 +94,7 @@ def read_string(at: Int) -> tuple[Int, Int]:
 
 @part
 def read_int(at: Int) -> tuple[Int, Int]:
-    """Return (number, where it ends), of a small or an int64 one."""
+    """Return (number, where it ends) of a small integer or an int64."""
     tag = get1(at, 0)
     if tag < FIXED_MAP:
         return tag, at + 1
@@ -111,8 +110,8 @@ def read_int(at: Int) -> tuple[Int, Int]:
 
 @unit
 def read_value(at: Int, value: Int) -> Int:
-    """Read a value into the V_* words at `value`, except for what only the table of texts knows;
-    return where it ends. Its kind is STRANGE if it is none."""
+    """Read a value into the V_* words at `value`, except for those that need the table of texts;
+    return where it ends. An unsupported value has the kind STRANGE."""
     tag = get1(at, 0)
     kind, key, rest, bits, whole, end = STRANGE, 0, 0, 0, 0, at + 1
     if tag == FLOAT:
@@ -152,7 +151,7 @@ def read_bool(at: Int) -> Int:
 
 @part
 def end_of_value(at: Int) -> Int:
-    """Return where a value ends, 0 if it is none."""
+    """Return where a value ends, 0 if it is unsupported."""
     tag = get1(at, 0)
     if tag < FIXED_MAP or tag >= NEGATIVE or tag == NIL or NO <= tag <= YES:
         return at + 1

@@ -1,14 +1,14 @@
-"""Partitions: which rows an event is compared with at all (which row goes where: `placing`).
+"""Partitions: which rows an event is compared with at all (`placing` chooses the partition of a
+row).
 
-A row that demands `attribute = value` of an attribute with many values is in the partition of that
-value, and costs nothing to events with another one. A row with a pattern is in the partition of
-something that the string must contain (`pieces`). A row that demands anything of an attribute that
-few rows know is in the partition of all rows that need this attribute to be there. All other rows
-are in the default partition.
+A row that requires `attribute = value`, where the attribute has many values, is in the partition of
+that value, and costs nothing to events with another one. A row with a pattern is in the partition
+of something that the string must contain (`pieces`). A row that constrains an attribute that few
+rows constrain is in the partition of all rows that need this attribute. All other rows are in the
+default partition.
 
-A partition with few rows is a list of them, checked one by one. One with many is a list of blocks;
-only the last of them takes rows. Its cuts serve the next block too, as long as they fit.
-"""
+A partition with few rows is a list of them, checked one by one. One with many is a list of blocks,
+the last of which accepts rows. Its cuts serve the next block too, as long as they fit."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _index_of(partition: Int, item: Int) -> Int:
 
 @part
 def _drop_item(partition: Int, i: Int) -> None:
-    """Keeps the order of the others."""
+    """Remove one item; the remaining items keep their order."""
     items, count = get8(partition, P_LIST), get8(partition, P_COUNT) - 1
     for k in range(i, count):
         put8(items, k, get8(items, k + 1))
@@ -170,28 +170,29 @@ def last_block(partition: Int) -> Int:
 
 @part
 def _use_cuts(state: Int, partition: Int, cuts: Int) -> None:
-    """From now on the partition's new blocks have these."""
+    """Use these cuts for the partition's new blocks from now on."""
     leave_cuts(state, get8(partition, P_CUTS))
     put8(partition, P_CUTS, cuts)
 
 
 @part
 def _at_full_size(pairs: Int, rows: Int) -> Int:
-    """What so many unsure pairs among so many rows would be among `MOST_ROWS`."""
+    """Return the number of unsure pairs that `MOST_ROWS` rows would have, if `rows` have
+    `pairs`."""
     rows = max(1, rows)
     return pairs * MOST_ROWS // rows * MOST_ROWS // rows
 
 
 @part
 def _is_misfit(block: Int) -> bool:
-    """Whether rows that came later than the cuts make them worth a new start."""
+    """Return whether rows that came after the cuts make new cuts worthwhile."""
     pairs = _at_full_size(unsure_pairs(block), get8(block, B_USED))
     return bool(2 * pairs > 3 * get8(get8(block, B_CUTS), C_UNSURE))
 
 
 @part
 def _block_of(state: Int, partition: Int, rows: Int, count: Int, capacity: Int) -> Int:
-    """A block with these rows, under cuts made for them."""
+    """Return a block with these rows, and cuts made for them."""
     cuts = make_cuts(state, rows, count)
     block = new_block(state, partition, capacity, cuts)
     fill(state, block, rows, count)
@@ -202,7 +203,7 @@ def _block_of(state: Int, partition: Int, rows: Int, count: Int, capacity: Int) 
 
 @part
 def _to_blocks(state: Int, partition: Int) -> None:
-    """From a list of rows."""
+    """Convert the partition from a list of rows to blocks."""
     rows, count = get8(partition, P_LIST), get8(partition, P_COUNT)
     block = _block_of(state, partition, rows, count, FIRST_CAPACITY)
     put8(rows, 0, block)
@@ -212,7 +213,7 @@ def _to_blocks(state: Int, partition: Int) -> None:
 
 @part
 def _to_list(state: Int, partition: Int) -> None:
-    """From one block with few rows."""
+    """Convert the partition from one block with few rows to a list."""
     block = last_block(partition)
     room = get8(partition, P_ROOM)
     rows = new(state, 8 * LONGEST_LIST)
@@ -230,7 +231,7 @@ def _to_list(state: Int, partition: Int) -> None:
 
 @part
 def _remake(state: Int, partition: Int, i: Int, capacity: Int) -> None:
-    """Makes block i anew: without holes, under new cuts."""
+    """Rebuild block i without holes and with new cuts."""
     block = get8(get8(partition, P_LIST), i)
     size = 8 * get8(block, B_USED)
     rows = new(state, size)
@@ -243,7 +244,7 @@ def _remake(state: Int, partition: Int, i: Int, capacity: Int) -> None:
 
 @part
 def _make_room(state: Int, partition: Int) -> None:
-    """The last block is full."""
+    """Make room for a row when the last block is full."""
     last = get8(partition, P_COUNT) - 1
     block = last_block(partition)
     capacity, alive = get8(block, B_CAPACITY), get8(block, B_ALIVE)
@@ -284,7 +285,7 @@ def put_row(state: Int, partition: Int, row: Int) -> None:
 
 @part
 def tidy(state: Int, partition: Int, block: Int) -> None:
-    """Make the block that a row has left smaller, or its partition, if that is due."""
+    """Shrink the block that a row has left, or its partition, if that is due."""
     alive, count = get8(block, B_ALIVE), get8(partition, P_COUNT)
     if count == 1:
         if get8(partition, P_ROWS) <= SHORTEST_BLOCKS:

@@ -1,10 +1,10 @@
-"""Pieces: what a string must contain to match a pattern, for partitions by it.
+"""Pieces: substrings that a string must contain to match a pattern, for partitions by them.
 
 `s LIKE '%abcdefghi%'` needs `abcdefgh` to be there, and 1 of 7 other runs of 8 bytes as well. A row
-with such a pattern is in the partition of one of them, its *piece*, of 1, 2, 4 or 8 bytes. An event
-looks at each place of its string once for each of these lengths, whatever the number of patterns; a
-table of counts by hash says that no partition has the bytes there, which is so nearly everywhere.
-"""
+with such a pattern is in the partition of one of them, its *piece*, of 1, 2, 4 or 8 bytes. The
+index looks at each position of an event's string once for each of these lengths, whatever the
+number of patterns; at nearly all positions a table of counts by hash shows that no partition has
+these bytes."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ LENGTHS = 4
 """A piece of form k has 1 << k bytes."""
 
 PIECE = -2
-"""P_KIND of the partition of a piece of form k is PIECE - k; its key are the bytes."""
+"""P_KIND of the partition of a piece of form k is PIECE - k; its key is the bytes of the piece."""
 
 HASH_BITS = 14
 TABLE_BYTES = 8 * LENGTHS + (1 << HASH_BITS)
-"""Of an attribute's table: for each form how many partitions there are, then a byte for each hash:
-how many partitions have it. A byte that got to MOST stays there."""
+"""The size of an attribute's table: the number of partitions of each form, then a byte for each
+hash with the number of partitions that have it. A byte that reached MOST stays there."""
 
 MOST = 255
 
 
 @part
 def piece_at(at: Int, form: Int, left: Int) -> Int:
-    """Return the piece that begins here, where so many bytes are left, enough for it."""
+    """Return the piece that begins here, with `left` bytes left, which are enough for it."""
     width = 1 << form
     if left >= 8:
         key = get8_anywhere(at, 0)
@@ -70,7 +70,7 @@ def may_have(table: Int, key: Int) -> Int:
 
 @part
 def count_piece(state: Int, attribute: Int, form: Int, key: Int, change: Int) -> None:
-    """Count a partition more, or less, of an attribute (by its address)."""
+    """Count one partition more, or less, of an attribute (by its address)."""
     if get8(attribute, A_PIECES) == 0:
         put8(attribute, A_PIECES, new_zeroed(state, TABLE_BYTES))
         put8(attribute, A_SPLIT, get8(attribute, A_SPLIT) | BY_PIECE)
@@ -92,8 +92,8 @@ def count_piece(state: Int, attribute: Int, form: Int, key: Int, change: Int) ->
 
 @part
 def run_end(pattern: Int, first: Int) -> Int:
-    """Return where the bytes end that stand for themselves and begin at this token. A `/` in front
-    of `#` is none of them: `a/#` matches `a`."""
+    """Return the end of the bytes from this token on that stand for themselves. A `/` before `#`
+    does not: `a/#` matches `a`."""
     tokens, count = pattern + 8 * W_TOKENS, get8(pattern, W_COUNT)
     end = first
     while end < count and get4(tokens, end) < ANY:

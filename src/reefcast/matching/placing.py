@@ -1,9 +1,8 @@
-"""Placing: which partition a row goes to, and what partitions are learned.
+"""Placing: which partition a row goes to, and which partitions are learned.
 
-Which attributes partition is learned: when a block of the default partition is full, its rows are
-looked at (`_learn`), and those that can go to a partition of their own do. From then on, rows with
-such a predicate go there at once.
-"""
+When a block of the default partition is full, its rows are examined (`_learn`) to find attributes
+that partition them, and rows that fit a partition are moved there. From then on, new rows with such
+a predicate go there at once."""
 
 from __future__ import annotations
 
@@ -82,16 +81,16 @@ from reefcast.matching.state import (
 from reefcast.matching.wildcards import W_COUNT, W_NEGATED
 
 MOST_PIECES = 32
-"""Pieces of a pattern among which one is chosen."""
+"""How many pieces of a pattern are compared to choose one."""
 
 LEARNING = 1024
-"""Rows of a block from which on the default partition learns, at each growth."""
+"""From this many rows of a block on, the default partition learns at each growth."""
 
 
 @part
 def _choose(state: Int, row: Int) -> tuple[Int, Int, Int, Int]:
-    """What the row is partitioned by: (a predicate, or -1; the flags that say how; the kind and the
-    key of the partition). Of a value and a piece, the one with fewer rows so far."""
+    """Choose the partition of a row; return a predicate or -1, its flags, and the partition's kind
+    and key. Of a value and a piece, take the one with fewer rows so far."""
     best = how = kind = key = -1
     most, fewest = -1, HIGHEST
     bounds = bounds_of(count_of(row))
@@ -126,14 +125,15 @@ def _choose(state: Int, row: Int) -> tuple[Int, Int, Int, Int]:
 
 @part
 def _rows_of(state: Int, attribute: Int, kind: Int, key: Int) -> Int:
-    """How many rows the partition has."""
+    """Return how many rows the partition has."""
     partition = find_partition(state, attribute, kind, key)
     return get8(partition, P_ROWS) if partition != 0 else 0
 
 
 @part
 def _best_piece(state: Int, attribute: Int, pattern: Int) -> tuple[Int, Int, Int]:
-    """(form or -1, piece, rows) of the first pieces the one whose partition has the fewest rows."""
+    """Return (form or -1, piece, rows) of the piece, among the first ones, whose partition has the
+    fewest rows."""
     form = -1 if get8(pattern, W_NEGATED) else longest_form(pattern)
     if form < 0:
         return -1, 0, 0
@@ -153,7 +153,7 @@ def _best_piece(state: Int, attribute: Int, pattern: Int) -> tuple[Int, Int, Int
 
 @part
 def _key_of(row: Int) -> tuple[Int, Int, Int]:
-    """(attribute, kind, key) of the partition that the row is in, by its first predicate."""
+    """Return (attribute, kind, key) of the row's partition, by the row's first predicate."""
     tag, how, flags = tag_of(row, 0), how_of(tag_of(row, 0)), flags_of(row)
     bounds = bounds_of(count_of(row))
     if flags & PRESENT_ONLY:
@@ -165,8 +165,7 @@ def _key_of(row: Int) -> tuple[Int, Int, Int]:
 
 @unit
 def place_row(state: Int, row: Int) -> Int:
-    """Put the row into the partition that is its own; return 0, and put it nowhere, if it has
-    none."""
+    """Put the row into its own partition; return 0, and put it nowhere, if it has none."""
     i, how, kind, key = _choose(state, row)
     if i < 0:
         return 0
@@ -202,7 +201,8 @@ def add_row(state: Int, row: Int) -> None:
 
 @part
 def _learn(state: Int, default: Int, block: Int) -> None:
-    """Looks at a full block of the default partition; moves what can have a partition."""
+    """Examine a full block of the default partition, and move the rows that fit another
+    partition."""
     size = 8 * get8(block, B_USED)
     rows, values = new(state, size), new(state, size)
     count = list_rows(block, rows)

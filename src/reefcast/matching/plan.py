@@ -1,8 +1,7 @@
-"""What a compiled index has made of its filters, for `reefcast explain --plan`.
+"""How a compiled index stores its filters, for `reefcast explain --plan`.
 
 Python reads the state word by word here, which is slow (a microsecond for each partition) and needs
-no kernel. For the layout see `state`, `rows` and `partitions`.
-"""
+no kernel. For the layout see `state`, `rows` and `partitions`."""
 
 from __future__ import annotations
 
@@ -72,15 +71,14 @@ class _Partition(NamedTuple):
 
 
 def plan_of(state: int) -> dict[str, Any]:
-    """Describe how the index matches: JSON-able; what is said of one row is said of a conjunction.
+    """Describe how the index matches, as JSON-able data; a row is a conjunction of a filter.
 
     - `rows`; `with_residuals`: those with residual conditions;
     - `partitions`: for each attribute that partitions, `by` value, piece or presence: its `values`
       (partitions) and their `rows`, how many are `checked_one_by_one` and how many have `bitmaps`,
       and the condition and the rows of the `largest`;
     - `default`: the rows of no partition, their `plan`, `blocks` of bitmaps, and for each attribute
-      with bitmaps how many buckets its values fall into.
-    """
+      with bitmaps the number of buckets of its values."""
     groups: dict[tuple[int, str], list[_Partition]] = {}
     for partition in _partitions(state):
         group = (partition.attribute, _way(partition.kind))
@@ -97,8 +95,8 @@ def plan_of(state: int) -> dict[str, Any]:
 
 def places_of(state: int, handle: int) -> list[dict[str, Any]]:
     """Return for each row of a filter: the condition of its `partition` (None: the default one),
-    how many `rows` it has, by which `plan` they are matched, and whether Python decides about this
-    one."""
+    its number of `rows`, the `plan` by which they are matched, and whether Python decides about
+    this row."""
     found = []
     row = _word(_word(state, S_FIRST), handle)
     while row:
@@ -113,10 +111,10 @@ def places_of(state: int, handle: int) -> list[dict[str, Any]]:
 
 
 def _summary(state: int, group: list[_Partition]) -> dict[str, Any]:
-    """Of all partitions by one attribute; `values` is how many."""
+    """Summarise all partitions by one attribute; `values` is their number."""
     attribute, kind, *_ = group[0]
     most = max(partition.rows for partition in group)
-    # of several, not the first one: their order is that of addresses
+    # of several, not the first one: addresses decide their order
     largest = min(_condition(state, *each[:3]) for each in group if each.rows == most)
     with_bitmaps = sum(partition.blocks > 0 for partition in group)
     return {
@@ -132,7 +130,7 @@ def _summary(state: int, group: list[_Partition]) -> dict[str, Any]:
 
 
 def _way(kind: int) -> str:
-    """How an attribute partitions, by P_KIND of the partition."""
+    """Return how an attribute partitions, by P_KIND of the partition."""
     return "presence" if kind == ANY_KIND else "piece" if kind <= PIECE else "value"
 
 
@@ -146,8 +144,8 @@ def _default(state: int, partition: _Partition) -> dict[str, Any]:
 
 
 def _buckets(state: int, cuts: int) -> list[dict[str, Any]]:
-    """How the newest cuts divide the values of each attribute. Between two boundaries is a bucket;
-    each boundary that is a string is one too."""
+    """Return how the newest cuts divide the values of each attribute: buckets between two
+    boundaries, and one for each boundary that is a string."""
     found = []
     for i in range(_word(cuts, C_ATTRIBUTES)):
         entry = cuts + 8 * (C_FIRST + CA_WORDS * i)
@@ -180,7 +178,7 @@ def _place(state: int, row: int, flags: int, bounds: int) -> dict[str, Any]:
 
 
 def _key_of(row: int, flags: int, bounds: int) -> tuple[int, int, int]:
-    """As `partitions` says it: attribute, kind and key, by the row's first predicate."""
+    """Return attribute, kind and key of a row's partition, by the row's first predicate."""
     tag = c_uint32.from_address(row + 12).value
     attribute, how = tag & ((1 << ATTRIBUTE_BITS) - 1), tag >> (ATTRIBUTE_BITS + KIND_BITS)
     if flags & PRESENT_ONLY:
@@ -191,7 +189,7 @@ def _key_of(row: int, flags: int, bounds: int) -> tuple[int, int, int]:
 
 
 def _counts(row: int) -> tuple[int, int]:
-    """(predicates, flags)."""
+    """Return the number of predicates, and the flags."""
     both = c_uint32.from_address(row + 8).value
     return both & 0xFFFF, both >> 16
 
@@ -200,7 +198,7 @@ def _counts(row: int) -> tuple[int, int]:
 
 
 def _condition(state: int, attribute: int, kind: int, key: int) -> str:
-    """What every row of a partition demands."""
+    """Return the condition that every row of a partition has."""
     name = readable_name(_name(state, attribute))
     if kind == ANY_KIND:
         return f"{name} IS NOT NULL"
@@ -211,7 +209,7 @@ def _condition(state: int, attribute: int, kind: int, key: int) -> str:
 
 
 def _number(key: int) -> float:
-    """The float64 whose key it is, see `numbers`."""
+    """Return the float64 with this key, see `numbers`."""
     (number,) = struct.unpack("<d", struct.pack("<q", key if key >= 0 else key ^ TURN))
     return float(number)
 
@@ -244,7 +242,7 @@ def _partition(address: int) -> _Partition:
 
 
 def _partitions(state: int) -> Iterator[_Partition]:
-    """All but the default one."""
+    """Return all partitions except the default one."""
     table = _word(state, S_PARTITIONS)
     for shard in range(table, table + 8 * SHARD_WORDS * SHARDS, 8 * SHARD_WORDS):
         heads = _word(shard, H_HEADS)

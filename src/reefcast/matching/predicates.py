@@ -1,13 +1,12 @@
 """Predicates: constraints of the normal form as the kernels check them.
 
-The two kinds whose bounds lie apart:
+Two kinds of predicates store their bounds elsewhere:
 
 - `AMONG_NUMBERS`: numbers with several members or exclusions, or with bounds from 2^53 on; see
   `number_sets`.
 - `AMONG_TEXTS`: strings. Words: bytes; lowest text or 0, and 1 if it is not inside; the same for
   the highest; mode; how many members; how many patterns; the members in the order of their
-  addresses; the patterns.
-"""
+  addresses; the patterns."""
 
 from __future__ import annotations
 
@@ -65,13 +64,13 @@ OF_NUMBERS, OF_STRINGS = 0, 1
 """`model.values.Kind`."""
 
 R_KINDS, R_HOW, R_LOW, R_HIGH = range(4)
-"""What a predicate is read into, see S_READ."""
+"""The words at S_READ into which a predicate is read."""
 
 
 # --- tags -----------------------------------------------------------------------------------------
 
 ATTRIBUTE_BITS, KIND_BITS = 23, 5
-"""Of a tag, in this order: attribute, kinds, how to check it."""
+"""The parts of a tag, in this order: attribute, kinds, how to check it."""
 
 
 @part
@@ -108,7 +107,7 @@ def _found(out: Int, kinds: Int, how: Int, low: Int, high: Int, end: Int) -> Int
 
 @unit
 def skip(state: Int, at: Int, count: Int) -> Int:
-    """Return where so many values end, lists of values among them."""
+    """Return where this many values end, lists of values among them."""
     value, left = get8(state, S_VALUE), count
     while left > 0:
         left -= 1
@@ -140,14 +139,14 @@ def _read_booleans(state: Int, at: Int, out: Int) -> Int:
 
 @part
 def in_reach(key: Int) -> bool:
-    """Tell whether no number with a rest has a key as close as this."""
+    """Return whether a number with a rest may have a key this close."""
     size = key if key >= 0 else -1 - key
     return bool(size < key_of_float(float(EXACT)) or size >= INFINITY)
 
 
 @part
 def _key_at(state: Int, at: Int, none: Int) -> tuple[Int, Int, Int]:
-    """(key, rest, where it ends) of a number, or `none` for nil."""
+    """Return (key, rest, where it ends) of a number, or `none` for nil."""
     value = get8(state, S_VALUE)
     end = read_value(at, value)
     if get8(value, V_KIND) == MISSING:
@@ -196,7 +195,7 @@ def _read_numbers(state: Int, at: Int, out: Int) -> Int:
 
 @part
 def _read_text(state: Int, at: Int) -> tuple[Int, Int]:
-    """(a text with one user more, or 0 for none, where it ends)."""
+    """Return (a text with one user more, or 0 for none, where it ends)."""
     if is_nil(at):
         return 0, at + 1
     start, size = read_string(at)
@@ -283,7 +282,7 @@ def _string_holds(bounds: Int, text: Int, start: Int, size: Int) -> bool:
 
 @unit
 def value_holds(how: Int, bounds: Int, value: Int) -> Int:
-    """Return 1 if a value of the right kind satisfies the bounds that lie apart."""
+    """Return 1 if a value of the right kind satisfies bounds that are stored elsewhere."""
     if how == AMONG_NUMBERS:
         holds = number_holds(bounds, get8(value, V_KEY), get8(value, V_REST))
     else:
@@ -305,7 +304,7 @@ def is_satisfied(how: Int, bounds: Int, value: Int) -> bool:
 
 @unit
 def leave_bounds(state: Int, how: Int, bound: Int) -> None:
-    """Free what a predicate holds."""
+    """Free what the bounds of a predicate hold."""
     if how == IS_TEXT:
         leave_text(state, bound)
     elif how == AMONG_NUMBERS:

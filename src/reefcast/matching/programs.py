@@ -73,8 +73,8 @@ from reefcast.matching.texts import leave_text, use_text
 from reefcast.model import program as instructions
 
 Q_NEXT, Q_HASH, Q_USERS, Q_COUNT, Q_STAMP, Q_RESULT, Q_WORDS = range(7)
-"""As an item of `chains`; how many rows have the program; words of its instructions; the last event
-that it was run for, and whether it held."""
+"""The words of a program: an item of `chains`; the number of rows that have it; the words of its
+instructions; the last event that it was run for, and whether it held."""
 
 PUSH_VALUE, PUSH_CONSTANT = instructions.PUSH_VALUE, instructions.PUSH_CONSTANT
 TEST, WITHIN = instructions.TEST, instructions.WITHIN
@@ -94,7 +94,7 @@ LEAST = -(2**63)
 
 @unit
 def _give_up(state: Int, program: Int) -> None:
-    """Gives back its memory, and what it uses."""
+    """Free its memory, and what it uses."""
     word = program + 8 * Q_WORDS
     end = word + 8 * get8(program, Q_COUNT)
     while word < end:
@@ -125,7 +125,7 @@ def leave_program(state: Int, program: Int) -> None:
 
 @part
 def leave_programs(state: Int) -> None:
-    """Free the table, when no row is left, and the stack."""
+    """Free the table when no row is left, and the stack."""
     if get8(state, S_PROGRAMS) != 0:
         leave_table(get8(state, S_PROGRAMS))
         release(get8(state, S_STACK))
@@ -156,8 +156,8 @@ def read_program(state: Int, at: Int) -> Int:
 
 @part
 def _make_room(state: Int, deepest: Int) -> None:
-    """Of V_WORDS that say that nothing is there, and for each level of the stack a value of its own
-    and an address."""
+    """Make room for V_WORDS that mean missing, and for a value and an address at each level of the
+    stack."""
     room = get8(state, S_STACK_ROOM)
     if get8(state, S_PROGRAMS) == 0:
         put8(state, S_PROGRAMS, new_table(state))
@@ -170,7 +170,7 @@ def _make_room(state: Int, deepest: Int) -> None:
 
 @part
 def _read_instruction(state: Int, number: Int, word: Int, at: Int) -> tuple[Int, Int]:
-    """(the word behind the instruction, where its operand ends)."""
+    """Read an instruction; return the word behind it, and where its operand ends."""
     if number == PUSH_VALUE:
         name, size = read_string(at)
         put8(word, 0, number | use_attribute(state, name, size) << 8)
@@ -217,7 +217,7 @@ def _read_bounds(state: Int, number: Int, attribute: Int, word: Int, at: Int) ->
 
 @part
 def _kept_once(state: Int, program: Int) -> Int:
-    """The program with the same words that is there already, or this one."""
+    """Return the existing program with the same words, or this one."""
     count, hashed = get8(program, Q_COUNT), 0
     for i in range(Q_WORDS, Q_WORDS + count):
         hashed = mixed(hashed ^ get8(program, i))
@@ -251,7 +251,8 @@ def program_holds(state: Int, program: Int) -> Int:
 
 @part
 def _run(state: Int, program: Int) -> Int:
-    """The kind of what is left on the stack. `top`: where its last address is."""
+    """Run the program; return the kind of the value left on the stack. `top`: where its last
+    address is."""
     nothing, code = get8(state, S_STACK), program + 8 * Q_WORDS
     calculated = nothing + 8 * V_WORDS
     bottom = calculated + 8 * V_WORDS * get8(state, S_STACK_ROOM)
@@ -298,7 +299,7 @@ def _known(state: Int, attribute: Int, nothing: Int) -> Int:
 
 @part
 def _place(calculated: Int, bottom: Int, top: Int) -> Int:
-    """Of what is calculated for this level of the stack."""
+    """Return the place of the value calculated for this level of the stack."""
     return calculated + V_WORDS * (top - bottom)
 
 
@@ -311,7 +312,7 @@ def _put_kind(calculated: Int, bottom: Int, top: Int, kind: Int) -> None:
 
 @part
 def _within(tag: Int, bounds: Int, value: Int) -> Int:
-    """TRUE, FALSE, or MISSING for a value of another kind than the constraint's."""
+    """Return TRUE or FALSE, or MISSING for a value of another kind than the constraint's."""
     kinds, kind = kinds_of(tag), get8(value, V_KIND)
     comparable = kinds | BOOLEANS if kinds & BOOLEANS else kinds
     if not (comparable >> kind) & 1:
@@ -322,7 +323,7 @@ def _within(tag: Int, bounds: Int, value: Int) -> Int:
 
 @part
 def _change(number: Int, value: Int, out: Int) -> None:
-    """Writes what comes of one value; `out` may be the same."""
+    """Write the result for one value; `out` may be the same."""
     kind = get8(value, V_KIND)
     if number == IS_NULL:
         put8(out, V_KIND, TRUE if kind == MISSING else FALSE)
@@ -338,7 +339,7 @@ def _change(number: Int, value: Int, out: Int) -> None:
 
 @part
 def _join(number: Int, operand: Int, left: Int, right: Int, out: Int) -> None:
-    """Writes what comes of two values; `out` may be the first."""
+    """Write the result for two values; `out` may be the first."""
     if number == COMPARE:
         put8(out, V_KIND, _compared(operand, left, right))
     elif number in (AND, OR):
@@ -361,7 +362,7 @@ def _join(number: Int, operand: Int, left: Int, right: Int, out: Int) -> None:
 
 @part
 def _joined(decisive: Int, left: Int, right: Int) -> Int:
-    """AND for FALSE, OR for TRUE, of the kinds of two values."""
+    """Combine the kinds of two values: AND if `decisive` is FALSE, OR if it is TRUE."""
     other = FALSE + TRUE - decisive
     if left == decisive or right == decisive:
         return decisive
@@ -370,7 +371,7 @@ def _joined(decisive: Int, left: Int, right: Int) -> Int:
 
 @part
 def _calculate(number: Int, left: Int, right: Int, out: Int) -> None:
-    """Of two int64; what leaves int64 is UNKNOWN."""
+    """Calculate with two int64; a result beyond int64 is UNKNOWN."""
     if number == ADD:
         result = left + right
         _put_int(out, result, ((left ^ result) & (right ^ result)) < 0)
@@ -409,7 +410,7 @@ def _as_float(value: Int) -> float:
 
 @part
 def _compared(orders: Int, left: Int, right: Int) -> Int:
-    """Whether the order of two values is among those, or MISSING if they have none."""
+    """Return whether the order of two values is among `orders`, or MISSING if they have none."""
     kind, other = get8(left, V_KIND), get8(right, V_KIND)
     if kind == NUMBER and other == NUMBER:
         a, b = get8(left, V_KEY), get8(right, V_KEY)

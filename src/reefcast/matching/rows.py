@@ -9,12 +9,12 @@ A row is one piece of memory:
     word       the program of its residual conditions, if there are any (flag PROGRAM)
     word       the next row of the same filter, if there are several (flag MULTI)
 
-A predicate is what the row demands of one attribute. `IN_RANGE`: a number whose key is between the
-bounds; `IS_TEXT`: the string whose text is the first bound; `OF_KIND`: nothing but its kinds. All
-else has its bounds apart, at the address that is its first bound: see `predicates`.
+A predicate is the condition of a row on one attribute. `IN_RANGE`: a number whose key is between
+the bounds; `IS_TEXT`: the string whose text is the first bound; `OF_KIND`: any value of its kinds.
+All others store their bounds elsewhere, at the address that is the first bound: see `predicates`.
 
-Block number 0 stands for none: the row is in a partition's list, at that place (see `partitions`).
-"""
+Block number 0 stands for none: the row is in a partition's list, at that place (see
+`partitions`)."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ from reefcast.matching.state import (
 
 PROGRAM, MULTI, VALUED, PRESENT_ONLY, PIECED = 1, 2, 4, 8, 16
 """Flags of a row: it has residual conditions; its filter has several rows; it is in the partition
-of its first predicate's value, or of its attribute alone, or of a piece of its pattern."""
+of its first predicate's value, of its attribute alone, or of a piece of its pattern."""
 
 FORM_SHIFT = 5
-"""The form of that piece stands above the flags; the piece is the predicate's second bound."""
+"""The form of that piece is above the flags; the piece is the predicate's second bound."""
 
 HANDLE_MASK, BLOCK_MASK, PLACE_MASK = 0xFFFFFFFF, 0xFFFFF, 0xFFF
 
@@ -61,7 +61,7 @@ HANDLE_MASK, BLOCK_MASK, PLACE_MASK = 0xFFFFFFFF, 0xFFFFF, 0xFFF
 
 @part
 def bounds_of(count: Int) -> Int:
-    """Return the word where the bounds of so many predicates start."""
+    """Return the word where the bounds of this many predicates start."""
     return 1 + ((count + 2) >> 1)
 
 
@@ -181,7 +181,7 @@ def leave_row(state: Int, row: Int) -> None:
 
 @part
 def bring_to_front(row: Int, i: Int) -> None:
-    """Exchange predicate i and the first."""
+    """Exchange predicate i and the first one."""
     bounds = bounds_of(count_of(row))
     tag = tag_of(row, 0)
     put4(row, 3, tag_of(row, i))
@@ -197,7 +197,7 @@ def bring_to_front(row: Int, i: Int) -> None:
 
 @part
 def row_holds(state: Int, row: Int) -> Int:
-    """Return 1 if the row holds for the event at hand, exactly (except for what Python decides)."""
+    """Return 1 if the row matches the event at hand, exactly (except for what Python decides)."""
     count, stamp = count_of(row), get8(state, S_STAMP)
     bounds = bounds_of(count)
     for i in range(count):

@@ -1,4 +1,4 @@
-"""The slow, obvious twin of every index: ask each filter in turn."""
+"""The slow, obvious twin of every index: it tries each filter in turn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Stored(Generic[K]):
-    """Filters by key, in the order of their coming: what every twin of an index holds."""
+    """Filters by key, in the order of their addition: the base of every twin of an index."""
 
     def __init__(self) -> None:
         self.filters: dict[K, Filter] = {}

@@ -1,4 +1,4 @@
-"""Finding the rows that hold for the event at hand: the inner loops."""
+"""Finding the rows that match the event at hand: the inner loops."""
 
 from __future__ import annotations
 
@@ -72,31 +72,31 @@ from reefcast.matching.vectors import (
 )
 
 TOO_SHORT = -1
-"""In place of the end of what was found: `out` has no room for all of it."""
+"""Instead of the end of the results: `out` is too short for them."""
 
 SPARE = 8
-"""Words behind what is found that may be written to."""
+"""Words behind the results that may be overwritten."""
 
-# Words of the scratch memory: bits of 512 rows, and lists of what is put off until its memory has
-# come; to wait for each would take ten times as long.
+# Words of the scratch memory: bits of 512 rows, and lists of rows that are put off until their
+# memory is in the cache; waiting for each would take ten times as long.
 X_SURVIVORS, X_SCALED, X_OTHER = 0, GROUP_WORDS, 2 * GROUP_WORDS
 X_SWEEPING = 3 * GROUP_WORDS
 X_LOOKS = X_SWEEPING + 1
 X_CHECKS = X_LOOKS + 2 + MOST_ROWS
 MOST_CHECKS = 1024
 SCRATCH_BYTES = 8 * (X_CHECKS + 1 + MOST_CHECKS)
-"""Whether rows that must be checked are written as they are (see `sweep`); how many rows of a block
-have scaled bounds to look at, and their places; how many rows must be checked, and their addresses.
-"""
+"""The words are: whether rows to be checked are written as they are (see `sweep`); how many rows of
+a block have scaled bounds to compare, and their places; how many rows must be checked, and their
+addresses."""
 
 LINES_OF_A_ROW = 3
 DOUBTFUL = 2
-"""What `compare_lanes` says of a row that must be checked; 0 of one that holds."""
+"""The result of `compare_lanes` for a row that must be checked; 0 for a row that matches."""
 
 
 @unit
 def _check(state: Int, row: Int, out: Int, end: Int) -> Int:
-    """Appends the row's handle if it holds; the new end."""
+    """Append the row's handle if it matches; return the new end."""
     if not row_holds(state, row):
         return end
     put8(out, end, handle_of(row))
@@ -130,12 +130,11 @@ def check_later(state: Int, row: Int, scratch: Int, out: Int, end: Int) -> Int:
 
 @part
 def _write(handles: Int, certain: Int, out: Int, end: Int) -> Int:
-    """The handles of the rows of 64 that hold; the new end.
+    """Write the handles of the matching rows of 64; return the new end.
 
-    Two at a time, whether there are so many or not, for most often there are two at most: a wrong
-    guess of the processor about the end of a loop takes longer than to write too much. Behind `out`
-    and `handles` there is room for it.
-    """
+    Write two at a time, whether there are two or not, because most often there are at most two: a
+    mispredicted end of a loop takes longer than writing too much. Behind `out` and `handles` there
+    is room for it."""
     left = certain
     start = end
     while True:
@@ -149,7 +148,7 @@ def _write(handles: Int, certain: Int, out: Int, end: Int) -> Int:
 
 @part
 def _note_looks(first: Int, places: Int, bounds: Int, size: Int, scratch: Int) -> None:
-    """Notes rows of 64 whose scaled bounds, of `size` bytes each, must be looked at. One at least
+    """Note the rows of 64 whose scaled bounds, of `size` bytes each, must be compared. At least one
     is written, for the same reason; it does not count if there is none."""
     count = get8(scratch, X_LOOKS)
     left = places
@@ -166,7 +165,7 @@ def _note_looks(first: Int, places: Int, bounds: Int, size: Int, scratch: Int) -
 
 @part
 def _look(state: Int, block: Int, keys: Int, lanes: Int, scratch: Int, out: Int, end: Int) -> Int:
-    """Looks at the scaled bounds of the rows that were noted: most hold, or do not."""
+    """Compare the scaled bounds of the noted rows: most rows match, or do not."""
     bounds, size = get8(block, B_SCALED), LANE_BYTES * lanes
     handles = get8(block, B_HANDLES)
     for i in range(get8(scratch, X_LOOKS)):
@@ -185,7 +184,8 @@ def _look(state: Int, block: Int, keys: Int, lanes: Int, scratch: Int, out: Int,
 def _search_group(
     state: Int, block: Int, at: Int, slots: Int, scratch: Int, out: Int, end: Int
 ) -> Int:
-    """The survivors of 512 rows: those that hold for certain are written, the others noted."""
+    """Process the survivors of 512 rows: write those that match for certain, and note the
+    others."""
     room, shift = get8(state, S_SLOT_ROOM), get8(block, B_SHIFT)
     unsure, lanes = get8(block, B_UNSURE) + at, lane_groups(get8(block, B_CUTS))
     scaled_slots, other_slots = slots + 8 * room, slots + 16 * room
@@ -254,7 +254,7 @@ def _search_partition(
 
 @part
 def _search_split(state: Int, attribute: Int, scratch: Int, out: Int, end: Int, room: Int) -> Int:
-    """The partitions that the event's value of the attribute leads to."""
+    """Search the partitions of the event's value of the attribute."""
     split = get8(attribute_at(state, attribute), A_SPLIT)
     value = value_at(state, attribute)
     kind, key = get8(value, V_KIND), get8(value, V_KEY)
@@ -275,7 +275,7 @@ def _search_split(state: Int, attribute: Int, scratch: Int, out: Int, end: Int, 
 def _search_pieces(
     state: Int, attribute: Int, value: Int, scratch: Int, out: Int, end: Int, room: Int
 ) -> Int:
-    """The partitions of what the string contains, each once."""
+    """Search the partitions of the pieces that the string contains, each once."""
     table, stamp = get8(attribute_at(state, attribute), A_PIECES), get8(state, S_STAMP)
     start, size = get8(value, V_START), get8(value, V_SIZE)
     for form in range(LENGTHS):
@@ -294,7 +294,7 @@ def _search_pieces(
 
 @part
 def _drop_repeated(state: Int, out: Int, start: Int, end: Int) -> Int:
-    """Leaves each filter once: one of several rows is found by each of them that holds."""
+    """Leave each filter once: if it has several rows, each of them that matches has found it."""
     seen, stamp, kept = get8(state, S_SEEN), get8(state, S_STAMP), start
     for i in range(start, end):
         found = get8(out, i)
@@ -307,7 +307,8 @@ def _drop_repeated(state: Int, out: Int, start: Int, end: Int) -> Int:
 
 @unit
 def search_splits(state: Int, out: Int, start: Int, found: Int, room: Int) -> Int:
-    """Do the rest of `search`, when the default partition's rows are there up to `found`."""
+    """Do the rest of `search`, when the results of the default partition are there up to
+    `found`."""
     end, scratch = found, get8(state, S_SCRATCH)
     for i in range(get8(state, S_SPLIT_COUNT)):
         if end >= 0:
@@ -320,8 +321,8 @@ def search_splits(state: Int, out: Int, start: Int, found: Int, room: Int) -> In
 
 @unit
 def search(state: Int, out: Int, start: Int, room: Int) -> Int:
-    """Write what holds for the event at hand to `out` from word `start` on, and return where it
-    ends, or `TOO_SHORT`."""
+    """Write the matches of the event at hand to `out` from word `start` on; return where they end,
+    or `TOO_SHORT`."""
     scratch = get8(state, S_SCRATCH)
     end = _search_partition(state, get8(state, S_DEFAULT), scratch, out, start, room)
     return search_splits(state, out, start, end, room)

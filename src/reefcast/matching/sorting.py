@@ -1,4 +1,4 @@
-"""Sorting words in place, as numbers or as texts. Heap sort: small, and no worst case."""
+"""Sorting words in place, as numbers or as texts. Heap sort: small, without a worst case."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def sort_words(words: Int, count: Int, as_texts: Int) -> None:
 
 @part
 def distinct(words: Int, count: Int) -> Int:
-    """Keep one of each of the sorted words, and return how many are left."""
+    """Keep one of each of the sorted words; return how many are left."""
     kept = 0
     for i in range(count):
         if kept == 0 or get8(words, i) != get8(words, kept - 1):
@@ -74,7 +74,7 @@ def quantiles(words: Int, count: Int, limit: Int, as_texts: Int) -> Int:
         if i == 0 or get8(words, i) != get8(words, i - 1):
             different += 1
     if different > limit:
-        for i in range(limit):  # never writes ahead of where it reads
+        for i in range(limit):  # never writes beyond what it has read
             put8(words, i, get8(words, i * (count - 1) // (limit - 1)))
         count = limit
     return distinct(words, count)

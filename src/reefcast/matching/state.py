@@ -1,15 +1,14 @@
-"""The state of a compiled index: what lies where.
+"""The state of a compiled index: its memory layout.
 
-The state is one array of words that Python owns; everything else hangs on it by address. Each
-object's words are numbered by constants here, so that a table reads the same in every module:
+The state is one array of words that Python owns; it has the addresses of everything else. Constants
+here number the words of each object, for all modules:
 
-- `S_*` of the state itself; `A_*` of an attribute; `V_*` of what the event at hand has for one;
+- `S_*` of the state itself; `A_*` of an attribute; `V_*` of its value in the event at hand;
 - `T_*` of a text (a string constant or an attribute's name), see `texts`;
 - `C_*` of cuts and `CA_*` of each attribute in them, see `cuts`;
 - `B_*` of a block, see `blocks`; `P_*` of a partition, see `partitions`.
 
-Rows and predicates have their layout in `rows`.
-"""
+Rows and predicates have their layout in `rows`."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_ATTRIBUTES,  # A_* of each attribute number
     S_ATTRIBUTE_COUNT,  # numbers given out so far
     S_ATTRIBUTE_ROOM,
-    S_FREE_ATTRIBUTE,  # 1 + the first of the numbers to give out again; they are linked by A_NAME
+    S_FREE_ATTRIBUTE,  # 1 + the first of the numbers to be reused; they are linked by A_NAME
     S_VALUES,  # V_* for each attribute number
     S_STAMP,  # number of the event at hand
     S_PARTITIONS,  # the same
@@ -61,7 +60,7 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_OTHER_COUNT,
     S_SERIAL,  # of the last cuts
     S_PARTITION_COUNT,
-    S_END,  # where what was read ends
+    S_END,  # where the bytes that were read end
     S_VALUE,  # scratch: V_* of a value
     S_SCRATCH,  # see `search`
     S_FOUND_ROOM,  # see `sweep`
@@ -76,22 +75,23 @@ STATE_WORDS = 44
 
 L_SIZE, L_ATTRIBUTE, L_NAME = range(3)
 L_WORDS = 6
-"""1 + the size of a name, or 0 for none; 1 + the number of its attribute, or 0; the name itself."""
+"""Words: 1 + the size of a name, or 0 for none; 1 + the number of its attribute, or 0; the name."""
 
 LAYOUT, LONGEST_NAME = 256, 8 * (L_WORDS - L_NAME)
-"""How many names are remembered, and of how many bytes."""
+"""How many names are remembered, and their largest size in bytes."""
 
 A_NAME, A_USERS, A_SPLIT, A_VALUES, A_COUNT, A_PIECES, A_WORDS = range(7)
-"""Text of the name; rows and cuts that use it; whether it partitions, by how many values, see
-`partitions`; a count for whoever needs it within one call; a table, see `pieces`."""
+"""Words: the text of the name; rows and cuts that use it; whether it partitions; by how many
+values, see `partitions`; a counter for use within one call; a table, see `pieces`."""
 
 BY_VALUE, BY_PRESENCE, BY_PIECE = 1, 2, 4
-"""What A_SPLIT says."""
+"""Values of A_SPLIT."""
 
 V_STAMP, V_KIND, V_KEY, V_REST, V_START, V_SIZE, V_BITS, V_WHOLE = range(8)
 V_WORDS = 8
-"""The event that the value belongs to; key and rest of a number, the text or 0 of a string; where
-its characters are; a number as it came: an int64 (V_WHOLE is 1) or the bits of a float64."""
+"""Words: the event that the value belongs to; key and rest of a number; the text or 0 of a string;
+the address of its characters; a number as it came: an int64 (V_WHOLE is 1) or the bits of a
+float64."""
 
 T_NEXT, T_HASH, T_SIZE, T_USERS, T_ATTRIBUTE, T_MEMO, T_RANK, T_BYTES = range(8)
 
@@ -167,7 +167,7 @@ def give_back(state: Int, address: Int, size: Int) -> None:
 
 @part
 def longer(state: Int, address: Int, old: Int, size: Int) -> Int:
-    """Move the `old` bytes at `address` to room of `size` bytes, with zeros behind them."""
+    """Move the `old` bytes at `address` to memory of `size` bytes, with zeros behind them."""
     larger = new_zeroed(state, size)
     if address != 0:
         copy_bytes(larger, address, old)
@@ -177,6 +177,6 @@ def longer(state: Int, address: Int, old: Int, size: Int) -> Int:
 
 @part
 def forget_layout(state: Int) -> None:
-    """Forget the layout of events: the attributes are others now."""
+    """Forget the layout of events, because the attributes have changed."""
     for i in range(LAYOUT):
         put8(get8(state, S_LAYOUT), L_WORDS * i, 0)

@@ -1,10 +1,9 @@
 """Sweeping: many events against one block after the other, instead of one event against all blocks.
 
-A block's bitmaps fit the second cache of a processor, those of all blocks do not. So in a batch the
-default partition is searched block by block, for a tile of events at a time; what each block finds
-for each event goes to a list, and is put together event by event (`gather`). A row that must be
-checked is on the list as its address, negative, for that takes the event's values.
-"""
+A block's bitmaps fit into the second-level cache of a processor; those of all blocks do not. So a
+batch searches the default partition block by block, for a tile of events at a time. The results of
+each block go to a list, and are collected event by event (`gather`). A row that must be checked is
+on the list as its negated address, because the check needs the event's values."""
 
 from __future__ import annotations
 
@@ -48,15 +47,15 @@ from reefcast.matching.state import (
 TILE = 256
 FEWEST_EVENTS, FEWEST_BLOCKS = 16, 3
 FIRST_FOUND, MOST_FOUND = 1 << 15, 1 << 21
-"""Words of the list of what is found; if the longest is too short, tiles become smaller."""
+"""Words of the list of results; if the longest list is too short, tiles become smaller."""
 
 W_TILE, W_BLOCKS, W_FOUND, W_ENDS, W_SLOTS, W_STRIDE, W_WORDS = range(7)
 
 
 @unit
 def sweep(state: Int, table: Int, attributes: Int, columns: Int, first: Int, events: Int) -> Int:
-    """Search the default partition for a tile of rows of columns, at most `events`; return what was
-    found, for `gather` and `leave_sweep`, or 0 if that is not worth it."""
+    """Search the default partition for a tile of rows of columns, at most `events`; return the
+    results, for `gather` and `leave_sweep`, or 0 if a sweep is not worth it."""
     made = 0
     while made == 0:
         tile = min(events, get8(state, S_TILE))
@@ -81,7 +80,7 @@ def is_worth_it(state: Int, events: Int) -> bool:
 def _sweep_tile(
     state: Int, table: Int, attributes: Int, columns: Int, first: Int, events: Int
 ) -> Int:
-    """0 if too much was found."""
+    """Search for one tile; return 0 if there were too many results."""
     blocks = get8(get8(state, S_DEFAULT), P_COUNT)
     stride = SLOT_BYTES * get8(state, S_SLOT_ROOM) + 16
     made = allocate(8 * W_WORDS)
@@ -122,7 +121,7 @@ def leave_sweep(made: Int) -> None:
 
 @part
 def _take_slots(state: Int, made: Int, event: Int) -> Int:
-    """The event's own slots in place of those at hand; where its counts are kept."""
+    """Replace the slots at hand by the event's own; return where its counts are."""
     slots = get8(made, W_SLOTS) + get8(made, W_STRIDE) * event
     put8(state, S_SLOTS, slots)
     return slots + get8(made, W_STRIDE) - 16
@@ -144,7 +143,7 @@ def _find_slots(
 def _search_all(
     state: Int, made: Int, table: Int, attributes: Int, columns: Int, first: Int, room: Int
 ) -> bool:
-    """Whether there was room for all that was found."""
+    """Search all blocks for the tile; return whether there was room for the results."""
     items, ends, found = (
         get8(get8(state, S_DEFAULT), P_LIST),
         get8(made, W_ENDS),
@@ -172,8 +171,8 @@ def _search_all(
 
 @unit
 def gather(state: Int, made: Int, event: Int, out: Int, start: Int, room: Int) -> Int:
-    """Write what was found for an event of the tile, whose values are at hand, and return where
-    that ends, or TOO_SHORT."""
+    """Write the results for an event of the tile, whose values are at hand; return where they end,
+    or TOO_SHORT."""
     ends, found, end = get8(made, W_ENDS), get8(made, W_FOUND), start
     tile, scratch = get8(made, W_TILE), get8(state, S_SCRATCH)
     for b in range(get8(made, W_BLOCKS)):

@@ -1,8 +1,7 @@
 """Strings of the filters, each kept once: a *text*. Two strings are equal if their texts are one.
 
 Names of attributes are texts too; such a text knows its attribute's number. A text lives as long as
-it has users. `T_MEMO` and `T_RANK` remember where the last cuts put it (see `cuts`).
-"""
+it has users. `T_MEMO` and `T_RANK` remember its rank in the last cuts (see `cuts`)."""
 
 from __future__ import annotations
 
@@ -91,7 +90,7 @@ def leave_text(state: Int, text: Int) -> None:
 @part
 def compare_text(start: Int, size: Int, text: Int) -> Int:
     """Return a number below, at or above 0, as these bytes are less than, equal to or greater than
-    the text: UTF-8 keeps the code points' order."""
+    the text: UTF-8 keeps the order of code points."""
     other = get8(text, T_SIZE)
     order = compare_bytes(start, text + 8 * T_BYTES, min(size, other))
     if order != 0:

@@ -1,7 +1,7 @@
-"""What kernels do with several words at once: groups of 512 rows, lanes of scaled keys, boundaries.
+"""Operations of kernels on several words at once: groups of 512 rows, lanes of scaled keys,
+boundaries.
 
-All in vectors, whatever the machine has: these loops are where matching spends its time.
-"""
+All are written as vectors, whatever the machine has: matching spends its time in these loops."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from reefcast.matching.machine import built_in, place_of
 from reefcast.matching.native.llvm import ir, types, word
 
 GROUP_WORDS, GROUP_BYTES = 8, 64
-"""512 rows, a line of the cache."""
+"""512 rows, a cache line."""
 
 
 @built_in
 def prefetch(_context: Any, _address: Any) -> Any:
-    """Request the line of the cache that the address is in; it will be read soon."""
+    """Request the cache line of this address, which will be read soon."""
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -62,8 +62,8 @@ def _loop(
     step: Callable[[Any, list[Any]], list[Any]],
     more: Callable[[list[Any]], Any] | None = None,
 ) -> list[Any]:
-    """A loop over i below `count`: starts, step(i, what the last step gave), ...; it ends early
-    when `more` of what a step gave is false."""
+    """Build a loop over i below `count`: starts, step(i, the last step's result), ...; it ends
+    early when `more` of a step's result is false."""
     zero, entry = ir.Constant(word(), 0), builder.block
     loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
     builder.cbranch(builder.icmp_signed(">", count, zero), loop, done)
@@ -81,7 +81,7 @@ def _loop(
 
 
 def _join(entry: Any, loop: Any, values: Iterable[tuple[Any, Any, Any]]) -> None:
-    """Each is what it was on entry, or what the loop made of it."""
+    """Merge the values: each is that on entry, or the loop's."""
     for phi, at_first, later in values:
         phi.add_incoming(at_first, entry)
         phi.add_incoming(later, loop)
@@ -99,7 +99,7 @@ def _union(builder: Any, start: Any, base: Any, slots: Any, count: Any, shift: A
 def _fold(
     builder: Any, rows: Any, base: Any, offsets: Any, count: Any, change: Callable[[Any, Any], Any]
 ) -> Any:
-    """change(rows, bitmap) with one bitmap after the other, as long as any bit is left."""
+    """Build change(rows, bitmap) for one bitmap after the other, as long as any bit is left."""
 
     def step(i: Any, rows: list[Any]) -> list[Any]:
         offset = builder.load(place_of(builder, offsets, i, 64), align=8)
@@ -109,7 +109,7 @@ def _fold(
 
 
 def _counts_up_to(builder: Any, words: Any, groups: Any, values: Sequence[Any]) -> list[Any]:
-    """For each value how many of the 8 * groups words are at or below it."""
+    """Build, for each value, the count of the 8 * groups words at or below it."""
     spread = [_spread(builder, value) for value in values]
 
     def step(i: Any, counts: list[Any]) -> list[Any]:
@@ -125,7 +125,7 @@ def _counts_up_to(builder: Any, words: Any, groups: Any, values: Sequence[Any]) 
 
 
 def _spread(builder: Any, value: Any) -> Any:
-    """A group of eight times this word."""
+    """Build a group of eight copies of this word."""
     single = builder.insert_element(_no_bits(), value, ir.Constant(word(), 0))
     lanes = ir.Constant(ir.VectorType(ir.IntType(32), GROUP_WORDS), [0] * GROUP_WORDS)
     return builder.shuffle_vector(single, _no_bits(), lanes)
@@ -157,7 +157,7 @@ def survivors_of(
 ) -> Any:
     """Compute survivors_of(dead, base, slots, count, shift, out): out[0:8] gets the bits that are
     neither in dead[0:8], nor, for any of the `count` numbers at `slots`, in the 8 words at base +
-    (number << shift). The result is 1 if there is a bit, else 0."""
+    (number << shift). Return 1 if there is a bit, else 0."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         dead, base, slots, count, shift, out = arguments
@@ -191,8 +191,8 @@ def select_rows(
 ) -> Any:
     """Compute select_rows(base, out_of, outs, in_all, ins, start, out): out[0:8] = start[0:8]
     without the bits in any of the bitmaps whose offsets from `base` are the `outs` words at
-    `out_of`, and only with those in each of the `ins` bitmaps at `in_all`. The result is 1 if any
-    bit is left."""
+    `out_of`, and only with those in each of the `ins` bitmaps at `in_all`. Return 1 if any bit is
+    left."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         base, out_of, outs, in_all, ins, start, out = arguments
@@ -213,8 +213,8 @@ def select_rows(
 
 @built_in
 def compare_lanes(_context: Any, _bounds: Any, _keys: Any, _groups: Any) -> Any:
-    """Compute compare_lanes(bounds, keys, groups): for 8 * groups keys of 16 bits, and for each 8
-    of them 8 lower bounds and 8 upper ones: bit 0 of the result says that a key is outside its
+    """Compute compare_lanes(bounds, keys, groups): compare 8 * groups keys of 16 bits with 8 lower
+    and 8 upper bounds for each 8 of them. Bit 0 of the result says that a key is outside its
     bounds, bit 1 that one equals a bound. Keys that are 0 do not count."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -252,8 +252,7 @@ def compare_lanes(_context: Any, _bounds: Any, _keys: Any, _groups: Any) -> Any:
 @built_in
 def count_up_to(_context: Any, _words: Any, _groups: Any, _value: Any) -> Any:
     """Compute count_up_to(words, groups, value): how many of the 8 * groups words are at or below
-    `value`. Without a branch that depends on them: faster than cutting ascending words in halves.
-    """
+    `value`. It has no branch that depends on the words, which is faster than a binary search."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         words, groups, value = arguments

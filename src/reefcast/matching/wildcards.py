@@ -1,8 +1,7 @@
 """Patterns on strings, compiled: LIKE, and MATCHES with the wildcards of MQTT.
 
-What they mean is said in `model.patterns`, their twin. A pattern is a list of tokens, 4 bytes each:
-a byte of UTF-8, or a wildcard. Behind them are the lowest bytes of all tokens, side by side.
-"""
+`model.patterns`, their twin, defines their meaning. A pattern is a list of tokens, 4 bytes each: a
+byte of UTF-8, or a wildcard. Behind them are the lowest bytes of all tokens, side by side."""
 
 from __future__ import annotations
 
@@ -79,7 +78,7 @@ def _topic_tokens(tokens: Int, start: Int, size: Int) -> Int:
 
 @part
 def _begins(start: Int, size: Int, other: Int, other_size: Int) -> bool:
-    """Whether the bytes at `start` begin with the others, of which there is one at least."""
+    """Return whether the bytes at `start` begin with the others, of which there is at least one."""
     if other_size == 0 or size < other_size:
         return False
     for i in range(other_size):
@@ -109,7 +108,7 @@ def _like_tokens(tokens: Int, start: Int, size: Int, escape: Int, escape_size: I
 
 @part
 def _character(start: Int, i: Int, size: Int) -> Int:
-    """How many bytes the character at byte i has."""
+    """Return how many bytes the character at byte i has."""
     length = 1
     while i + length < size and get1(start, i + length) & 0xC0 == 0x80:
         length += 1
@@ -128,7 +127,8 @@ def pattern_holds(pattern: Int, start: Int, size: Int) -> bool:
 
 @part
 def _ends(tokens: Int, first: Int, count: Int, start: Int, i: Int, size: Int) -> bool:
-    """Whether the tokens from the first on, none a `%`, match the end of what is from byte i on."""
+    """Return whether the tokens from the first on, none a `%`, match the end of the bytes from byte
+    i on."""
     for token in range(count - 1, first - 1, -1):
         if size <= i:
             return False
@@ -144,7 +144,7 @@ def _ends(tokens: Int, first: Int, count: Int, start: Int, i: Int, size: Int) ->
 
 @part
 def _wildcard(tokens: Int, token: Int) -> Int:
-    """The first wildcard from this token on; there must be one."""
+    """Return the first wildcard from this token on; there must be one."""
     while get4(tokens, token) < ANY:
         token += 1
     return token
@@ -152,8 +152,9 @@ def _wildcard(tokens: Int, token: Int) -> Int:
 
 @part
 def _is_like(tokens: Int, count: Int, last: Int, start: Int, size: Int) -> bool:
-    """What lies between two `%` is taken at its first place: no other place could do better. What
-    follows the last one has but one place, the end. Bytes alone are found by C's library."""
+    """Match LIKE. The tokens between two `%` are matched at their first place: no other place could
+    do better. Those after the last `%` have only one place, the end. The C library finds plain
+    bytes."""
     i = token = back = 0
     star = -1
     while i < size:

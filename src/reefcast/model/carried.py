@@ -58,7 +58,7 @@ def _duration(name: str, value: timedelta) -> int:
 def _check_time(name: str, value: datetime | timedelta) -> None:
     if value != value:  # noqa: PLR0124 (true of pandas' NaT only)
         raise InvalidValueError(
-            f"attribute {name!r} is {value}, which is no time: send None, or leave it out"
+            f"attribute {name!r} is {value}, which is not a time: send None, or leave it out"
         )
 
 

@@ -43,7 +43,7 @@ def as_sent(attributes: Mapping[str, object]) -> dict[str, Value]:
 def flatten(attributes: Mapping[str, object]) -> dict[str, object]:
     """Return the attributes by their full names with dots, each in the form in which it travels.
 
-    Raises `InvalidValueError` for what has none, and for a name that is there twice.
+    Raises `InvalidValueError` for what has none, and for a name that occurs twice.
     """
     flat: dict[str, object] = {}
     _add(flat, "", attributes, 0)
@@ -65,7 +65,7 @@ def _add(flat: dict[str, object], prefix: str, part: Mapping[str, object], depth
             _add(flat, f"{name}.", fields_of(value), depth + 1)
         elif name in flat:
             raise InvalidValueError(
-                f"attribute {name!r} is there twice: by its whole name, and within a nested "
+                f"attribute {name!r} occurs twice: by its whole name, and within a nested "
                 "mapping; rename one"
             )
         else:

@@ -51,7 +51,9 @@ def _kind_of_subclass(value: Value) -> Kind:
     for base, kind in _KINDS.items():
         if isinstance(value, base):
             return kind
-    raise InvalidValueError(f"{value!r} is no value: a value is an int, a float, a bool or a str")
+    raise InvalidValueError(
+        f"{value!r} is not a value: a value is an int, a float, a bool or a str"
+    )
 
 
 def plain(value: object) -> Value:
@@ -61,7 +63,9 @@ def plain(value: object) -> Value:
         if isinstance(value, base):
             converted: Value = convert(value)
             return converted
-    raise InvalidValueError(f"{value!r} is no value: a value is an int, a float, a bool or a str")
+    raise InvalidValueError(
+        f"{value!r} is not a value: a value is an int, a float, a bool or a str"
+    )
 
 
 _PLAIN: dict[type, Callable[[Any], Value]] = {

@@ -4,6 +4,8 @@ Rules
 -----
 - A frame is `length (4 bytes, big endian) | kind (1 byte) | payload`; `length` counts kind and
   payload, at least 1, at most `MAX_FRAME_BYTES` (a peer that says more is told so and cut off).
+  `frame_layout` declares this, and what a publication's frame begins with, for all who read or
+  write it.
 - The first frame in either direction is HELLO. It says which versions and features its sender can
   speak (see `versions`).
 - Before it answers a hello, who was dialled may ask for a proof of who the other end is. PROOF
@@ -61,6 +63,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from reefcast.errors import ProtocolError
+from reefcast.model import frame_layout
 from reefcast.model.messages import (
     FIRST_HOP,
     ControlMessage,
@@ -79,7 +82,7 @@ T = TypeVar("T")
 RESUME = "resume"
 """The feature of numbered frames from a broker to its client, and of sessions that stay."""
 OFFER = Offer(version=1, oldest=1, features=(RESUME,))
-MAX_FRAME_BYTES = 16 * 1024 * 1024
+MAX_FRAME_BYTES = frame_layout.MAX_FRAME_BYTES
 MAX_HELLO_BYTES = 64 * 1024
 HEADERS_KEPT, SHORT_HEADER_BYTES = 4096, 64
 QUEUE_POLICIES = ("block", "drop_oldest", "disconnect")
@@ -92,11 +95,12 @@ PING_INTERVAL_S = 5.0
 SILENCE_S = 15.0
 BROKER_PING_S = 1.0
 _LENGTH = struct.Struct(">I")
-HEAD = struct.Struct(">IB")
+HEAD = frame_layout.HEAD.packing()
 """Length and kind of a frame."""
-_PARTS = struct.Struct(">IBI")
-HEAD_BYTES = HEAD.size
-LENGTH_BYTES = _LENGTH.size
+_PARTS = frame_layout.PARTS.packing()
+HEAD_BYTES, PARTS_BYTES = frame_layout.HEAD.bytes, frame_layout.PARTS.bytes
+LENGTH_BYTES, KIND_AT = frame_layout.LENGTH.size, frame_layout.KIND.at
+_HEAD_COUNTED, _PARTS_COUNTED = frame_layout.HEAD.counted, frame_layout.PARTS.counted
 
 
 class FrameKind(IntEnum):
@@ -213,14 +217,14 @@ _publications = msgspec.msgpack.Decoder(list[Publication])
 _ARRAY32 = b"\xdd"
 """How msgpack begins an array whose length has four bytes."""
 _numbers = msgspec.msgpack.Decoder(tuple[int, ...])
-_FIRST_HOP = _encoder.encode((FIRST_HOP.hops,))
+FIRST_HEADER = _encoder.encode((FIRST_HOP.hops,))
 """What most publications of clients have for a header."""
 _int = msgspec.msgpack.Decoder(int)
 _any = msgspec.msgpack.Decoder()
 
 
 def frame(kind: FrameKind, payload: bytes) -> bytes:
-    return HEAD.pack(1 + len(payload), kind) + payload
+    return HEAD.pack(_HEAD_COUNTED + len(payload), kind) + payload
 
 
 def encode(kind: FrameKind, value: object) -> bytes:
@@ -247,7 +251,7 @@ def encode_parts(kind: FrameKind, header: tuple[object, ...], body: bytes) -> by
     """Encode a PUBLISH (with `Header.packed`) or DELIVER (with the subscriptions' numbers)
     frame."""
     head = _encoder.encode(header)
-    return _PARTS.pack(5 + len(head) + len(body), kind, len(head)) + head + body
+    return _PARTS.pack(_PARTS_COUNTED + len(head) + len(body), kind, len(head)) + head + body
 
 
 def encode_publish(publish: Publish) -> bytes:
@@ -262,13 +266,13 @@ def encode_published(body: bytes) -> bytes:
 
 def published_head(size: int) -> bytes:
     """Encode what stands before a body of `size` bytes in that frame."""
-    more = _PARTS.size - LENGTH_BYTES + len(_FIRST_HOP)
-    return _PARTS.pack(more + size, _PUBLISH, len(_FIRST_HOP)) + _FIRST_HOP
+    more = _PARTS_COUNTED + len(FIRST_HEADER)
+    return _PARTS.pack(more + size, _PUBLISH, len(FIRST_HEADER)) + FIRST_HEADER
 
 
 def again(frame: bytes) -> bytes:
     """Return the frame of a publication, marked as sent before."""
-    return frame[:LENGTH_BYTES] + _AGAIN + frame[HEAD_BYTES:]
+    return frame[:KIND_AT] + _AGAIN + frame[HEAD_BYTES:]
 
 
 def encode_deliver(numbers: Sequence[int], body: bytes, again: bool = False) -> bytes:
@@ -276,14 +280,14 @@ def encode_deliver(numbers: Sequence[int], body: bytes, again: bool = False) -> 
     # every client has numbers of its own.
     head = _encoder.encode(numbers)
     kind = _DELIVER_AGAIN if again else _DELIVER
-    return _PARTS.pack(5 + len(head) + len(body), kind, len(head)) + head + body
+    return _PARTS.pack(_PARTS_COUNTED + len(head) + len(body), kind, len(head)) + head + body
 
 
 def numbers_of(deliver: bytes) -> bytes:
     """Return the subscriptions' numbers of a whole DELIVER frame, still encoded (see
     `decode_numbers`)."""
-    start = HEAD_BYTES + LENGTH_BYTES
-    return deliver[start : start + _LENGTH.unpack_from(deliver, HEAD_BYTES)[0]]
+    _, _, size = _PARTS.unpack_from(deliver)
+    return deliver[PARTS_BYTES : PARTS_BYTES + size]
 
 
 def _decode(decoder: msgspec.msgpack.Decoder[T], payload: bytes | memoryview, what: str) -> T:
@@ -410,7 +414,7 @@ class Codec:
     def decode_publish(self, payload: bytes, again: bool = False) -> Publish:
         """Decode the payload of a PUBLISH or (`again`) PUBLISH_AGAIN frame."""
         head, body = split_parts(payload)
-        if head == _FIRST_HOP:
+        if head == FIRST_HEADER:
             header = FIRST_HOP
         elif len(head) <= SHORT_HEADER_BYTES:
             header = self._short_header(bytes(head))

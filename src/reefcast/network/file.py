@@ -119,7 +119,7 @@ class NetworkFile(Section, kw_only=True):
                 places[entry.name] = Place(entry.region, entry.cluster)
             elif entry.region is not None or entry.cluster is not None:
                 raise ConfigurationError(
-                    f"broker {entry.name} has a region or a cluster alone; give both or none"
+                    f"broker {entry.name} has only a region or only a cluster; give both or none"
                 )
         return scot_of(self.graph(), places) if places else None
 
@@ -176,7 +176,9 @@ def _check_brokers(network: NetworkFile) -> None:
                 f"broker name {entry.name!r} is empty or given twice; names must be unique"
             )
         if "/" in entry.name:
-            raise ConfigurationError(f"broker name {entry.name!r} holds a '/': files bear it")
+            raise ConfigurationError(
+                f"broker name {entry.name!r} contains a '/'; files are named after brokers"
+            )
         seen[entry.name] = entry.listen
         if entry.listen:
             host, _ = entry.address
@@ -187,7 +189,10 @@ def _check_brokers(network: NetworkFile) -> None:
                 )
     addresses = [listen for listen in seen.values() if listen]
     if len(set(addresses)) < len(addresses):
-        raise ConfigurationError("two brokers have the same listen address")
+        twice = next(each for each in addresses if addresses.count(each) > 1)
+        raise ConfigurationError(
+            f"two brokers have the same listen address {twice}; give each one of its own"
+        )
 
 
 def _check_overlay(network: NetworkFile) -> None:

@@ -82,9 +82,9 @@ def _check_kept(storages: Iterable[StorageEntry], then: Sequence[StorageEntry]) 
         for topic in entry.topics:
             if not _kept(topic, then):
                 raise ConfigurationError(
-                    f"storage {entry.name} keeps {topic!r}, and by the plan nobody would: give it "
-                    "to a storage of the plan, or take it out of the network file first, if its "
-                    "history may go"
+                    f"storage {entry.name} keeps {topic!r}, which no storage of the plan has: add "
+                    "it to one of them, or remove it from the network file first, if its history "
+                    "may be lost"
                 )
 
 
@@ -93,8 +93,9 @@ def _check_taken_over(storages: Sequence[StorageEntry], then: Iterable[StorageEn
         if _begun(topic, storages) and not _kept(topic, storages):
             has = next(entry for entry in storages if _begun(topic, [entry]))
             raise ConfigurationError(
-                f"the plan has {topic!r}; storage {has.name} keeps some of it, and nobody all: "
-                "storages take over what one has. Let the plan have the topics of the network file"
+                f"the plan has {topic!r}, of which storage {has.name} keeps only a part, and no "
+                "storage keeps all: a topic is taken over whole, so use the topics of the network "
+                "file in the plan"
             )
 
 

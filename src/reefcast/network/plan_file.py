@@ -48,13 +48,13 @@ def load_plan(file: Path, brokers: Iterable[str]) -> tuple[PlannedStorage, ...]:
     try:
         plan = msgspec.toml.decode(file.read_bytes(), type=_PlanFile)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file}: is no plan of storages: {error}") from error
+        raise ConfigurationError(f"{file}: is not a plan of storages: {error}") from error
     left = set(brokers)
     for storage in plan.storage:
         if storage.broker not in left:
             raise ConfigurationError(
-                f"{file}: storage at {storage.broker!r}: there is no such broker, or it has one "
-                "already"
+                f"{file}: storage at {storage.broker!r}: there is no such broker, or the plan has "
+                "another storage there"
             )
         left.remove(storage.broker)
         if len(set(storage.topics)) < len(storage.topics):

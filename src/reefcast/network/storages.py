@@ -88,5 +88,5 @@ def _check_limits(entry: StorageEntry, where: str) -> None:
             raise ConfigurationError(f"{where}: {limit} = {value} must be a number above 0")
     if not 0 <= entry.seal_after_s < float("inf"):
         raise ConfigurationError(
-            f"{where}: seal_after_s = {entry.seal_after_s} must be a number from 0 on"
+            f"{where}: seal_after_s = {entry.seal_after_s} must be a number, 0 or more"
         )

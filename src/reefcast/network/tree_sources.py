@@ -96,7 +96,7 @@ def edge_list(file: Path) -> Graph:
             edges.append((ends[0], ends[1]))
         elif ends:
             raise ConfigurationError(
-                f"{file}, line {number}: {line.strip()!r} is not two names with a blank between"
+                f"{file}, line {number}: {line.strip()!r} is not two names separated by a blank"
             )
     try:
         return graph(dict.fromkeys(end for edge in edges for end in edge), edges)

@@ -1,4 +1,4 @@
-"""Batches: several frames in one piece, as the compiled way of publications makes them."""
+"""Batches: several frames in one bytes object, as the compiled path of publications makes them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from reefcast.model.wire import HEAD, LENGTH_BYTES
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """Whole frames, `count` of them, one behind the other."""
+    """A sequence of `count` whole frames in one bytes object."""
 
     data: bytes
     count: int
 
     def frames(self) -> Iterator[bytes]:
-        """Yield each frame by itself."""
+        """Yield the frames one by one."""
         data, start = self.data, 0
         while start < len(data):
             end = _end(data, start)
@@ -32,13 +32,13 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
 
 def _end(data: bytes, start: int) -> int:
-    """Where the frame ends that begins at `start`."""
+    """Return the end of the frame that begins at `start`."""
     length, _ = HEAD.unpack_from(data, start)
     return start + LENGTH_BYTES + int(length)
 
 
 def each_frame(items: list[bytes | Batch]) -> list[bytes]:
-    """Return all frames, each by itself."""
+    """Return the frames of all items, one by one."""
     found: list[bytes] = []
     for item in items:
         if isinstance(item, bytes):

@@ -3,39 +3,39 @@
 Theory of operation
 -------------------
 Brokers never stop reading from brokers: three of them in a ring, each with a full bounded queue
-towards the next, would wait for each other for ever. What is slowed down is the source. A client
+towards the next, would wait for each other for ever. Instead, the source is slowed down. A client
 may send `window` publications; the broker gives credit back as it processes them. Under congestion
 it withholds that credit until the congestion is over.
 
-A *target* is a link of this broker: a subscriber or a neighbour. It is congested
-  (a) while a subscriber with the policy `block` has more in its queue than its limit, and until
-      half of it is left, or `block_s` are over: then it is disconnected (see `client_session`);
-  (b) while a neighbour that is up has left more publications unacknowledged than `link_high`, and
-      until half of them are left;
-  (c) while a broker beyond that neighbour says so. In a tree that is whoever is behind the link
-      that the notice came by, and soft links lead there, too. On an overlay with cycles
-      publications may go to it another way than its notice came, or by many: there every neighbour
-      leads to every broker.
-A client that feeds a congested target gets no credit while any target that it fed is congested.
+A *target* is a link of this broker: a subscriber or a neighbour. It is congested (a) from when a
+subscriber with the policy `block` has more in its queue than its limit, until half of the limit is
+left, or until `block_s` have passed: then it is disconnected (see `client_session`); (b) from when
+a neighbour that is up has left more than `link_high` publications unacknowledged, until half of
+that is left; (c) while a broker beyond that neighbour says that it is congested. In a tree, it is
+behind the link by which its notice came, or behind a soft link to there. On an overlay with cycles,
+publications may reach it over other links than its notice came by: there every neighbour leads to
+every broker. A client that feeds a congested target gets no credit while any target that it fed is
+congested.
 
 When publications that came from a *neighbour* feed a target with reason (a) or (b), their publisher
 is elsewhere: this broker announces itself congested (CONGESTION with its name and a number; the
 newest number of an origin counts), and everyone passes the notice on, away from where it came. Only
-(a) and (b) make a broker announce anything, never (c): a notice always stands for a queue that
-really is full and that really drains, so that notices cannot keep one another alive; nor can they
-go round in cycles, since each broker passes a number on once. They are sent again every `RENEW_S`
-and expire after `EXPIRE_S`, should the word of the end get lost.
+reasons (a) and (b) make a broker announce anything, never (c): a notice always stands for a queue
+that really is full and that really drains, so that notices cannot keep one another alive; nor can
+they go round in cycles, since each broker passes a number on once. They are sent again every
+`RENEW_S` and expire after `EXPIRE_S`, in case the notice of the end is lost.
 
-So one subscriber holds publishers up for `block_s` at a stretch, and only if it asked for `block`
+So a subscriber blocks publishers for at most `block_s` at a time, and only if it asked for `block`
 or the network file says so.
 
 What this costs: all publishers that send in the direction of a congested broker wait, also those
 that do not feed the slow subscriber (on an overlay with cycles: all that send to any other broker);
-and what is under way when the word arrives still comes, at most one window for each publisher.
+and publications that are under way when the notice arrives still come, at most one window for each
+publisher.
 
-Dynamic routing goes round a link long before any of this: from tens of unacknowledged publications
-on (OctopiA's `tau`), while `link_high` is thousands. Credit is what is left when no way is free.
-"""
+Dynamic routing avoids a link long before any of this, from tens of unacknowledged publications on
+(OctopiA's `tau`), while `link_high` is in the thousands. Credit is the last resort, when no path is
+free."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from reefcast.model.wire import Congestion
 RENEW_S = 2.0
 EXPIRE_S = 7.0
 OWN_QUEUE = ""
-"""The reason (a) or (b); every other reason is the name of the origin of a notice (c)."""
+"""Reasons (a) and (b); any other reason is the name of the broker from which a notice (c) came."""
 
 
 class Account:
@@ -85,7 +85,7 @@ class Account:
 
 
 class Notice(NamedTuple):
-    """`links`: those that lead to its origin."""
+    """A notice of congestion. `links`: the links that lead to the broker that is congested."""
 
     number: int
     links: tuple[LinkName, ...]
@@ -94,12 +94,11 @@ class Notice(NamedTuple):
 
 
 class CongestionControl:
-    """All targets, notices and accounts of one broker.
+    """Keep all targets, notices and accounts of one broker.
 
     `grant(client, n)` gives a client credit; `flood(notice, link)` sends a notice to all neighbours
-    but `link`. `number` must exceed those of the broker's former lives (its start time does).
-    `sources(link)`: the links by which brokers may be reached whose notices come by `link`.
-    """
+    but `link`. `number` must exceed the numbers that the broker used before it restarted (its start
+    time does). `sources(link)`: the links that lead to brokers whose notices come by `link`."""
 
     def __init__(
         self,
@@ -122,7 +121,7 @@ class CongestionControl:
 
     @property
     def announced(self) -> bool:
-        """Whether the other brokers were told that this one is congested."""
+        """Whether the other brokers have been told that this one is congested."""
         return self._announced
 
     def full(self, target: LinkName, reason: str = OWN_QUEUE) -> None:
@@ -144,7 +143,7 @@ class CongestionControl:
             self._announce(False)
 
     def settle(self, client: LinkName, account: Account) -> None:
-        """Give `client` what it is owed, unless it is withheld."""
+        """Give `client` the credit that it is owed, unless that is withheld."""
         granted = account.grant()
         if granted:
             self._grant(client, granted)
@@ -162,7 +161,7 @@ class CongestionControl:
             self._announce(True)
 
     def notice(self, notice: Congestion, link: LinkName, now: float) -> None:
-        """Handle a notice that came by `link`; a new one is believed and passed on."""
+        """Handle a notice that came by `link`; note a new one, and pass it on."""
         known = self._notices.get(notice.origin)
         if notice.origin == self._name or (known and known.number >= notice.number):
             return

@@ -10,20 +10,20 @@ from reefcast.model.wire import HEAD, HEAD_BYTES, LENGTH_BYTES, MAX_FRAME_BYTES,
 
 _PUBLICATIONS = (int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN))
 RUN = -1
-"""In place of a kind: see `FrameReader`."""
+"""Stands for the kind of frames that a cutter took: see `FrameReader`."""
 Cutter = Callable[[bytes, int], tuple[Any, int]]
-"""Takes the PUBLISH frames that stand one behind the other in these bytes, from a whole one at this
-place on; returns them in some form, and where they end."""
+"""Takes the consecutive PUBLISH frames that begin with the whole one at this position of the bytes;
+returns them in a form of its own, and the position where they end."""
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames; feed what came in, iterate over what is whole.
+    """Cuts a stream of bytes into frames: feed it the bytes of each read, and iterate over the
+    frames that are complete.
 
-    With a `cutter`, PUBLISH frames come as it gives them, and `RUN` in place of their kind.
+    With a `cutter`, PUBLISH frames come as the cutter returns them, with `RUN` as their kind.
 
-    The chunks of a frame that is not whole yet are joined once, when its last one has come.
-    `max_bytes` bounds a frame's length; it may be changed between two calls of `feed`.
-    """
+    The chunks of an incomplete frame are joined once, when its last chunk has come. `max_bytes`
+    bounds a frame's length; it may be changed between two calls of `feed`."""
 
     def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
         self.max_bytes = max_bytes

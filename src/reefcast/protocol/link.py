@@ -2,20 +2,21 @@
 
 Rules
 -----
-- The first frame in either direction is HELLO. Which version is spoken is found out here
-  (`model.versions`); what the other end is, and whether it is let in, decides the user of the link
-  (`admit`, or `close`). Until then it may exchange PROOF frames with the other end, which
-  answers each before it hears a hello.
-- Numbered frames that are taken over are acknowledged: several at once, a few a little later.
-- Who says nothing for `ping_s` says PING. Who is not heard for `silence_s` is given up. Ticks are
-  counted, not seconds: a program that was suspended, or had much to do, does not blame the other
-  end. What came last came before the first silent tick, maybe a whole tick before.
-- CLOSE is the last frame. After that the other end gets `LINGER_S` to read it; what it still
-  sends is thrown away.
+- The first frame in either direction is HELLO. It settles the version (`model.versions`). The user
+  of the link decides what the other end is, and whether it is admitted (`admit` or `close`). Until
+  then it may exchange PROOF frames with the other end, which answers each before it gets a hello.
+- Numbered frames that were taken over are acknowledged: several at once, or a few after a short
+  delay.
+- An end that has sent nothing for `ping_s` sends PING. An end from which nothing came for
+  `silence_s` is given up. Ticks are counted, not seconds: a program that was suspended or busy does
+  not blame the other end. The last frame came before the first silent tick, up to a whole tick
+  before it.
+- CLOSE is the last frame. After that the other end has `LINGER_S` to read it; what it still sends
+  is discarded.
 
-The user feeds what is read to `receive`, and its frames to `handle`; calls `time_passed` when
-`due_s` has come, and `lost` when the connection is gone. The link gives what is to be written to
-`write`; frames of the user's own go past it."""
+The user passes the bytes that it reads to `receive`, and the frames that this returns to `handle`;
+it calls `time_passed` at `due_s`, and `lost` when the connection is gone. The link passes its own
+frames to `write`; the user writes its own frames itself."""
 
 from __future__ import annotations
 
@@ -35,12 +36,12 @@ from reefcast.protocol.states import State, Step, after
 LINGER_S = 1.0
 TICK_S = 1.0
 TICKS_OF_SILENCE = 10
-"""At least, so that the end of a silence is found to a tenth."""
+"""The least number of ticks in `silence_s`, so that a silence is noticed within a tenth of it."""
 PING = wire.encode(FrameKind.PING, 0)
 
 
 class Overdue(Enum):
-    """What did not happen in time: the hello of the other end, a word of it, its leaving."""
+    """What the other end did not do in time: say hello, send anything, or leave."""
 
     HELLO = auto()
     WORD = auto()
@@ -48,14 +49,15 @@ class Overdue(Enum):
 
 
 class Link:
-    """See the module's docstring. `offer`: what this end speaks; `answer`, of one that dialled:
-    what it says to a PROOF before the other's hello; `ack_every`, `ack_delay_s`: after how many
-    numbered frames an acknowledgement goes at once, and how long it waits for so many.
+    """One end of a connection; see the module's docstring. `offer`: the versions and features of
+    this end; `answer`, only of an end that dialled: answers a PROOF that comes before the other
+    end's hello; `ack_every`, `ack_delay_s`: after how many numbered frames an acknowledgement goes
+    at once, and how long it waits for so many.
 
-    `agreed`: what both speak, once there was a hello. `taken`: of the other end's numbered frames.
-    `over`: whether nothing more is heard of the other end. `wrote`: set by whoever writes.
-    `listening`: whether this end reads; one that does not cannot blame the other for silence.
-    `due_s`: when `time_passed` is to be called, by the clock that is given to it."""
+    `agreed`: the version and features of both ends, once there was a hello. `taken`: counts the
+    other end's numbered frames. `over`: whether nothing more is received. `wrote`: set by whoever
+    writes. `listening`: whether this end reads; an end that does not read cannot blame the other
+    for silence. `due_s`: when to call `time_passed`, by the clock that the caller passes in."""
 
     def __init__(
         self,
@@ -94,24 +96,26 @@ class Link:
     # --- what comes -------------------------------------------------------------------------------
 
     def await_hello(self, until_s: float) -> None:
-        """Wait for the other end's hello until then."""
+        """Wait until `until_s` for the other end's hello."""
         self._next_s = until_s
 
     def cut_publications(self, cutter: Cutter | None) -> None:
-        """Have publications come as `RUN`s, as `cutter` makes them; None: one by one."""
+        """Have `cutter` take publications, which then come as `RUN`s; None: they come one by
+        one."""
         self._reader.cutter = cutter
 
     def receive(self, data: bytes) -> Iterator[tuple[int, Any]]:
-        """Return the frames that are whole now; each is to be passed to `handle`, as long as the
-        link is not `over`. Frames of kinds that are no business of this link may be taken past it
-        when it is open: there are many of these. Raises `ProtocolError` for what is no frame."""
+        """Return the frames that are complete; pass each to `handle`, as long as the link is not
+        `over`. On an open link, the caller may handle the many frames that do not concern the link
+        itself. Raises `ProtocolError` for bytes that are no frame."""
         self._heard = True
         return self._reader.feed(data)
 
     def handle(self, kind: int, payload: bytes) -> Any:
-        """Return what of a frame is for the user: of a HELLO the `Hello`, of a CLOSE the `Close`,
-        of an ACK the number, of a PING None, of a PROOF that this end has answered None, of all
-        others the payload. Raises `ProtocolError` for a frame out of place."""
+        """Return the part of a frame that concerns the user: of a HELLO the `Hello`, of a CLOSE the
+        `Close`, of an ACK the number, of a PING None, of a PROOF that this end has answered None,
+        of any other frame the payload. Raises `ProtocolError` for a frame that must not come
+        now."""
         if kind == FrameKind.CLOSE:
             close = wire.decode_close(payload)
             self._take(Step.PEER_CLOSED)
@@ -123,7 +127,7 @@ class Link:
         return wire.decode_number(payload) if kind == FrameKind.ACK else payload
 
     def _handle_early(self, kind: int, payload: bytes) -> Any:
-        """Before the other end was let in."""
+        """Handle a frame that came before the other end was admitted."""
         if self.state is State.GREETING:
             return self._handle_proof(kind, payload)
         if kind == FrameKind.PROOF and self._answer is not None:
@@ -134,7 +138,7 @@ class Link:
     @staticmethod
     def _handle_proof(kind: int, payload: bytes) -> bytes:
         if kind != FrameKind.PROOF:
-            raise ProtocolError(f"a frame of kind {kind} came where only PROOF has its place")
+            raise ProtocolError(f"a frame of kind {kind} came where only PROOF is allowed")
         return payload
 
     def _handle_hello(self, kind: int, payload: bytes) -> Hello:
@@ -162,13 +166,13 @@ class Link:
         self._write(wire.encode(FrameKind.HELLO, hello))
 
     def took(self, count: int) -> None:
-        """Count so many more numbered frames as processed; see `acknowledge_soon`."""
+        """Count this many more numbered frames as processed; see `acknowledge_soon`."""
         self.taken.count += count
 
     def acknowledge_soon(self, now: float) -> bool:
-        """Acknowledge the frames processed so far, soon; return whether `due_s` is sooner by that.
-        A time once set stays, also where there is nothing to tell any more: to set a timer for each
-        frame would cost more."""
+        """Acknowledge the frames processed so far, soon; return whether this makes `due_s` earlier.
+        A time once set stays, also if there is nothing left to acknowledge: setting a timer for
+        each frame would cost more."""
         if self.state is not State.OPEN:
             return False
         taken = self.taken
@@ -188,7 +192,7 @@ class Link:
         self._write(wire.encode(FrameKind.ACK, self.taken.tell()))
 
     def close(self, close: Close, now: float) -> bytes:
-        """Close this end; return the last frame, which goes behind all that was written."""
+        """Close this end; return the last frame, to be written after all others."""
         self._take(Step.CLOSE)
         if self.taken.untold:
             self.acknowledge()
@@ -203,7 +207,7 @@ class Link:
     # --- time -------------------------------------------------------------------------------------
 
     def time_passed(self, now: float) -> Overdue | None:
-        """Do what is due; return what is overdue, if something is."""
+        """Do what is due; return what is overdue, or None."""
         if now >= self.taken.due_s:
             self.acknowledge_now()
             self.taken.due_s = math.inf

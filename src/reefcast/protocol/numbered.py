@@ -1,9 +1,8 @@
-"""Numbered frames of one direction: the side that keeps what is not acknowledged, and the side that
-acknowledges.
+"""The numbered frames of one direction: the side that keeps unacknowledged frames, and the side
+that acknowledges them.
 
-Frames are counted from 1 by their order, and acknowledged all up to a number. An acknowledgement
-may come twice, and is late by design: it waits for more frames, but never for long.
-"""
+Frames are numbered from 1 in their order. An acknowledgement covers all frames up to a number. It
+may come twice, and it is late by design: it waits for more frames, but never for long."""
 
 from __future__ import annotations
 
@@ -18,39 +17,43 @@ from reefcast.errors import ProtocolError
 T = TypeVar("T")
 
 ACK_EVERY = 4
-"""Frames of one side that make an acknowledgement due at once. Well below OctopiA's threshold of a
-queue (10), for what is not acknowledged counts as queue: with 256, a link that carried 6000 a
+"""After this many frames, an acknowledgement goes at once. It is well below OctopiA's threshold of
+a queue (10), because unacknowledged frames count as queue: with 256, a link that carried 6000 a
 second without effort looked overloaded a third of the time. A read of many frames is acknowledged
 once, so that it costs a fast connection nothing."""
 ACK_DELAY_S = 0.002
 
 
 class Unacknowledged(Generic[T]):
-    """What was sent and not acknowledged, in order: items, each a frame, or several in one piece.
-    `acknowledged`: the number of the last frame that was; `last`: of the last one that was sent.
+    """Frames that were sent and not acknowledged, in order. An item is one frame, or several in one
+    piece. `acknowledged`: the number of the last acknowledged frame; `last`: of the last frame
+    sent.
 
-    Lists whose beginning is given up now and then: items come and go many at a time."""
+    The lists keep a prefix of forgotten items, and drop it now and then: items come and go many at
+    a time."""
 
     __slots__ = ("_ends", "_first", "_gone", "_kept", "acknowledged", "last")
 
     def __init__(self) -> None:
         self.acknowledged = self.last = 0
-        self._first = 0  # frames before the first item
+        self._first = 0  # the number of frames before the first item
         self._kept: list[T] = []
-        self._ends: list[int] | None = None  # of each item its last frame; None: each is one
+        self._ends: list[int] | None = (
+            None  # the last frame of each item; None: each item is one frame
+        )
         self._gone = 0
 
     def __len__(self) -> int:
-        """Frames."""
+        """Return the number of frames."""
         return self.last - self.acknowledged
 
     def __iter__(self) -> Iterator[T]:
-        """The items; see `partly`."""
+        """Iterate over the items; for the first one see `partly`."""
         return islice(self._kept, self._gone, None)
 
     @property
     def partly(self) -> int:
-        """Frames of the first item that are acknowledged, while others of it are not."""
+        """Return how many frames of the first item are acknowledged, if others of it are not."""
         return self.acknowledged - self._first
 
     def add(self, item: T, frames: int = 1) -> None:
@@ -73,8 +76,8 @@ class Unacknowledged(Generic[T]):
             self._ends.extend(range(first, self.last + 1))
 
     def acknowledge(self, number: int) -> list[T]:
-        """Take note that the other end has taken over all up to `number`; return the items that are
-        done with by that. Raise `ProtocolError` if so many were not sent."""
+        """Forget all frames up to `number`, which the other end has taken over; return the items
+        that are complete by this. Raise `ProtocolError` if fewer were sent."""
         if not 0 <= number <= self.last:
             raise ProtocolError(
                 f"acknowledgement of frame {number}, but only {self.last} were sent"
@@ -95,7 +98,7 @@ class Unacknowledged(Generic[T]):
         return done
 
     def _forget(self, count: int) -> None:
-        """Give up the beginning of the lists."""
+        """Drop the beginning of the lists."""
         del self._kept[:count]
         self._gone = 0
         if not self._kept:
@@ -104,8 +107,8 @@ class Unacknowledged(Generic[T]):
             del self._ends[:count]
 
     def begin(self, acknowledged: int) -> list[T]:
-        """Count anew, as the other end does, from `acknowledged`; return the items that it has not
-        taken over, or only `partly`. They are kept here no more."""
+        """Restart the numbers at `acknowledged`, as the other end does; forget all items, and
+        return those that the other end has not taken over, or only `partly`."""
         kept = self._kept[self._gone :]
         self._kept.clear()
         self._ends = None
@@ -115,8 +118,8 @@ class Unacknowledged(Generic[T]):
 
 
 class Taken:
-    """What was taken over of the other end's numbered frames, and how much of that it has been
-    told. `count`, `told`: so many; `due_s`: when to look whether there is something to tell."""
+    """Counts the numbered frames taken over from the other end. `count`: all of them; `told`: those
+    acknowledged; `due_s`: when to check whether there is something to acknowledge."""
 
     __slots__ = ("count", "due_s", "told")
 
@@ -125,7 +128,7 @@ class Taken:
         self.due_s = math.inf
 
     def begin(self, count: int) -> None:
-        """Begin to count at `count`, as the other end does."""
+        """Start to count at `count`, as the other end does."""
         self.count = self.told = count
 
     @property

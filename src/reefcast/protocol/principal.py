@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, and what that user may be here."""
+"""The principal at the other end of a connection: a user, and the roles granted to it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from reefcast.errors import ProtocolError
 
 
 class UserRole(StrEnum):
-    """What a user may be. CLIENT: publishes, subscribes, asks for history. STORAGE: a client that
-    answers for history. BROKER: one of the network file. PEER: a broker that is in no file.
-    ADMINISTRATOR: moves links."""
+    """A role of a user. CLIENT: publishes, subscribes, asks for history. STORAGE: a client that
+    answers for history. BROKER: a broker of the network file. PEER: a broker that is in no network
+    file. ADMINISTRATOR: moves links."""
 
     CLIENT = "client"
     STORAGE = "storage"
@@ -24,8 +24,8 @@ ALL_ROLES = frozenset(UserRole)
 
 
 class Principal(NamedTuple):
-    """A user, as an authenticator has proved it. `proof`: how, in a word. `roles`: those that are
-    granted, whatever the connection says that it is."""
+    """A user, as an authenticator has proved it. `proof`: how, in a word. `roles`: the granted
+    roles, whatever role the connection claims."""
 
     user: str
     roles: frozenset[UserRole]
@@ -38,4 +38,4 @@ class Principal(NamedTuple):
 
 
 NOBODY = Principal("", frozenset(), "")
-"""Whose connection has not been greeted yet."""
+"""The principal of a connection that has not been greeted yet."""

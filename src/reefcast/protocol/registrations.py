@@ -1,13 +1,13 @@
-"""What a client has its broker keep: the filters of its subscriptions and advertisements. No I/O.
+"""The filters of a client's subscriptions and advertisements, which its broker keeps. No I/O.
 
 Rules
 -----
 - Each filter is a registration of its own on the wire, with a number that is never used again.
 - Each control message carries a fresh token; the broker answers `Settled` or `Refused` with it.
-- While there is no connection, nobody knows whether the broker's side of the registrations stands:
-  what had settled counts as asked for, what was ending as ended. If it stands (`go_on`), all is as
-  it was; if not, every registration that still stands is sent anew under a fresh number (`renew`).
-"""
+- While there is no connection, the client does not know whether the broker still has the
+  registrations: settled ones count as pending, and ending ones as ended. If the broker has them
+  (`go_on`), their states are restored; if not, `renew` sends every remaining registration again
+  under a new number."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from reefcast.model.messages import Advertise, ControlMessage, Subscribe, Unadve
 
 
 class State(Enum):
-    PENDING = auto()  # asked for (or about to be), not answered
-    SETTLED = auto()  # every broker that must know it knows it
+    PENDING = auto()  # sent (or about to be), not answered
+    SETTLED = auto()  # known to every broker that must know it
     REFUSED = auto()
-    ENDING = auto()  # taken back, not answered
+    ENDING = auto()  # withdrawn, not answered
     ENDED = auto()
 
 
 class Owner(Protocol):
-    """A subscription or advertisement, as its registrations see it."""
+    """A subscription or advertisement, seen from its registrations."""
 
     def registration_changed(self, registration: Registration[Any]) -> None: ...
 
@@ -36,9 +36,9 @@ OwnerType = TypeVar("OwnerType", bound=Owner)
 
 
 class Registration(Generic[OwnerType]):
-    """One filter. `number` and `token` are those of the current connection; `error` says why it
-    was refused; `watched`: somebody waits for this very answer and will raise it; `order_s`: see
-    `Subscribe`."""
+    """One filter. `number` and `token` are those of the current connection; `error` says why the
+    filter was refused; `watched`: a caller waits for this answer and will raise the error;
+    `order_s`: see `Subscribe`."""
 
     __slots__ = (
         "advertises",
@@ -81,7 +81,7 @@ class Registration(Generic[OwnerType]):
 
 
 class Registrations(Generic[OwnerType]):
-    """All registrations of one client, by number and by the token that is waited for."""
+    """All registrations of one client, by number and by awaited token."""
 
     def __init__(self, client_id: str) -> None:
         self.by_number: dict[int, Registration[OwnerType]] = {}
@@ -112,7 +112,7 @@ class Registrations(Generic[OwnerType]):
         return Unsubscribe(identity, token)
 
     def settled(self, token: int) -> None:
-        """Handle an answer; one that nobody waits for any more (withdrawn meanwhile) is ignored."""
+        """Handle an answer; ignore one that nobody waits for any more because of a withdrawal."""
         registration = self._by_token.pop(token, None)
         if registration is None:
             return
@@ -125,7 +125,7 @@ class Registrations(Generic[OwnerType]):
         registration = self._by_token.pop(token, None)
         if registration is None:
             return
-        if registration.state is State.ENDING:  # it was refused before: there is nothing to end
+        if registration.state is State.ENDING:  # it was refused before, so there is nothing to end
             self._forget(registration, State.ENDED)
             return
         what = "advertisement" if registration.advertises else "subscription"
@@ -133,7 +133,7 @@ class Registrations(Generic[OwnerType]):
         self._forget(registration, State.REFUSED)
 
     def disconnect(self) -> None:
-        """Handle that the connection is gone, and maybe the broker's side of everything."""
+        """Handle the loss of the connection, and maybe of the broker's registrations."""
         for registration in list(self.by_number.values()):
             if registration.state is State.ENDING:
                 self._forget(registration, State.ENDED)
@@ -141,7 +141,7 @@ class Registrations(Generic[OwnerType]):
                 registration.become(State.PENDING)
 
     def go_on(self) -> None:
-        """Resume at a broker that has everything still: registrations without a pending answer had
+        """Resume at a broker that still has the registrations: those without a pending answer had
         settled."""
         for registration in list(self.by_number.values()):
             if registration.token not in self._by_token:

@@ -1,4 +1,4 @@
-"""The states of one end of a connection, and what leads from one to the next."""
+"""The states of one end of a connection, and the steps between them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from reefcast.protocol.transitions import follow
 
 
 class State(Enum):
-    """WAITING: for the other end's hello. GREETING: it is here, and this end has not decided yet
-    what becomes of it: it may ask for PROOF first. OPEN: both know what the other is. CLOSING: this
-    end has said CLOSE, and what still comes is thrown away. CLOSED: nothing comes or goes any
-    more."""
+    """WAITING: for the other end's hello. GREETING: the hello is here, and this end has not decided
+    yet whether to admit the other end: it may ask for PROOF first. OPEN: both ends know what the
+    other is. CLOSING: this end has sent CLOSE, and discards what still comes. CLOSED: nothing is
+    sent or received any more."""
 
     WAITING = auto()
     GREETING = auto()
@@ -21,8 +21,8 @@ class State(Enum):
 
 
 class Step(Enum):
-    """HELLO: it has come. ADMIT: the other end is let in. CLOSE: this end says so. PEER_CLOSED:
-    the other end did. LOSE: the connection is gone."""
+    """HELLO: the other end's hello has come. ADMIT: the other end is admitted. CLOSE: this end
+    sends CLOSE. PEER_CLOSED: the other end did. LOSE: the connection is gone."""
 
     HELLO = auto()
     ADMIT = auto()

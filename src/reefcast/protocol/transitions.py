@@ -1,4 +1,4 @@
-"""How a table of states and steps is read: what it does not have cannot be."""
+"""Tables of states and steps: a step that is not in the table is an internal error."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ T = TypeVar("T", bound=Enum)
 
 
 def follow(table: Mapping[tuple[S, T], S], what: str, state: S, step: T) -> S:
-    """Return the state that `step` leads to from `state`. Raises `InternalError` for a step that
-    cannot be taken; `what` says there what is in that state."""
+    """Return the state that `step` leads to from `state`. Raises `InternalError` for a step that is
+    not in the table; `what` names, in the message, the thing that is in that state."""
     try:
         return table[state, step]
     except KeyError:

@@ -1,12 +1,12 @@
-"""Numbered frames of a link between brokers: what was sent and not acknowledged. No I/O.
+"""The numbered frames of a link between brokers that were sent and not acknowledged. No I/O.
 
-Frames are numbered by the order in which they are first sent, so what could not be sent yet, since
-the connection is broken, has no number and may still be dropped. What was sent may have arrived: it
-is kept until the other end says so, and sent again after a reconnect if it says that it has not.
+Frames are numbered in the order in which they are first sent. A frame that could not be sent yet,
+because the connection is broken, has no number and may still be dropped. A frame that was sent may
+have arrived: it is kept until the other end acknowledges it, and sent again after a reconnect if
+the other end does not have it.
 
-Publications that came by the compiled way are kept as the batch that they went as; a publication of
-such a batch is decoded again where it is asked for.
-"""
+Publications of the compiled path are kept as the batch that was sent; a publication of such a batch
+is decoded again if it is needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reefcast.protocol.batches import Batch
 from reefcast.protocol.numbered import Unacknowledged
 
 _CODEC = Codec(header=Header)
-"""Of what is in batches: their headers say nothing but how many hops there were."""
+"""Decodes batches; the headers in a batch hold only the number of hops."""
 
 
 class Entry(NamedTuple):
@@ -31,12 +31,13 @@ class Entry(NamedTuple):
 
 
 class SendWindow:
-    """`queue_len`: publications that are not acknowledged, whether sent or not."""
+    """The frames for one neighbour. `queue_len`: unacknowledged publications, whether sent or
+    not."""
 
     def __init__(self) -> None:
         self.queue_len = 0
         self._sent: Unacknowledged[Entry | Batch] = Unacknowledged()
-        # What waits for a connection, by serial number, so that any may be taken out.
+        # Frames that wait for a connection, by serial number, so that any may be removed.
         self._waiting: dict[int, Entry] = {}
         self._waiting_publications: deque[int] = deque()
         self._serial = 0
@@ -60,8 +61,7 @@ class SendWindow:
         """Add a frame that waits for a connection; return the publication that had to be dropped
         for it.
 
-        At most `limit` publications wait; the oldest goes, control messages never do.
-        """
+        At most `limit` publications wait. The oldest is dropped; control messages never are."""
         self._serial += 1
         self._waiting[self._serial] = Entry(frame, publish)
         if publish is None:
@@ -81,7 +81,7 @@ class SendWindow:
         self.queue_len -= before - len(self._sent) - controls
 
     def resume(self) -> list[bytes]:
-        """Return the frames to send on a new connection, in order; all have a number now."""
+        """Return the frames to send on a new connection, in order; all have a number afterwards."""
         for entry in self._waiting.values():
             self._sent.add(entry)
         self._waiting.clear()
@@ -89,14 +89,14 @@ class SendWindow:
         return [item.frame if isinstance(item, Entry) else item.data for item in self._not_had()]
 
     def publications(self) -> list[Publish]:
-        """Return the publications that the other end has not acknowledged, in order. It may have
-        got those that were sent: they are marked `again`."""
+        """Return the unacknowledged publications, in order. The other end may have those that were
+        sent: they are marked `again`."""
         sent = [publish for item in self._not_had() for publish in _publications(item)]
         waiting = [entry.publish for entry in self._waiting.values() if entry.publish is not None]
         return [msgspec.structs.replace(publish, again=True) for publish in sent] + waiting
 
     def _not_had(self) -> list[Entry | Batch]:
-        """What was sent, without the frames that are acknowledged."""
+        """Return the items that were sent, without the frames that are acknowledged."""
         items, partly = list(self._sent), self._sent.partly
         if partly and isinstance(items[0], Batch):
             _, items[0] = items[0].cut(partly)
@@ -110,6 +110,6 @@ def _publications(item: Entry | Batch) -> list[Publish]:
 
 
 def decoded(batch: Batch) -> Iterator[tuple[bytes, Publish]]:
-    """Yield each frame of a batch of publications, with its publication."""
+    """Yield the frames of a batch, each with its publication."""
     for frame in batch.frames():
         yield frame, _CODEC.decode_publish(frame[HEAD_BYTES:])

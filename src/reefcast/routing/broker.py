@@ -112,8 +112,7 @@ class Broker:
         most_held: int = HELD,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self.name = name
-        self.links = Links(queues, overload)
+        self.name, self.links = name, Links(queues, overload)
         self._neighbours, self._scot = tuple(neighbours), scot
         self.counters: Counts[str] = Counts()
         kind = routing_named(routing)
@@ -131,9 +130,8 @@ class Broker:
         )
         self.clients: dict[LinkName, ClientState] = {}
         self.last_routed: list[tuple[Publish, Decision]] = []
-        self._failures = Failures()
+        self._failures, self._in_rounds = Failures(), False
         self._ordering = Ordering(self._failures)
-        self._in_rounds = False
         self._refuses = capability(self.router, Refuses)
         self._acts_later = capability(self.router, ActsLater)
         self._opens_links = capability(self.router, OpensLinks)
@@ -215,8 +213,6 @@ class Broker:
                 self._require_up(link)
             self.links.came(link, len(batch))
             return self._route(batch, link, hosted=False)
-        if not client.ever_advertised:  # it advertises now
-            self.plain_way.forget()
         return self._gate.publish(client, batch, now)
 
     def _require_up(self, link: LinkName) -> None:

@@ -64,8 +64,9 @@ class Course(NamedTuple):
 
 class SetsCourses:
     """A routing that can say beforehand what becomes of publications, so that compiled calls repeat
-    it (`plain`). A course holds until the broker's next input that is no publication; or until
-    `limits` says that none does."""
+    it (`plain`). A course holds until the broker's next input that is no publication, what is
+    done `afterwards` (`ActsLater`), or `limits` that say that none does. A client has none before
+    its first publication, which may advertise; that changes no course of others."""
 
     sets_courses: bool = False
     """Kept by the router: whether it ever does, with its options."""

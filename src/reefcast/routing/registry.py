@@ -46,7 +46,7 @@ def routing_named(name: str) -> type[Router]:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(f"routing {name!r} cannot be imported: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Router)):
-        raise ConfigurationError(f"routing {name!r} is no subclass of reefcast's Router")
+        raise ConfigurationError(f"routing {name!r} is not a subclass of reefcast's Router")
     return found
 
 

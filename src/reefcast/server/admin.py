@@ -1,7 +1,7 @@
-"""Asking a broker for its status, or to move a link: the end that is asked, and the side that asks.
+"""Admin connections, which ask a broker for its status or to move a link: the broker's end, and the
+asking side.
 
-Whoever was proved may ask for the status; only administrators move links.
-"""
+Any proved user may ask for the status; only administrators may move links."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANSWER_S = 3.0
 
 
 class AdminEnd(End):
-    """Whoever asks for the status, or has a wish."""
+    """The broker's end of an admin connection."""
 
     what: ClassVar[str] = "an admin connection"
 
@@ -54,12 +54,12 @@ class AdminEnd(End):
 
 
 UNASKED = StatusRequest()
-"""What a broker tells in any case."""
+"""A request for what a broker tells in any case."""
 
 
 class AdminConnection:
-    """A broker that is asked, over one connection. What is asked raises `ConnectionLostError` if
-    there is no answer within `ANSWER_S`, and `ProtocolError` if nobody there is a broker."""
+    """The asking side of an admin connection. Requests raise `ConnectionLostError` if there is no
+    answer within `ANSWER_S`, and `ProtocolError` if the other end is no broker."""
 
     def __init__(
         self, place: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -76,8 +76,8 @@ class AdminConnection:
         return await self._ask(FrameKind.STATUS, request, ProtocolError)
 
     async def move(self, old: str, new: str) -> dict[str, Any]:
-        """Ask the broker for a link to `new` in place of that to `old`; return its status after
-        that. Raises `RefusedError` with the broker's reason if it cannot do that at all."""
+        """Ask the broker to replace its link to `old` by one to `new`; return its status after the
+        move. Raises `RefusedError` with the broker's reason if it cannot do that."""
         return await self._ask(FrameKind.MOVE, MoveLink(old, new), RefusedError)
 
     async def _ask(

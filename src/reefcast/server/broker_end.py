@@ -1,4 +1,4 @@
-"""What the ends of all links between brokers have in common."""
+"""What the ends of all links between brokers share."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from reefcast.server.passage import MOST_HOPS, Run
 
 
 class BrokerEnd(End):
-    """This end of a link to broker `name`; what goes there is in `queue`, of which it is the end
-    from now on."""
+    """This end of a link to broker `name`. `queue` holds the frames for that broker, and has this
+    as its end from now on."""
 
     overlay: ClassVar[bool]
 
@@ -32,7 +32,7 @@ class BrokerEnd(End):
         queue.end = self
 
     def attach(self, connection: Connection) -> None:
-        """Attach a connection to the link: everything unacknowledged is sent, in order."""
+        """Attach a connection to the link, and send everything unacknowledged, in order."""
         self.connection = connection
         self.queue.connect(connection.outbox)
 
@@ -43,12 +43,12 @@ class BrokerEnd(End):
 
     @property
     def user(self) -> str:
-        """Who the other end is, as it was proved; "" while there is no connection."""
+        """The proved user at the other end; "" without a connection."""
         return "" if self.principal is None else self.principal.user
 
     @property
     def principal(self) -> Principal | None:
-        """Of the other end, while there is a connection."""
+        """The principal at the other end, while there is a connection."""
         return None if self.connection is None else self.connection.principal
 
     def publications(self, batch: list[Publish]) -> None:
@@ -62,7 +62,7 @@ class BrokerEnd(End):
     def control(self, message: ControlMessage) -> None:
         done = self._host.driver.handle(message, self.name)
         if not done and isinstance(message, TableChange | PeerMessage):
-            # Somebody waits for the answer; only the log can say more.
+            # A caller waits for the answer; only the log can say more.
             reason = (
                 f"broker {self._host.me.name} failed on this {type(message).__name__}; see its log"
             )

@@ -3,18 +3,17 @@
 Rules
 -----
 - The broker whose name sorts first dials; the other refuses to be dialled by anyone else.
-- The link is *resumed* when each hello names the other's session, and the ticket that the broker
-  that was dialled drew when the link last began: what is not acknowledged is sent again, and the
-  core hears nothing. Otherwise one end has no memory of the link (first contact, a restart, or
-  patience that ran out): both start to count anew, and the core gets `LinkUp` with the publications
-  that the other end has not acknowledged. They go when it has relearned.
-- Sessions alone would not do: a hello that came late may begin the link anew at one end only, and
-  the other would go on with the numbers of another beginning.
-- Of the connections that one end dials, only the last one counts.
-- A connection that breaks is no input of the core, until `link_patience_s` later.
+- A link is *resumed* if each hello names the other end's session and the ticket that the dialled
+  broker drew when the link last began: unacknowledged frames are sent again, and the core is not
+  told. Otherwise one end has no memory of the link (first contact, a restart, or the patience ran
+  out): both restart their numbers, and the core gets `LinkUp` with the unacknowledged publications.
+  It sends them when the neighbour has relearned.
+- Sessions alone do not suffice: a late hello may restart the link at one end only, while the other
+  end continues with the old numbers.
+- If an end dials several connections, only the last one counts.
+- The core learns of a broken connection only after `link_patience_s`.
 - A soft link may become one of these, and one of these a soft link: see `overlay_links`.
-- What goes to the neighbour is in `outputs.LinkQueue`.
-"""
+- `outputs.LinkQueue` holds the frames for the neighbour."""
 
 from __future__ import annotations
 
@@ -33,13 +32,14 @@ from reefcast.server.outputs import LinkQueue
 from reefcast.timing import MACHINE
 
 MOMENT_S = 1.0
-"""In which a connection that broke is made again, if both ends live."""
+"""In this time a broken connection is made again, if both ends live."""
 
 
 class BrokerLink(BrokerEnd):
-    """`name`: the neighbour. `state`: "up", "broken" (within its patience) or "away", and then
-    `away` is called with it. `peer_session`: of the other end, "" if this end knows of none.
-    `ticket`: of the link's last beginning; `dialled`: the last connection that this end began."""
+    """A link to a neighbour. `name`: the neighbour. `state`: "up", "broken" (within its patience)
+    or "away"; `away` is called with the link when it goes away. `peer_session`: the other end's
+    session, "" if unknown. `ticket`: identifies the link's last beginning; `dialled`: the last
+    connection that this end began."""
 
     what: ClassVar[str] = "a broker"
     overlay: ClassVar[bool] = True
@@ -64,18 +64,18 @@ class BrokerLink(BrokerEnd):
 
     @property
     def near(self) -> bool:
-        """Whether the neighbour is connected, or may be again in a moment."""
+        """Whether the neighbour is connected, or may be connected again in a moment."""
         return self.connection is not None or self._loop.time() < self._near_until_s
 
     @property
     def dials(self) -> bool:
-        """Whether it is for this broker to make the connection."""
+        """Whether this broker makes the connection."""
         return self._host.me.name < self.name
 
     # --- connections ------------------------------------------------------------------------------
 
     def hello(self) -> Hello:
-        """Return the first message on each connection; close a connection that seemed to live."""
+        """Return the hello for a new connection; close a connection that seemed to live."""
         if self.connection is not None:
             self.connection.close("a newer connection took the place of this one")
         return msgspec.structs.replace(
@@ -86,14 +86,13 @@ class BrokerLink(BrokerEnd):
         )
 
     def answer(self, hello: Hello) -> Hello:
-        """Return the answer to a neighbour that dialled and said `hello`."""
+        """Return the answer to `hello`, from a neighbour that dialled."""
         if not self.knows(hello):
             self.ticket = MACHINE.get().token(8)
         return self.hello()
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
-        """Resume the link or begin it anew: the other end's hello is here, and ours has been
-        sent."""
+        """Resume the link, or restart it: both hellos have been sent."""
         resumed, kept = self.knows(hello), tuple[Publish, ...]()
         if resumed:
             self.queue.acknowledged(hello.received)
@@ -108,19 +107,19 @@ class BrokerLink(BrokerEnd):
             self._host.driver.handle(LinkUp(LinkKind.BROKER, kept), self.name)
 
     def knows(self, hello: Hello) -> bool:
-        """Return whether each end remembers the other, and the same beginning of the link. (A
-        broker that sends no ticket does not know them.)"""
+        """Return whether both ends remember the same beginning of the link. (A broker that sends no
+        ticket remembers none.)"""
         me = self._host.me.session
         same = hello.ticket in ("", self.ticket)
         return same and hello.session == self.peer_session and hello.peer_session == me
 
     def give_up(self) -> None:
-        """Give the neighbour up: what waited for it is lost."""
+        """Give the neighbour up; what waited for it is lost."""
         self.queue.give_up()
         self._begin("", "")
 
     def _begin(self, peer_session: str, ticket: str) -> None:
-        """Both ends count from 1."""
+        """Restart the numbers of both ends at 1."""
         self.peer_session, self.ticket = peer_session, ticket
         self._received = 0
 
@@ -131,7 +130,7 @@ class BrokerLink(BrokerEnd):
         connection.end = self
 
     def leave(self) -> None:
-        """End the link, whatever the other end thinks."""
+        """End the link, whatever its state at the other end."""
         connection = self.connection
         self.detach()
         if connection is not None:
@@ -150,7 +149,7 @@ class BrokerLink(BrokerEnd):
         self._away(self)
 
     def close(self) -> None:
-        """Stop waiting for the neighbour: it is here, or this broker ends."""
+        """Stop waiting for the neighbour: it is connected, or this broker ends."""
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None

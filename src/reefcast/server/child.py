@@ -1,9 +1,8 @@
-"""A process of this machine that runs a `reefcast` command, watched.
+"""A watched process of this machine that runs a `reefcast` command.
 
-One that dies is started again, after pauses that grow while it keeps dying; one that ends because
-it was told to (exit code 0) is not. None outlives the process that started it: each gets a pipe as
-its standard input and stops when that ends.
-"""
+A process that dies is restarted, after pauses that grow while it keeps dying. A process that ends
+because it was told to (exit code 0) is not restarted. No process outlives its parent: each gets a
+pipe as its standard input and stops when the pipe closes."""
 
 from __future__ import annotations
 
@@ -20,13 +19,13 @@ START_S = 60.0
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 LIVED_S = 10.0
-"""What lived that long starts the row of pauses anew when it dies."""
+"""A process that lived this long resets the pauses when it dies."""
 
 
 class Child:
-    """`what`: for example "broker b1"; `words`: a command of `reefcast` that takes `--json` and
-    `--until-eof`, and prints a line when it runs. `before_again`: called before it is started
-    again; `report` gets a line for each thing that happens."""
+    """A process to watch. `what`: for example "broker b1"; `words`: a command of `reefcast` that
+    takes `--json` and `--until-eof`, and prints a line when it runs. `before_again`: called before
+    each restart; `report` gets a line for each event."""
 
     def __init__(
         self,
@@ -56,7 +55,7 @@ class Child:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Start the process, and wait until it runs. Raises `LocalError` if it runs already, or
+        """Start the process, and wait until it runs. Raises `LocalError` if it runs already or
         cannot run, and `PeerError` if it takes too long."""
         if self.running:
             raise LocalError(f"{self._what} runs already")
@@ -70,7 +69,7 @@ class Child:
         self._be_watched()
 
     async def keep_starting(self) -> None:
-        """Start the process; report what goes wrong, and try again as if it had died."""
+        """Start the process; report a failure, and try again as after a death."""
         try:
             await self.start()
         except ReefcastError as error:
@@ -92,11 +91,11 @@ class Child:
         if not line:
             code = await process.wait()
             raise LocalError(
-                f"{self._what} ended with exit code {code} before it ran; its own words are above"
+                f"{self._what} exited with code {code} before it was ready; its output is above"
             )
 
     async def _watch(self) -> None:
-        """Starts it again whenever it dies, if that is wanted."""
+        """Restart the process whenever it dies, if restarts are wanted."""
         loop = asyncio.get_running_loop()
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random.Random())
         while True:
@@ -141,7 +140,7 @@ class Child:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> int:
-    """Returns its exit code; what it prints until then is read, or it might wait for ever."""
+    """Return the exit code of `process`; meanwhile read its output, or it might block for ever."""
     assert process.stdout is not None
     while await process.stdout.read(1 << 16):
         pass

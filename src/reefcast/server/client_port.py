@@ -1,24 +1,23 @@
-"""The port by which the effects of the core reach a client: as messages; bytes begin here.
+"""The port of a client: the core's messages come in, bytes of the client's protocol go out.
 
-A port lives as long as its client's session, through any number of connections (`Line`). It keeps
-what waits for the client, in the bytes of its protocol: one class for each protocol that clients
-may speak (`native_port` is ours), which says how its messages look.
+A port lives as long as its client's session, through any number of connections (`Line`). It queues
+frames for the client in the client's protocol. There is a class for each protocol (`native_port` is
+ours), which encodes the messages.
 
 Rules
 -----
 - Deliveries and messages keep their order, so that `Settled` of an `Unsubscribe` comes after the
-  last delivery. Credit overtakes; so does a refused publication, since the acknowledgement of it
-  must not come first.
-- Only deliveries count for the limit of the queue; messages pass.
-- What is dropped is always the oldest, so all of it is missing in one place: before the first frame
-  that waits. There a word says how many (`gap`).
+  last delivery. Credit overtakes; so does a refused publication, since its acknowledgement must not
+  come first.
+- Only deliveries count for the limit of the queue; messages always pass.
+- The oldest deliveries are dropped, so the gap is always before the first frame that waits. A
+  message there says how many are missing (`gap`).
 - If the client acknowledges (`keeps`), all frames but those of credit are numbered in the order in
-  which they are first written, and kept until the client has taken them over. What it has not,
-  goes again over the next line, before anything else. The queue's limit does not count that.
-- Deliveries may come as a batch, in one piece. It is opened only where single ones matter: where
-  the
-  queue may get too full, where some are dropped, or go again.
-"""
+  which they are first written, and kept until the client has taken them over. Frames that it has
+  not taken over are sent again over the next line, before anything else. They do not count for the
+  queue's limit.
+- Deliveries may come as a batch, in one piece. The port splits it only where single deliveries
+  matter: if the queue may get too full, if some are dropped, or if some are sent again."""
 
 from __future__ import annotations
 
@@ -38,15 +37,16 @@ from reefcast.protocol.principal import Principal
 from reefcast.server.outbox import FRAMES_PER_WRITE, Flusher, Outbox
 
 MOST_GROUPS = 1000
-"""Of dropped deliveries that are told apart by their subscriptions, between two writes."""
+"""How many groups of dropped deliveries, by their subscriptions, are counted apart between two
+writes."""
 MOST_UNACKNOWLEDGED, MOST_MESSAGES = 500_000, 10_000
 """Frames: more than sockets hold of small ones; messages: more than any program waits for."""
 Numbers = tuple[int, ...]
 
 
 class Line(Protocol):
-    """One connection of a client, as its port and its session see it. `transport`: where its bytes
-    go; `principal`: who is at the other end; `closed`: set when it is gone."""
+    """One connection of a client, as its port and its session see it. `transport`: where to write
+    bytes; `principal`: who is at the other end; `closed`: set when the connection is gone."""
 
     transport: asyncio.Transport
     principal: Principal
@@ -55,7 +55,7 @@ class Line(Protocol):
     def stop_reading(self) -> None: ...
 
     def close(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
-        """Tell the client why, and close; `retry`: it may come back, to the same session."""
+        """Tell the client the reason, and close; `retry`: it may come back to the same session."""
 
 
 def _nothing() -> None:
@@ -63,13 +63,12 @@ def _nothing() -> None:
 
 
 class ClientPort(Outbox, ABC):
-    """The queue and the words of one client; it begins without a line.
+    """The queue of one client, in its protocol; it starts without a line.
 
-    When more than `limit` deliveries wait, `on_crowded` is called with every further one;
-    `on_drained` when, after that, half are left. `on_overdue` is called when far too much is kept:
-    frames that were not acknowledged, or messages for a client that is away. `dropped`: deliveries
-    that were dropped so far. `takes_frames`: its words are those of `model.wire`.
-    """
+    While more than `limit` deliveries wait, each further one calls `on_crowded`; when half of them
+    are left, `on_drained` is called. `on_overdue` is called when far too much is kept:
+    unacknowledged frames, or messages for a client that is away. `dropped`: deliveries dropped so
+    far. `takes_frames`: whether the client's protocol is that of `model.wire`."""
 
     takes_frames: ClassVar[bool] = False
 
@@ -94,7 +93,7 @@ class ClientPort(Outbox, ABC):
         super().__init__(None, flusher)
         self._line: Line | None = None
         self._frames: deque[Any] = deque()  # bytes, one frame each, and batches
-        self._surplus = 0  # frames that wait, beyond one for each item of `_frames`
+        self._surplus = 0  # waiting frames, beyond one for each item of `_frames`
         self._controls = 0
         self._gap: dict[Numbers, int] = {}
         self._untold = 0
@@ -112,18 +111,18 @@ class ClientPort(Outbox, ABC):
 
     @abstractmethod
     def delivery(self, numbers: Sequence[int], publish: Publish) -> bytes:
-        """Return a publication for these subscriptions of the client."""
+        """Return the frame of a publication for these subscriptions of the client."""
 
     @abstractmethod
     def message(self, message: ControlMessage) -> bytes: ...
 
     @abstractmethod
     def credit(self, count: int) -> bytes:
-        """Return the message that the client may publish so many more."""
+        """Return the message that grants this much credit."""
 
     @abstractmethod
     def gap(self, dropped: Dropped) -> bytes:
-        """Return the message about what was dropped."""
+        """Return the message that says what was dropped."""
 
     @abstractmethod
     def is_delivery(self, frame: bytes) -> bool: ...
@@ -137,7 +136,7 @@ class ClientPort(Outbox, ABC):
 
     @abstractmethod
     def body_of(self, delivery: bytes) -> bytes:
-        """Return the publication, as brokers encode it."""
+        """Return the publication's body, as brokers encode it."""
 
     # --- what the core says -----------------------------------------------------------------------
 
@@ -145,7 +144,7 @@ class ClientPort(Outbox, ABC):
         self.push_delivery(self.delivery(numbers, publish))
 
     def push_delivery(self, frame: bytes) -> None:
-        """Put it into the queue, and see whether that is too much."""
+        """Queue a delivery, and apply the limit of the queue."""
         self._frames.append(frame)
         if not self._dirty:
             self._mark()
@@ -153,8 +152,8 @@ class ClientPort(Outbox, ABC):
             self._over_limit()
 
     def push_batch(self, batch: Batch) -> bool:
-        """Put deliveries into the queue, as `push_delivery` each of them; False, having done
-        nothing, if one of them might be too much."""
+        """Queue a batch of deliveries, as `push_delivery` does for each; return False, and do
+        nothing, if one of them might exceed the limit."""
         if len(self._frames) + self._surplus + batch.count > self.limit:
             return False
         self._frames.append(batch.data if batch.count == 1 else batch)
@@ -176,13 +175,14 @@ class ClientPort(Outbox, ABC):
         return len(frame)
 
     def grant(self, count: int) -> None:
-        """Grant credit; without a line do nothing: the next one begins with all the credit there
-        is."""
+        """Grant credit; without a line do nothing, because the next line starts with full
+        credit."""
         if self._line is not None:
             self.push_urgent(self.credit(count))
 
     def close(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
-        """End the connection, with a word. Without `retry` the session ends, too."""
+        """End the connection, and tell the client the reason. Without `retry` the session ends,
+        too."""
         if self._line is not None:
             self._line.close(reason, retry=retry, too_slow=too_slow)
 
@@ -193,7 +193,7 @@ class ClientPort(Outbox, ABC):
         return self._line
 
     def attach(self, line: Line, *, paused: bool = False) -> None:
-        """Attach a connection; the client has been told that it is there."""
+        """Attach a connection to a client that has been welcomed."""
         self._line, self._transport, self.paused = line, line.transport, paused
         if self.waits:
             self._mark()
@@ -205,32 +205,32 @@ class ClientPort(Outbox, ABC):
         self.discard()
 
     def discard(self) -> None:
-        """Discard the connection, which is gone. What is kept for the client waits for the next
-        one."""
+        """Discard the connection, which is gone. Frames that are kept for the client wait for the
+        next one."""
         self._line = self._transport = None
         self._urgent = [frame for frame in self._urgent if self.is_numbered(frame)]
 
     def check(self, received: int) -> None:
-        """Raise `ProtocolError` if the client cannot have taken over so many frames, or so few."""
+        """Raise `ProtocolError` if the client cannot have taken over this number of frames."""
         acknowledged, last = self._sent.acknowledged, self._sent.last + len(self._resend)
         if not acknowledged <= received <= last:
             raise ProtocolError(
-                f"the client goes on behind frame {received}, but it was sent {last}, and has "
+                f"the client claims to have {received} frames, but it was sent {last}, and has "
                 f"acknowledged {acknowledged}"
             )
 
     def again_from(self, received: int) -> None:
-        """Send again what the client, which comes back, has not taken over: all after `received`
-        frames (see `check`). It may have had some that were to go again over a line that it had
-        left by then."""
+        """Send all frames after the first `received` again, for a client that comes back (see
+        `check`). It may have some that were to be sent again over a line that it had left by
+        then."""
         before = self._sent.acknowledged
         kept = [*self._unacknowledged(), *self._resend]
         self._sent.begin(received)
         self._resend = deque(kept[received - before :])
 
     def acknowledged(self, number: int) -> None:
-        """Forget all up to `number`, which the client has taken over. Raise `ProtocolError` for
-        more than it was sent."""
+        """Forget all frames up to `number`, which the client has taken over. Raise `ProtocolError`
+        if fewer were sent."""
         self._sent.acknowledge(number)
 
     def _unacknowledged(self) -> list[bytes]:
@@ -240,7 +240,7 @@ class ClientPort(Outbox, ABC):
 
     @property
     def queue_len(self) -> int:
-        """Deliveries that wait for the socket (and those of this turn)."""
+        """Deliveries that wait for the socket, including those of this turn."""
         return len(self._frames) + self._surplus - self._controls
 
     @property
@@ -250,7 +250,7 @@ class ClientPort(Outbox, ABC):
 
     @property
     def unwritten(self) -> int:
-        """Deliveries that the operating system has not got."""
+        """Deliveries that the operating system does not have."""
         return self.queue_len + sum(map(self.is_delivery, self._resend))
 
     @property
@@ -259,7 +259,7 @@ class ClientPort(Outbox, ABC):
 
     @property
     def empty(self) -> bool:
-        """Whether the operating system has all, or nobody is there to get it."""
+        """Whether the operating system has everything, or there is no line to write to."""
         transport = self._transport
         return transport is None or not (self.waits or transport.get_write_buffer_size())
 
@@ -288,7 +288,7 @@ class ClientPort(Outbox, ABC):
             self.on_drained()
 
     def _flush_first(self, transport: asyncio.WriteTransport) -> None:
-        """What stands before the queue."""
+        """Write the frames that go before the queue."""
         resend = self._resend
         while resend and not self.paused:
             some = [resend.popleft() for _ in range(min(len(resend), FRAMES_PER_WRITE))]
@@ -309,7 +309,7 @@ class ClientPort(Outbox, ABC):
             self._sent.add_all(frames)
 
     def _write(self, transport: asyncio.WriteTransport, items: Collection[bytes | Batch]) -> None:
-        """Write items of which some may be batches."""
+        """Write items, some of which may be batches."""
         data = [item if isinstance(item, bytes) else item.data for item in items]
         transport.write(b"".join(data))
         if self.keeps:
@@ -317,7 +317,7 @@ class ClientPort(Outbox, ABC):
                 self._sent.add(item, 1 if isinstance(item, bytes) else item.count)
 
     def _pop_some(self) -> list[bytes | Batch]:
-        """Take out as many frames as are written at once; there are more."""
+        """Remove as many frames as one write takes; more remain."""
         left, some = FRAMES_PER_WRITE, list[bytes | Batch]()
         while left:
             item = self._frames.popleft()
@@ -339,7 +339,7 @@ class ClientPort(Outbox, ABC):
         self._surplus += rest.count - 1
 
     def _open_first(self) -> None:
-        """What waits first is a single frame then."""
+        """Split the first item that waits into single frames."""
         first = self._frames[0]
         if not isinstance(first, bytes):
             self._frames.popleft()
@@ -356,8 +356,8 @@ class ClientPort(Outbox, ABC):
             self.on_crowded()
 
     def drop_oldest(self) -> bytes:
-        """Take out the oldest delivery, which there must be; the client will be told. Messages that
-        are the first ones then will be written first: nothing is left before them."""
+        """Drop the oldest delivery, which must exist; the client will be told. Messages before it
+        are written first from then on: no delivery is left before them."""
         self._open_first()
         while not self.is_delivery(self._frames[0]):
             self._urgent.append(self._frames.popleft())
@@ -374,7 +374,7 @@ class ClientPort(Outbox, ABC):
         return oldest
 
     def _word_of_gap(self) -> bytes:
-        """The frame that tells what was dropped since the last one."""
+        """Return the frame that says what was dropped since the last such frame."""
         told = Dropped(self._untold, tuple(self._gap.items()))
         self._gap.clear()
         self._untold = 0

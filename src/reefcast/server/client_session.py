@@ -1,23 +1,25 @@
 """The session of one client: what it may send, what waits for it, and what happens when that is too
 much.
 
-A session is not a connection. When a connection breaks, the session is *detached*: its rows stay,
-and what comes for it waits in its port (`client_port`), within the policy of the queue, until the
-client is back or `session_s` are over. A client that closes ends its session at once; so does one
-that the broker disconnects for good, and one that cannot say what it has had (an older one).
+A session outlives its connections. When a connection breaks, the session is *detached*: its rows
+stay, and its deliveries wait in its port (`client_port`), within the policy of the queue, until the
+client is back or `session_s` have passed. These end a session at once: a client that closes, a
+client that the broker disconnects for good, and a client that cannot say what it has received (an
+older version).
 
-When the queue is full, the client is *slow* until half of it is left, and the policy that it asked
-for is applied:
+When the queue is full, the client is *slow* until half of the queue is left. The policy that the
+client asked for applies:
 
-- `drop_oldest`: it is told how many were dropped, where they would have come (DROPPED);
-- `block`: its publishers get no credit (see `credit`), for `block_s` at most; then as `disconnect`.
-  For a client that is away nobody waits: the oldest are dropped, and it is told;
-- `disconnect`: it gets CLOSE. It may be long until it reads that, if ever: so `Clients` tells it
-  again when it comes back.
+- `drop_oldest`: the client is told how many were dropped, at the place where they are missing
+  (DROPPED);
+- `block`: the client's publishers get no credit (see `credit`), for `block_s` at most; then as
+  `disconnect`. Publishers do not wait for a client that is away: its oldest deliveries are dropped,
+  and it is told;
+- `disconnect`: the client gets CLOSE. It may read that late, or never: so `Clients` tells it again
+  when it comes back.
 
-The log names it, once when it begins to be slow, and once when that is over: `block` only where it
-takes longer than `STALL_S`, for to hold publishers up for a moment is what it is for.
-"""
+The log names a slow client when it becomes slow, and when that is over. With `block` it does so
+only after `STALL_S`, because delaying publishers for a moment is what `block` is for."""
 
 from __future__ import annotations
 
@@ -45,9 +47,9 @@ log = logging.getLogger(__name__)
 
 
 class ClientSession(End):
-    """`principal`: whose it is. `port`: where its words go. `away(session)` is called when it has
-    lost its line, and `ended(session)` when nothing is to be kept of it any more. `taken`: numbered
-    frames that were taken over from it, on all of its lines. `last_seq`: the number of its last
+    """The session of a client. `principal`: its user. `port`: its queue. `away(session)` is called
+    when the session has lost its line, and `ended(session)` when it is over. `taken`: numbered
+    frames taken over from the client, on all of its lines. `last_seq`: the number of its last
     publication. `cut_off`: why it was disconnected for being slow, "" if it was not."""
 
     what: ClassVar[str] = "a client"
@@ -96,7 +98,7 @@ class ClientSession(End):
     # --- lines ------------------------------------------------------------------------------------
 
     def is_newer(self, hello: Hello) -> bool:
-        """Return whether the same program said `hello` before its connection that is here now. A
+        """Return whether the same program said `hello` before that of its present connection. A
         broker that was frozen finds several hellos, and reads them in any order."""
         return self.key == hello.session and hello.attempt < self.attempt
 
@@ -108,7 +110,7 @@ class ClientSession(End):
         self.left(connection, connection.received, for_good=connection.left)
 
     def left(self, line: Line, taken: int, *, for_good: bool) -> None:
-        """Handle that this line is gone, over which so many frames were `taken` (in all).
+        """Handle the loss of this line, over which `taken` frames were taken over (in all).
         `for_good`: there was a CLOSE."""
         if self.port.line is not line:
             return
@@ -123,7 +125,7 @@ class ClientSession(End):
             self._host.driver.handle(Away(), self.name)
 
     def end(self) -> None:
-        """End the session: nothing is kept of it any more."""
+        """End the session, and keep nothing of it."""
         self._slow_no_more("was disconnected" if self.cut_off else "left")
         self._ended(self)
 
@@ -158,7 +160,8 @@ class ClientSession(End):
             self._host.congestion.settle(self.name, self._account)
 
     def _fresh(self, batch: list[Publish]) -> list[Publish]:
-        """Without what this broker has had: a publisher's numbers go up."""
+        """Return the publications that this broker has not had: a publisher's numbers only go
+        up."""
         fresh, last = [], self.last_seq
         for publish in batch:
             if publish.publication.seq > last:
@@ -195,7 +198,7 @@ class ClientSession(End):
             self._say_slow("the oldest are dropped")
 
     def _block(self) -> None:
-        if self.port.line is None:  # nobody waits for who is not there; it will be told
+        if self.port.line is None:  # nobody waits for an absent client; it will be told
             self._drop_oldest()
         elif self._slow_since_s is None:
             self._slow_since_s = self._loop.time()

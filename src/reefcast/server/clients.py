@@ -1,24 +1,23 @@
-"""All clients of one broker: one session for each, and what is remembered of those that ended.
+"""All clients of one broker: a session for each, and what the broker remembers of ended ones.
 
 Rules
 -----
-- A client whose connection broke and that comes back to the same broker process within `session_s`
-  finds its session as it left it (see `client_session`): subscriptions and advertisements stand,
+- A client whose connection broke, and that returns to the same broker process within `session_s`,
+  finds its session as it left it (see `client_session`): subscriptions and advertisements stand;
   each end says in its hello how many of the other's numbered frames it has taken over, and sends
   the others again.
-- A client that cannot say that (it does not know the feature) makes its subscriptions anew, and
+- A client that cannot say that (it does not know the feature) makes its subscriptions again, and
   learns only how many of its own frames were taken over.
-- Another program that comes with the id of one that is away, or left within `session_s`, counts its
-  frames from 1. What it publishes under a number that is not above the last one under this id is
-  taken over and passed on to nobody: a program that was killed may publish all again (see
+- Another program with the id of a client that is away, or that left within `session_s`, numbers its
+  frames from 1. A publication whose number is not above the last one under this id is acknowledged,
+  and passed on to nobody: a program that was killed may publish everything again (see
   `client.numbered`).
 - A second connection with the same id takes over, if it is of the same user; the first one gets
   CLOSE.
-- A client that was disconnected for being slow is told so again if it comes back (the same program,
-  that is): maybe it never read the first CLOSE, and took the end for a failure of the network.
-- What is kept of clients that are not there is bounded: sessions and memories by `max_clients`, the
-  oldest go.
-"""
+- A client that was disconnected for being slow is told so again if the same program comes back:
+  maybe it never read the first CLOSE, and took the end for a failure of the network.
+- What the broker keeps of absent clients is bounded: sessions and memories by `max_clients`. The
+  oldest are dropped."""
 
 from __future__ import annotations
 
@@ -43,12 +42,13 @@ from reefcast.server.native_port import NativePort, SharedFrames
 log = logging.getLogger(__name__)
 
 MOST_CUT_OFF = 1000
-"""Clients of which is known that they were disconnected for being slow, the latest."""
+"""Of how many clients the broker remembers that it disconnected them for being slow: the latest
+ones."""
 
 
 class Memory(NamedTuple):
-    """Of a session that ended: whose it was, of which run of a program, the frames taken over from
-    it, and the number of its last publication."""
+    """What the broker remembers of an ended session: its user, the run of its program, the number
+    of frames taken over from it, and the number of its last publication."""
 
     user: str
     key: str
@@ -58,9 +58,8 @@ class Memory(NamedTuple):
 
 
 class Welcome(NamedTuple):
-    """What a client is told when it is admitted. `known`: whether its numbered frames continue
-    where they were; `resumed`: whether its session does; `credit`: publications that it may send at
-    once."""
+    """What an admitted client is told. `known`: whether its numbered frames continue; `resumed`:
+    whether its session does; `credit`: publications that it may send at once."""
 
     known: bool
     resumed: bool
@@ -68,13 +67,14 @@ class Welcome(NamedTuple):
 
 
 class Clients:
-    """The sessions by client id. `is_broker`: of names, which no client may have then."""
+    """The sessions by client id. `is_broker`: whether a name is a broker's, which no client may
+    have."""
 
     def __init__(self, host: Host, is_broker: Callable[[str], bool]) -> None:
         self.sessions: dict[str, ClientSession] = {}
         self._host = host
         self._is_broker = is_broker
-        self._away: dict[str, float] = {}  # until when; who went first comes first
+        self._away: dict[str, float] = {}  # until when; the first that left comes first
         self._memories: dict[str, Memory] = {}  # the oldest first
         self._cut_off: dict[str, tuple[str, str]] = {}  # the program's session, and why
         self._shared = SharedFrames()
@@ -98,7 +98,7 @@ class Clients:
                 )
             )
             connection.use(session.port)
-            if how.resumed:  # behind what goes again: a refusal must come before
+            if how.resumed:  # after the frames that are sent again: a refusal must come before
                 connection.link.acknowledge()
 
         def make_port() -> NativePort:
@@ -113,12 +113,11 @@ class Clients:
         make_port: Callable[[], ClientPort],
         welcome: Callable[[ClientSession, Welcome], None],
     ) -> ClientSession | None:
-        """Admit a client, whatever it speaks. Return its session, which has this line from now on;
-        None if the client was turned away.
+        """Admit a client of any protocol. Return its session, which has this line from now on; None
+        if the client was turned away.
 
-        `make_port`: for a session that is new. `welcome`: tells the client how it stands, before
-        anything else goes to it. Raises `ProtocolError` for a hello that no client may say.
-        """
+        `make_port`: makes the port of a new session. `welcome`: tells the client its state, before
+        anything else goes to it. Raises `ProtocolError` for a hello that no client may send."""
         line.principal.require(UserRole.CLIENT)
         if self._closing:
             line.close(self._closing, retry=True)
@@ -212,13 +211,14 @@ class Clients:
             )
 
     def _owner(self, name: str) -> str | None:
-        """The user who has this client id, or had it lately."""
+        """Return the user who has this client id, or had it recently."""
         if name in self.sessions:
             return self.sessions[name].principal.user
         return self._memories[name].user if name in self._memories else None
 
     def _has_room(self) -> bool:
-        """Whether there may be one more; if need be, the oldest of those that are away ends."""
+        """Return whether there is room for one more; if need be, end the oldest session that is
+        away."""
         if len(self.sessions) < self._host.limits.max_clients:
             return True
         if not self._away:
@@ -230,16 +230,15 @@ class Clients:
         self._away[session.name] = asyncio.get_running_loop().time() + self._host.limits.session_s
 
     def refuse(self, reason: str) -> None:
-        """Refuse new clients, and stop reading from those that are connected, because the broker is
-        to stop; they still get what is theirs."""
+        """Refuse new clients, and stop reading from the connected ones, because the broker is to
+        stop; they still get what waits for them."""
         self._closing = reason
         for session in self.sessions.values():
             if session.port.line is not None:
                 session.port.line.stop_reading()
 
     def end_all(self, reason: str) -> None:
-        """End all sessions, because the broker stops: it will know nothing of them when it is
-        back."""
+        """End all sessions, because the broker stops and will not remember them."""
         for session in list(self.sessions.values()):
             port = session.port
             lost = port.kept if port.line is None else port.unwritten
@@ -247,7 +246,8 @@ class Clients:
             self._give_up(session, lost)
 
     def _give_up(self, session: ClientSession, lost: int) -> None:
-        """Nobody comes back to it; ends it, if it has not ended. So many deliveries are lost."""
+        """End a session to which nobody comes back, if it has not ended; `lost` deliveries are
+        lost."""
         if self.sessions.get(session.name) is not session:
             return
         if lost:
@@ -283,8 +283,8 @@ class Clients:
         host.driver.handle(LinkDown(), name)
 
     def forget_old(self, now: float) -> None:
-        """End the sessions of clients that are away for too long, and drop the memories whose time
-        is over."""
+        """End the sessions of clients that have been away for too long, and drop expired
+        memories."""
         while self._away and next(iter(self._away.values())) <= now:
             self._give_up_longest_away()
         while self._memories and next(iter(self._memories.values())).until_s <= now:

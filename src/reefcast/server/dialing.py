@@ -1,4 +1,4 @@
-"""Dialling other brokers: once, or again and again with growing pauses."""
+"""Dialling other brokers, once or repeatedly with growing pauses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 0.5
 CONNECT_S = 5.0
 ANSWER_AGAIN_S = 2.0
-"""What a broker that could not be reached before has to answer in. Who is behind a partition is to
-be found soon after its end, also where attempts do not fail, but hang."""
+"""The time to answer for a broker that could not be reached before. A broker behind a partition
+must be found soon after the partition ends, also if attempts do not fail, but hang."""
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +26,8 @@ async def keep_connected(
     rng: random.Random,
     connection: Connection | None = None,
 ) -> None:
-    """Keep a connection until cancelled, which leaves the present one open. `connection`: the one
-    that exists already. After a connection that was greeted, pauses start short again."""
+    """Keep a connection until cancelled, which leaves the present one open. `connection`: one that
+    exists already. After a connection that was greeted, pauses start short again."""
     backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, rng)
     while True:
         if connection is None:
@@ -46,7 +46,7 @@ async def keep_connected(
 async def dial(
     address: tuple[str, int], new_connection: Callable[[], Connection], within_s: float = CONNECT_S
 ) -> Connection | None:
-    """Return a connection, which has not been greeted yet; None if nobody answers."""
+    """Return a connection that has not been greeted yet; None if nobody answers."""
     made: list[Connection] = []
 
     def make() -> Connection:

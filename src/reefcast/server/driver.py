@@ -1,8 +1,8 @@
-"""The live driver of the core: inputs one at a time, each with its effects.
+"""The live driver of the core: passes inputs one at a time, and carries out their effects.
 
-The core is never entered twice: what an effect causes (a client that must be cut off has left)
-becomes an input when the effects at hand are done. What makes the core fail costs only itself.
-"""
+The core is never entered twice: what an effect causes (for example, a client that must be
+disconnected has left) becomes an input after the effects at hand. A failure of the core affects
+only its input."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Driver:
-    """Calls `core` as connections and timers ask for it, and has its effects carried out."""
+    """Calls `core` for connections and timers, and has its effects carried out."""
 
     def __init__(
         self, core: Broker, outputs: Outputs, congestion: CongestionControl, journal: Journal
@@ -53,7 +53,7 @@ class Driver:
         self._background: set[str] = set()
 
     def open_links_with(self, opener: LinkOpener) -> None:
-        """Set what opens soft links; before the first input."""
+        """Set what opens soft links, before the first input."""
         self._effector.opener = opener
 
     # --- publications -----------------------------------------------------------------------------
@@ -62,9 +62,8 @@ class Driver:
         """Handle publications that came by `link`, and their effects. Raises `InternalError` if the
         core failed on one of them (the others are done).
 
-        An effect that fails is no failure of theirs: whoever sent them did nothing wrong, and a
-        link between brokers must not end for it.
-        """
+        A failing effect is not reported to the sender: it did nothing wrong, and a link between
+        brokers must not end because of it."""
         if self._details is not None and link in self._clients:
             self._details.published(batch)
         self._busy = True
@@ -77,7 +76,7 @@ class Driver:
         self._end_input(failures)
 
     def handle_run(self, run: Run, way: Way, link: LinkName) -> None:
-        """Handle publications that have a compiled way, of which some may not be plain."""
+        """Handle publications that have a compiled path; some of them may not be plain."""
         failures, effects, outputs = 0, list[Effect](), list[Output]()
         self._busy = True
         try:
@@ -101,7 +100,8 @@ class Driver:
         self._end_input(failures)
 
     def _publications(self, batch: list[Publish], link: LinkName) -> tuple[list[Effect], int]:
-        """Returns the effects, which are carried out, and on how many the core failed."""
+        """Return the effects, which have been carried out, and the number of failures of the
+        core."""
         failures = 0
         try:
             effects = self._ask(self._core.handle_publications, batch, link)
@@ -122,7 +122,7 @@ class Driver:
             )
 
     def _the_rest(self, partly: PartlyFailed, link: LinkName) -> list[Effect]:
-        """The core failed on some publications; the others must not suffer."""
+        """Route the other publications after the core failed on some."""
         for publish, error in partly.failures:
             what = "afterwards" if publish is None else f"on input {publish!r:.500}"
             self._journal.failed(f"{what} from {link!r}", error)
@@ -159,12 +159,12 @@ class Driver:
             return False
 
     def _enter(self, item: Input, link: LinkName) -> int:
-        """Returns how many of the effects failed."""
+        """Return how many of the effects failed."""
         self._busy = True
         try:
             try:
                 effects = self._ask(self._core.handle, item, link)
-            except PartlyFailed as partly:  # of publications that were held: not the item's fault
+            except PartlyFailed as partly:  # publications that were held failed, not this item
                 effects = self._the_rest(partly, link)
             return self._effector.carry_out(effects)
         finally:
@@ -186,7 +186,7 @@ class Driver:
 
     @property
     def awaits_timer(self) -> bool:
-        """Whether a timer is set other than those that come again and again."""
+        """Return whether a timer is set other than the periodic ones."""
         return not self._timers.keys() <= self._background
 
     def _set_timer(self, timer: SetTimer) -> None:
@@ -202,6 +202,6 @@ class Driver:
         self.handle(Timer(key), "")
 
     def close(self) -> None:
-        """Cancel all timers: the broker ends."""
+        """Cancel all timers, because the broker ends."""
         for timer in self._timers.values():
             timer.cancel()

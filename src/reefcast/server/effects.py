@@ -1,8 +1,7 @@
-"""Carrying out what the core says: the hot half of a live broker.
+"""Carrying out the effects of the core: the hot half of a live broker.
 
-A publication goes out as the bytes that it came in as; neighbours with the same header share one
-frame. What goes to a client goes to its port (`client_port`), as a message.
-"""
+A publication leaves in the bytes in which it came; neighbours with the same header share a frame. A
+delivery goes to the port of its client (`client_port`), as a message."""
 
 from __future__ import annotations
 
@@ -32,8 +31,8 @@ from reefcast.server.tracing import Journal
 
 
 class LinkOpener(Protocol):
-    """Who opens and closes soft links for the core, which hears what comes of it as inputs, and
-    takes links into the overlay and out of it."""
+    """Opens and closes soft links for the core, and promotes and demotes links; the core learns the
+    outcome from inputs."""
 
     def open(self, to: LinkName) -> None: ...
 
@@ -44,11 +43,10 @@ class LinkOpener(Protocol):
 
 
 class Effector:
-    """Puts effects on links and to clients' ports.
+    """Carries out effects on links and clients' ports.
 
-    Effects for a client that has left meanwhile are passed over: the core is about to hear of it.
-    One that cannot be carried out takes no other with it. `opener` is set before the first one.
-    """
+    Effects for a client that has left are skipped: the core is about to learn of it. An effect that
+    fails does not affect the others. `opener` is set before the first effect."""
 
     def __init__(
         self, outputs: Outputs, journal: Journal, set_timer: Callable[[SetTimer], None]
@@ -88,7 +86,7 @@ class Effector:
         return failures
 
     def hand_out(self, outputs: Iterable[Output]) -> None:
-        """Put on links and to ports what came by the compiled way."""
+        """Queue the outputs of the compiled path on links and ports."""
         for name, is_client, batch in outputs:
             try:
                 if not is_client:
@@ -99,7 +97,7 @@ class Effector:
                 self._journal.failed(f"to hand out {batch.count} publications to {name}")
 
     def _push_each(self, client: LinkName, batch: Batch) -> None:
-        """As long as the client has a session: it may end for one delivery too many."""
+        """Push deliveries one by one while the client has a session: one too many may end it."""
         for frame in batch.frames():
             port = self._clients.get(client)
             if port is None:
@@ -136,7 +134,7 @@ class Effector:
             self._details.message(link, message, size, queue_len)
 
     def _publish_frame(self, publish: Publish) -> bytes:
-        """The frame; the same for each neighbour that gets the same header."""
+        """Return the frame of a publication; neighbours with the same header share it."""
         if publish.again:
             return _checked(wire.encode_publish(publish))
         publication, header, frame = self._last
@@ -147,15 +145,19 @@ class Effector:
 
 
 def _checked(frame: bytes) -> bytes:
-    """The frame, if a neighbour takes it: a publication grows by its header on its way."""
+    """Return `frame` if a neighbour accepts its size: a header makes a publication larger on its
+    way."""
     if len(frame) > wire.LENGTH_BYTES + wire.MAX_FRAME_BYTES:
         # The neighbour would end the connection, again and again.
-        raise InternalError(f"the frame of {len(frame)} bytes is larger than frames may be")
+        raise InternalError(
+            f"the frame has {len(frame)} bytes with its header; at most {wire.MAX_FRAME_BYTES} "
+            "are allowed"
+        )
     return frame
 
 
 def in_words(effect: Effect) -> str:
-    """Describe an effect for the log; a publication, which may be very large, by its id."""
+    """Describe an effect for the log: a publication, which may be very large, by its id."""
     if isinstance(effect, Send) and isinstance(effect.message, Publish):
         return "send publication {}#{} to {}".format(*effect.message.publication.id, effect.link)
     if isinstance(effect, Deliver):
@@ -164,7 +166,7 @@ def in_words(effect: Effect) -> str:
 
 
 def fed_links(effects: Sequence[Effect]) -> set[LinkName]:
-    """Return the links that got a publication."""
+    """Return the links to which a publication was sent."""
     fed: set[LinkName] = set()
     for effect in effects:
         if isinstance(effect, Deliver):

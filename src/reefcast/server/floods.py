@@ -1,9 +1,8 @@
-"""Log lines that anybody may cause by the thousand.
+"""Limits for log lines that anybody may cause by the thousand.
 
-Of each kind the first `FEW` of a period are written; the others are counted, and one line at the
-end of the period says how many they were. All are counted in the broker's counters, under their
-kind, which `status` shows.
-"""
+The first `FEW` lines of each kind are written in a period; the others are counted, and one line at
+the end of the period gives their number. All lines also count in the broker's counters under their
+kind, which `status` shows."""
 
 from __future__ import annotations
 
@@ -15,7 +14,8 @@ PERIOD_S = 10.0
 
 
 class Floods:
-    """Of one broker; `counters` are its own, and `tick` is called now and then."""
+    """Limits the lines of one broker; `counters` are the broker's, and `tick` is called
+    periodically."""
 
     def __init__(self, counters: Counter[str]) -> None:
         self._counters = counters
@@ -31,8 +31,8 @@ class Floods:
         *args: object,
         traceback: bool | Exception = False,
     ) -> None:
-        """Write a line to `logger`, or only count it. `traceback`: with that of the exception that
-        is being handled."""
+        """Write a line to `logger`, or only count it. `traceback`: add that of the exception being
+        handled."""
         self._counters[kind] += 1
         _, _, lines = self._lines.get(kind, (logger, level, 0))
         self._lines[kind] = (logger, level, lines + 1)
@@ -40,13 +40,13 @@ class Floods:
             logger.log(level, message, *args, exc_info=traceback)
 
     def tick(self, now: float) -> None:
-        """Begin a new period, if the last one is over at `now` (seconds)."""
+        """Start a new period, if the last one is over at `now` (seconds)."""
         if now >= self._until_s:
             self._until_s = now + PERIOD_S
             self.sum_up()
 
     def sum_up(self) -> None:
-        """Say how many were not written; the next ones are written again."""
+        """Write how many lines were skipped, and write the next ones again."""
         for kind, (logger, level, lines) in self._lines.items():
             if lines > FEW:
                 logger.log(level, "%d more of these were not written: %s", lines - FEW, kind)

@@ -1,20 +1,19 @@
-"""The greeting of a connection: an authenticator proves who the other end is, and only then is
-anything granted to it.
+"""The greeting of a connection: an authenticator proves who the other end is, before anything is
+granted to it.
 
 Rules
 -----
-- The other end says in its hello what it wants to be; its principal has the roles that it may have
+- The other end says in its hello what it wants to be. Its principal has the roles that it may have
   (`role_wanted`). Neither a name nor a pattern in it grants anything.
-- An authenticator that knows at once returns the principal, and the connection loses no turn of the
-  event loop. One that needs steps returns a coroutine; it may exchange PROOF frames with the other
-  end, look things up, and wait.
-- Who dialled answers, and never asks: the other end has let it in already, maybe, and no longer
-  expects PROOF. So it judges by what the connection itself shows (`Greeting.shown`).
-- What comes behind the hello waits, unread, until the greeting is over. A PROOF frame that nobody
-  waits for waits as well, so one read is the most that is kept.
+- An authenticator that decides at once returns the principal, and the connection loses no turn of
+  the event loop. One that needs several steps returns a coroutine, which may exchange PROOF frames
+  with the other end, look things up, and wait.
+- The end that dialled answers, and never asks: the other end may have admitted it already, and no
+  longer expects PROOF. So it judges by the connection itself (`Greeting.shown`).
+- Bytes behind the hello wait, unread, until the greeting is over. An unexpected PROOF frame waits,
+  too, so one read is the most that is kept.
 - A greeting takes `connection.HELLO_S` at most, all steps together. It is cancelled when the
-  connection goes.
-"""
+  connection is lost."""
 
 from __future__ import annotations
 
@@ -30,17 +29,17 @@ from reefcast.network.file import is_loopback
 from reefcast.protocol.principal import ALL_ROLES, Principal, UserRole
 
 LOCAL = Principal("anonymous", ALL_ROLES, "loopback")
-"""Whoever is on this machine."""
+"""Any user on this machine."""
 UNPROVED = Principal("anonymous", ALL_ROLES, "nothing")
-"""Whoever can reach a broker of an `insecure` network."""
+"""Any user who can reach a broker of an `insecure` network."""
 STRANGER = Principal("anonymous", frozenset(), "nothing")
 
 
 class Greeting:
     """One greeting, as an authenticator sees it. `hello`: what the other end says of itself, which
     proves nothing. `dialled`: whether this end made the connection. `shown(name)`: what the
-    transport knows (`asyncio.BaseTransport.get_extra_info`), as its certificate; `write` puts a
-    frame on the connection, `go_on` has it handle what waits."""
+    transport knows (`asyncio.BaseTransport.get_extra_info`), such as a certificate; `write` puts a
+    frame on the connection, `go_on` has it handle the bytes that wait."""
 
     def __init__(
         self,
@@ -60,18 +59,18 @@ class Greeting:
 
     @property
     def address(self) -> str:
-        """The IP address of the other end, "" if it is not known."""
+        """The IP address of the other end, "" if unknown."""
         peer = self.shown("peername")
         return str(peer[0]) if isinstance(peer, tuple) else ""
 
     def send(self, payload: bytes) -> None:
-        """Send a PROOF frame. What it holds is a matter of the authenticator and the other end."""
+        """Send a PROOF frame. The authenticator and the other end define its content."""
         if self.dialled:
             raise InternalError("only the end that was dialled exchanges PROOF frames")
         self._write(wire.frame(FrameKind.PROOF, payload))
 
     async def receive(self) -> bytes:
-        """Return what the next PROOF frame of the other end holds."""
+        """Return the content of the other end's next PROOF frame."""
         loop = asyncio.get_running_loop()
         self._answer = loop.create_future()
         loop.call_soon(self._go_on)
@@ -89,11 +88,11 @@ class Greeting:
 
 
 class Authenticator(ABC):
-    """Proves who others are, one way of many, and to other brokers who this one is."""
+    """Proves who others are, by one method of many, and proves this broker to others."""
 
     @abstractmethod
     def prove(self, greeting: Greeting) -> Principal | Coroutine[Any, Any, Principal]:
-        """Return the principal, or a coroutine that finds it out in several steps. Either raises
+        """Return the principal, or a coroutine that finds it in several steps. Both raise
         `ProtocolError` with a sentence for the other end if nothing is proved."""
 
     def answer(self, question: bytes) -> bytes:
@@ -103,7 +102,8 @@ class Authenticator(ABC):
 
 
 class Anonymous(Authenticator):
-    """Grants everything to everybody on loopback, and `everywhere` if so. Nobody has a name."""
+    """Grants everything to everybody on loopback, or everywhere if `everywhere` is set. Nobody has
+    a name."""
 
     def __init__(self, *, everywhere: bool = False) -> None:
         self._elsewhere = UNPROVED if everywhere else STRANGER
@@ -113,8 +113,8 @@ class Anonymous(Authenticator):
 
 
 def role_wanted(hello: Hello, brokers: Container[str]) -> UserRole | None:
-    """Return the role that who says this hello needs, None if it needs none: whoever was proved may
-    ask for the status. `brokers`: the names that the network file has."""
+    """Return the role that this hello needs, None if it needs none: any proved user may ask for the
+    status. `brokers`: the names in the network file."""
     if hello.role is Role.CLIENT:
         return UserRole.CLIENT
     if hello.role is Role.ADMIN:

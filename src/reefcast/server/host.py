@@ -1,4 +1,4 @@
-"""The parts of a live broker that the ends of its connections share, and how they hang together."""
+"""The parts of a live broker that the ends of its connections share, and how they are connected."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 
 
 class Host(NamedTuple):
-    """`me`: what every hello of this broker says; its `session` is the random text drawn when the
-    broker started. `codec`: of what brokers say to each other. `statistics`: None where the
-    routing keeps none; `requests`: where they are not written down; `passage`: where all
-    publications take the readable way."""
+    """The shared parts of a broker. `me`: the content of all hellos of this broker; its `session`
+    is a random text drawn when the broker started. `codec`: encodes messages between brokers.
+    `statistics`: None where the routing keeps none; `requests`: None where requests are not logged;
+    `passage`: None where all publications take the readable path."""
 
     me: Hello
     limits: LimitsSection
@@ -51,9 +51,9 @@ class Host(NamedTuple):
 
 
 def make_host(network: NetworkFile, name: str, offer: Offer, *, readable: bool = False) -> Host:
-    """Make the parts of broker `name`. What comes in goes to the driver, which asks the core; what
-    is to go out goes to the outputs, which tell congestion control how full they are. `readable`:
-    all publications take the readable way, also those that need not."""
+    """Make the parts of broker `name`. Input goes to the driver, which calls the core; output goes
+    to the outputs, which tell congestion control how full they are. `readable`: all publications
+    take the readable path, also plain ones."""
     machine = MACHINE.get()
     session = machine.token(8)
     me = wire.hello(Role.BROKER, name, network.network.name, session, offer=offer)
@@ -94,7 +94,7 @@ def make_host(network: NetworkFile, name: str, offer: Offer, *, readable: bool =
 
 
 def _statistics(network: NetworkFile, name: str, options: RoutingOptions) -> StatisticsStore | None:
-    """A file of this broker's own, if its routing keeps statistics."""
+    """Open this broker's statistics, if its routing keeps any."""
     if not options.keeps_statistics:
         return None
     path = Path(network.statistics.directory) / f"{name}.sqlite"

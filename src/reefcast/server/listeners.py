@@ -1,4 +1,4 @@
-"""The addresses on which a broker listens, and for which protocol."""
+"""The addresses on which a broker listens, each with its protocol."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ BACKLOG = 1024
 
 
 class Listener:
-    """An address, and what speaks on its connections: `make` gives each a protocol of its own.
-    `port`: the one that it listens on, also where 0 was asked for."""
+    """An address, and the protocol of its connections: `make` returns a new one for each
+    connection. `port`: the port that it listens on, also if 0 was asked for."""
 
     def __init__(self, host: str, port: int, make: Callable[[], asyncio.BaseProtocol]) -> None:
         self.host = host

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, Publish
-from reefcast.model.wire import HEAD_BYTES, LENGTH_BYTES, Dropped, FrameKind
+from reefcast.model.wire import HEAD_BYTES, KIND_AT, Dropped, FrameKind
 from reefcast.server.client_port import ClientPort, Numbers
 from reefcast.server.outbox import Flusher
 
-_KIND_AT = LENGTH_BYTES
 _DELIVERIES = (int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN))
 _UNNUMBERED = tuple(
     int(kind) for kind in (FrameKind.ACK, FrameKind.CREDIT, FrameKind.PING, FrameKind.CLOSE)
@@ -19,8 +18,8 @@ _UNNUMBERED = tuple(
 
 class SharedFrames:
     """The frames of the publication that is being delivered: clients with the same subscription
-    numbers share one. A single number is a key by itself: most clients have one, and a tuple costs
-    as much as the rest."""
+    numbers share one. The key of a single number is the number: most clients have one, and a tuple
+    costs as much as all the rest."""
 
     __slots__ = ("by_numbers", "publish")
 
@@ -69,10 +68,10 @@ class NativePort(ClientPort):
         return wire.encode(FrameKind.DROPPED, dropped)
 
     def is_delivery(self, frame: bytes) -> bool:
-        return frame[_KIND_AT] in _DELIVERIES
+        return frame[KIND_AT] in _DELIVERIES
 
     def is_numbered(self, frame: bytes) -> bool:
-        return frame[_KIND_AT] not in _UNNUMBERED
+        return frame[KIND_AT] not in _UNNUMBERED
 
     def numbers_of(self, delivery: bytes) -> Numbers:
         return wire.decode_numbers(wire.numbers_of(delivery))

@@ -1,14 +1,14 @@
 """One live broker: the core of `routing.broker` with sockets, clocks and queues around it.
 
-How a publication travels: `Connection` cuts what was read into frames and hands all publications
-of one read to their end (`ClientSession`, `BrokerEnd`); that passes them to the `Driver`, which
-asks the core once for all of them and has the effects carried out (`Effector`): deliveries go into
-clients' ports, the rest on links (`LinkQueue`); the `Flusher` writes each outbox once when the
-loop's turn is over. Nothing on this way waits for a timer or for another connection. Links that the
-core opens by itself are no different (`SoftLinks`).
+How a publication travels: `Connection` cuts the bytes of a read into frames, and hands all
+publications of the read to their end (`ClientSession`, `BrokerEnd`). The end passes them to the
+`Driver`, which asks the core once for all of them, and has the effects carried out (`Effector`):
+deliveries go to clients' ports, copies to links (`LinkQueue`). The `Flusher` writes each outbox
+once, at the end of the loop's turn. Nothing on this path waits for a timer or for another
+connection. Links that the core opens by itself are no different (`SoftLinks`).
 
-`host` makes these parts; the node listens, says who may come in, and ends all in good order.
-"""
+`host` makes these parts; the node listens, decides who is admitted, and stops everything in
+order."""
 
 from __future__ import annotations
 
@@ -40,18 +40,19 @@ log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 SPARE_CONNECTIONS = 256
-"""Beyond those of clients: neighbours, admin connections, and those that have not said hello."""
+"""Connections beyond those of clients: neighbours, admin connections, and new ones without a
+hello."""
 
 
 class Node:
-    """The broker `name` of `network`, in the running event loop: `start`, then `stop`. `offer`:
-    what it speaks; `authenticator`: who proves what others are. Without one everything on loopback
-    is granted, and everything anywhere where the network file says `insecure`. `readable`: see
-    `make_host`.
+    """The broker `name` of `network`, in the running event loop: call `start`, then `stop`.
+    `offer`: its versions and features; `authenticator`: proves who others are. Without one,
+    everything on loopback is granted, and everything anywhere if the network file says `insecure`.
+    `readable`: see `make_host`.
 
-    `listeners`: where it listens; what is there before `start` is opened by it. A listener for
-    clients of another protocol gives each connection a `Line` that calls `clients.admit`, and has a
-    `ClientPort` of its own. `shared`: what all connections have in common."""
+    `listeners`: where the broker listens; `start` opens those that are there by then. A listener
+    for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
+    has a `ClientPort` of its own. `shared`: what all connections have in common."""
 
     def __init__(
         self,
@@ -89,16 +90,15 @@ class Node:
 
     @property
     def links(self) -> dict[str, BrokerLink]:
-        """Those of the overlay, by neighbour."""
+        """The links of the overlay, by neighbour."""
         return self.overlay_links.links
 
     # --- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen, and dial those neighbours who are this broker's to dial.
+        """Listen, and dial the neighbours that this broker is to dial.
 
-        Raises `ConfigurationError` if an address cannot be had.
-        """
+        Raises `ConfigurationError` if it cannot listen on an address."""
         try:
             for listener in self.listeners:
                 await listener.open(self.name)
@@ -110,11 +110,12 @@ class Node:
         self.overlay_links.dial()
 
     async def stop(self) -> None:
-        """Drain: no new input from clients; what was accepted from them goes out; neighbours hold
-        back what is for this broker, and what they sent before goes on; subscribers get what waits
-        for them and CLOSE, neighbours get what waited for them, and acknowledge what they were
-        sent, over another connection if one breaks meanwhile. That takes at most `drain_s`; then
-        connections get `LINGER_S` to close. What could not be handed over is counted and logged."""
+        """Drain, then stop. Take no new input from clients, and send what was accepted from them.
+        Neighbours hold back what is for this broker; what they sent before is passed on.
+        Subscribers get what waits for them and CLOSE. Neighbours get what waits for them, and
+        acknowledge it, over a new connection if one breaks meanwhile. All this takes at most
+        `drain_s`; then connections have `LINGER_S` to close. What could not be handed over is
+        counted and logged."""
         self.stopping = True
         self._refuse()
         until_s = self.loop.time() + self.network.limits.drain_s
@@ -122,7 +123,7 @@ class Node:
         self._keep_statistics()
         reason = self._stop_reason
         self.clients.end_all(reason)
-        # What a soft link does not get rid of in half of the time goes over the others.
+        # What a soft link cannot deliver in half of the time goes over the other links.
         await self._until(lambda: self.soft_links.drained, (self.loop.time() + until_s) / 2)
         self.soft_links.leave(reason)
         await self._until(self._handed_over, until_s)
@@ -134,8 +135,8 @@ class Node:
         return f"broker {self.name} was told to stop; come back later"
 
     def _has_left(self) -> bool:
-        """Whether the neighbours who are near have sent all; those who are no more are forgotten
-        meanwhile."""
+        """Return whether the near neighbours have sent everything; forget those that are no longer
+        near."""
         near = self.overlay_links.near()
         if near != self._told:
             self._told = near
@@ -143,32 +144,32 @@ class Node:
         return self.host.core.neighbours.left
 
     def _keep_statistics(self) -> None:
-        """What clients got is remembered beyond the end of the broker: their connections end next,
-        which must not look as if they wanted nothing more."""
+        """Keep the statistics of clients' deliveries beyond the end of the broker: their
+        connections end next, which must not look as if they wanted nothing more."""
         if self.host.statistics is not None:
             self.host.statistics.close()
 
     def _served(self) -> bool:
-        """Whether the clients of this broker have nothing more to expect of it."""
+        """Return whether this broker owes its clients nothing more."""
         return not self.host.core.holds_publications and all(
             port.empty for port in self.host.outputs.clients.values()
         )
 
     def _handed_over(self) -> bool:
-        """Whether the neighbours who are near have all that is for them: what they were sent, and
-        what waited until they had relearned."""
+        """Return whether the near neighbours have everything that is for them: what was sent to
+        them, and what waited until they had relearned."""
         holds = self.host.core.neighbours.holds_for(self.overlay_links.near())
         return not holds and self.overlay_links.drained()
 
     def _say_what_is_lost(self) -> None:
-        """What this broker has taken over, and nobody else has."""
+        """Log what this broker has taken over and nobody else has."""
         count = len(list(self.host.core.waiting())) + self.overlay_links.unacknowledged
         if count:
             self.host.journal.counters["link_lost"] += count
             log.warning("broker %s stops with %d publications that nobody took", self.name, count)
 
     def _refuse(self) -> None:
-        """Let nobody in but neighbours whose connection broke a moment ago."""
+        """Refuse everybody but neighbours whose connection broke a moment ago."""
         for listener in self.listeners[1:]:
             listener.close()
         self.clients.refuse(self._stop_reason)
@@ -187,7 +188,7 @@ class Node:
         connections = sorted(self.shared.all, key=_where)
         for connection in connections:
             connection.close(reason, retry=True)
-        # Native connections end by themselves; of the lines of others that is not known.
+        # Native connections end by themselves; lines of other protocols may not.
         gone_s = self.loop.time() + LINGER_S
         await self._until(lambda: all(each.closed.is_set() for each in connections), gone_s)
         for connection in connections:
@@ -223,7 +224,7 @@ class Node:
     # --- who comes in -----------------------------------------------------------------------------
 
     def _greet(self, connection: Connection, hello: Hello) -> End | None:
-        """The connection's principal has the role that `hello` needs."""
+        """Greet a connection: its principal then has the role that `hello` needs."""
         if hello.role is Role.CLIENT:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.ADMIN:
@@ -251,7 +252,7 @@ class Node:
         }
 
     def _snapshot(self) -> None:
-        """Into the trace, if there is one."""
+        """Write a snapshot into the trace, if there is one."""
         core, journal = self.host.core, self.host.journal
         if journal.trace is None:
             return
@@ -265,6 +266,6 @@ class Node:
 
 
 def _where(line: Line) -> str:
-    """Return what no other open connection is called."""
+    """Return an address that no other open connection has."""
     named = line.transport.get_extra_info
     return f"{named('peername')} {named('sockname')}"

@@ -2,12 +2,11 @@
 
 Rules
 -----
-- All that one turn of the event loop produces for a connection is written at once, at its end
-  (`Flusher`): writes dominate the cost of a broker.
-- ACK, CONGESTION and PING overtake what else waits (`push_urgent`).
-- The queue is what has not been written because the socket is not ready for more: `transport` says
-  so by `pause_writing`. A burst that the socket takes is no queue.
-"""
+- All frames that one turn of the event loop produces for a connection are written at once, at the
+  end of the turn (`Flusher`): writes dominate the cost of a broker.
+- ACK, CONGESTION and PING overtake other frames (`push_urgent`).
+- Frames queue up only while the socket is not ready for more: `transport` says so by
+  `pause_writing`. A burst that the socket accepts is no queue."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ HIGH_WATER_BYTES = 256 * 1024
 
 
 class Flusher:
-    """Flushes each outbox that was filled, once, at the end of the loop's turn."""
+    """Flushes each filled outbox, once, at the end of the loop's turn."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -38,7 +37,7 @@ class Flusher:
 
 
 class Outbox:
-    """The frames for one connection. `paused`: whether the socket takes nothing now; `wrote`: set
+    """The frames for one connection. `paused`: whether the socket accepts nothing now; `wrote`: set
     when something was written."""
 
     __slots__ = ("_dirty", "_flusher", "_frames", "_transport", "_urgent", "paused", "wrote")
@@ -75,7 +74,7 @@ class Outbox:
         self._flusher.add(self)
 
     def flush(self) -> None:
-        """Write all that waits, as far as the socket takes it."""
+        """Write all that waits, as far as the socket accepts it."""
         self._dirty = False
         if self.paused or self._transport is None:
             return
@@ -100,19 +99,19 @@ class Outbox:
             self.flush()
 
     def discard(self) -> None:
-        """Discard what waits: the connection is gone, and nothing is written any more. (uvloop
-        raises if it is, and the flush of all the others would end there.)"""
+        """Discard what waits, because the connection is gone, and write nothing any more. (uvloop
+        would raise, and the flush of all other outboxes would end there.)"""
         self._frames.clear()
         self._urgent.clear()
         self._transport = None
 
     def end(self, last: bytes) -> None:
-        """Write `last` and nothing more; what the socket was not ready for is given up."""
+        """Write `last` and nothing more; give up what the socket was not ready for."""
         self.flush()
         transport = self._transport
         self.discard()
         if transport is not None and not transport.is_closing():
             transport.write(last)
             if transport.can_write_eof():
-                with suppress(OSError):  # the other end may be gone before we hear of it
+                with suppress(OSError):  # the other end may be gone before this end learns of it
                     transport.write_eof()

@@ -1,8 +1,7 @@
-"""Where a broker's output goes: to neighbours over links, to clients over their connections.
+"""A broker's output: to neighbours over links, to clients over their connections.
 
-A link outlives its connections, and so does what waits on it (`LinkQueue`); so does a client's port
-(`client_port`).
-"""
+A link outlives its connections, and so does its queue (`LinkQueue`); so does a client's port
+(`client_port`)."""
 
 from __future__ import annotations
 
@@ -21,21 +20,20 @@ from reefcast.server.tracing import Journal
 
 
 class LinkEnd(Protocol):
-    """What a queue knows of this end of its link. `overlay`: it is one of the overlay, no soft
-    one."""
+    """What a queue knows of this end of its link. `overlay`: whether it is a link of the overlay,
+    not a soft link."""
 
     @property
     def overlay(self) -> bool: ...
 
 
 class LinkQueue:
-    """What goes to the neighbour `name`: written at once while there is a connection, and kept
-    until it is acknowledged. `end`: this end of the link, which may become another one
+    """The frames for the neighbour `name`: written at once while there is a connection, and kept
+    until they are acknowledged. `end`: this end of the link, which may be replaced
     (`overlay_links`).
 
-    Nothing waits for a neighbour. While it is up, its queue beyond `link_high` is congestion (see
-    `credit`); while it is away, at most `link_buffer` publications are kept for it.
-    """
+    Nothing waits for a neighbour. While it is up, a queue beyond `link_high` is congestion (see
+    `credit`); while it is away, at most `link_buffer` publications are kept for it."""
 
     def __init__(
         self,
@@ -56,7 +54,7 @@ class LinkQueue:
     # --- connections ------------------------------------------------------------------------------
 
     def connect(self, outbox: Outbox) -> None:
-        """Connect the queue: everything unacknowledged is sent, in order."""
+        """Connect the queue, and send everything unacknowledged, in order."""
         self._outbox = outbox
         for frame in self.window.resume():
             outbox.push_data(frame)
@@ -73,7 +71,7 @@ class LinkQueue:
         return kept
 
     def give_up(self) -> None:
-        """Give up a neighbour that stayed away for too long: what waited for it is lost."""
+        """Give up a neighbour that stayed away for too long; what waited for it is lost."""
         for publish in self.start_anew():
             self._journal.lost(publish, "link_lost", self.name)
 
@@ -131,9 +129,9 @@ class LinkQueue:
 
 
 class Outputs:
-    """All outputs of one broker, by the name of who is at the other end. `links`: all links that
-    there are, of the overlay and soft ones; nobody else keeps a list of them. `clients`: the ports
-    of those who have a session; the core hears of one that ended a little later."""
+    """All outputs of one broker, by the name of the other end. `links`: all links, of the overlay
+    and soft ones; there is no other list of them. `clients`: the ports of all clients with a
+    session; the core learns a little later that a session ended."""
 
     def __init__(self) -> None:
         self.links: dict[LinkName, LinkQueue] = {}
@@ -153,8 +151,9 @@ class Outputs:
             port.grant(credit)
 
     def flood(self, notice: Congestion, from_link: LinkName | None) -> None:
-        """Send a notice of congestion to all neighbours but the one that it came from. Not over
-        soft links: what came by one would not tell behind which neighbour the congestion is."""
+        """Send a notice of congestion to all neighbours except the one that it came from. Not over
+        soft links: a notice over a soft link would not tell which neighbour leads to the
+        congestion."""
         frame = wire.encode(FrameKind.CONGESTION, notice)
         for name, queue in self.links.items():
             if name != from_link and queue.end is not None and queue.end.overlay:

@@ -1,18 +1,18 @@
-"""The links of one broker to its neighbours in the overlay: who dials, who may, which they are.
+"""The links of one broker to its neighbours in the overlay: which there are, who dials, and who
+may.
 
-They are those of the network file, until the core moves one (`Promote`, `Demote`): then a soft link
-becomes one of these as it is, with its connection, its numbers and what waits on it (`take_in`),
-and another one becomes a soft link (`release`).
+At first they are the links of the network file. When the core moves one (`Promote`, `Demote`), a
+soft link becomes a link of the overlay as it is, with its connection, its numbers and its queue
+(`take_in`), and another one becomes a soft link (`release`).
 
-Two ends hardly ever change a link at the same instant, and its connection may break in between. So
-it may be that one end has a link of the overlay where the other has none any more, or none yet. It
-is not resumed then: it is refused, until the first end changes its mind, too (`lose`). The core has
-such a link as a soft one all the while, and gets back what was not acknowledged.
+Two ends rarely change a link at the same instant, and its connection may break in between. So one
+end may have a link of the overlay where the other end has none any more, or none yet. Such a link
+is not resumed: it is refused until the first end changes, too (`lose`). Meanwhile the core has it
+as a soft link, and gets back what was not acknowledged.
 
-A broker that is to stop goes on with the links to those who were near (connected, or a moment ago):
-a connection that breaks while it drains is made again. Who has been away for longer than a moment,
-or has no memory of the link, is refused: what came from there now would end with this broker.
-"""
+A broker that is to stop keeps the links to near neighbours (connected now, or a moment ago): a
+connection that breaks while it drains is made again. Neighbours that have been away for longer, or
+have no memory of the link, are refused: their publications would be lost with this broker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from reefcast.server.outputs import LinkQueue
 
 
 class OverlayLinks:
-    """See the module's docstring."""
+    """The links of the overlay; see the module's docstring."""
 
     def __init__(self, host: Host, network: NetworkFile, shared: Shared) -> None:
         self._host = host
@@ -73,8 +73,8 @@ class OverlayLinks:
             )
 
     def new_connection(self, link: BrokerLink) -> Connection:
-        """Return one to be made to the neighbour; it will take the place of the one there is, and
-        of those that were begun before: what they say of the link is no longer true."""
+        """Return a connection to be made to the neighbour. It replaces the present one, and all
+        that were begun before: what they say of the link is out of date."""
 
         def greet(connection: Connection, hello: Hello) -> End | None:
             me = self._host.me.name
@@ -94,7 +94,7 @@ class OverlayLinks:
 
     def arrive(self, connection: Connection, hello: Hello) -> End | None:
         """Accept a neighbour that dialled; None if it is refused. Raises `ProtocolError` if it is
-        none."""
+        no neighbour."""
         link = self._link_of(hello)
         if link.dials:
             me = self._host.me.name
@@ -106,7 +106,8 @@ class OverlayLinks:
         return link
 
     def _is_late(self, connection: Connection, hello: Hello, link: BrokerLink) -> bool:
-        """Whether the broker is to stop, and does not go on with this link; then it says so."""
+        """Return whether the broker is to stop and does not keep this link; if so, tell the other
+        end."""
         if not self._stopping:
             return False
         if not link.knows(hello):
@@ -117,18 +118,18 @@ class OverlayLinks:
         return late
 
     def _forget(self, name: LinkName) -> None:
-        """The broker is to stop without this neighbour."""
+        """Forget this neighbour, because the broker stops without it."""
         self._near.discard(name)
         self._hang_up(name)
 
     def _hang_up(self, name: LinkName) -> None:
-        """It is not dialled any more; its connection, if there is one, stays."""
+        """Stop dialling this neighbour; a connection that exists stays."""
         attempts = self._dials.pop(name, None)
         if attempts is not None:
             attempts.cancel()
 
     def _link_of(self, hello: Hello) -> BrokerLink:
-        """Which of the links `hello` is for; raises `ProtocolError` if there is none."""
+        """Return the link that `hello` is for; raises `ProtocolError` if there is none."""
         me = self._host.me
         if hello.network != me.network:
             raise ProtocolError(
@@ -149,13 +150,13 @@ class OverlayLinks:
     # --- links that become others -----------------------------------------------------------------
 
     def is_soft(self, name: LinkName) -> bool:
-        """Return whether the core has this link as a soft one: it is changing from one kind to the
-        other."""
+        """Return whether the core has this link as a soft one, because it is being promoted or
+        demoted."""
         return name in self._host.core.soft_links
 
     def forgotten_by(self, hello: Hello) -> None:
-        """Lose the link to a broker that asks for a soft link, if it had one that is promoted here
-        already: it has forgotten that link."""
+        """Lose the link to a broker that asks for a soft link, if that link has been promoted here:
+        the other end has forgotten it."""
         link = self.links.get(hello.name)
         if link is None or not self.is_soft(hello.name):
             return
@@ -169,14 +170,13 @@ class OverlayLinks:
         self._keep_connected(link)
 
     def release(self, link: BrokerLink) -> None:
-        """Release a link that is no longer one of the overlay; its connection, if there is one,
-        stays."""
+        """Release a link that is no longer of the overlay; a connection that exists stays."""
         self._hang_up(link.name)
         link.close()
 
     def lose(self, name: LinkName) -> None:
         """Lose a link that the core has as a soft one: the other end has forgotten it, or will not
-        come back."""
+        return."""
         link = self.links[name]
         self.release(link)
         link.leave()
@@ -185,7 +185,7 @@ class OverlayLinks:
         self._host.driver.handle(LinkDown(lost), name)
 
     def _away(self, link: BrokerLink) -> None:
-        """The neighbour stayed away for longer than patience lasts."""
+        """Handle a neighbour that stayed away for longer than the patience."""
         if self.is_soft(link.name):
             self.lose(link.name)
         else:
@@ -201,7 +201,7 @@ class OverlayLinks:
         self._near = set(self.links)
 
     def near(self) -> tuple[LinkName, ...]:
-        """Return the neighbours that a broker that is to stop waits for, and forget the others."""
+        """Return the neighbours that a stopping broker waits for, and forget the others."""
         links = self.links
         for name in sorted(self._near):
             if name not in links or not links[name].near:
@@ -210,12 +210,12 @@ class OverlayLinks:
 
     @property
     def unacknowledged(self) -> int:
-        """How many publications neighbours may not have."""
+        """Return how many publications the neighbours may not have."""
         return sum(len(link.queue.window.publications()) for link in self.links.values())
 
     @property
     def connected(self) -> tuple[LinkName, ...]:
-        """The neighbours that can be talked to now."""
+        """Return the neighbours that are connected now."""
         return tuple(link.name for link in self.links.values() if link.connection is not None)
 
     def drained(self) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from reefcast.errors import ProtocolError
 from reefcast.matching.passage.layout import NOT_PLAIN, UNKNOWN
 from reefcast.model.messages import LinkName, Publish
-from reefcast.model.wire import HEAD_BYTES, LENGTH_BYTES, Codec, FrameKind, split_parts
+from reefcast.model.wire import HEAD_BYTES, KIND_AT, Codec, FrameKind, split_parts
 from reefcast.protocol.batches import Batch
 from reefcast.protocol.frames import Cutter
 from reefcast.routing.plain import PlainWay
@@ -66,7 +66,7 @@ class Run:
 
     def _decode(self, at: int) -> Publish:
         start, end = self._desk.frame_of(self._data, at)
-        again = self._data[start + LENGTH_BYTES] == _AGAIN
+        again = self._data[start + KIND_AT] == _AGAIN
         payload = self._data[start + HEAD_BYTES : end]
         publish = self._codec.decode_publish(payload, again)
         if self._learns:

@@ -1,4 +1,4 @@
-"""A peer: a broker in the running program, which is in no network file.
+"""A peer: a broker inside the running program, which is in no network file.
 
     async with Peer("127.0.0.1:7411", join=["127.0.0.1:7301"]) as peer:
         async with reefcast.connect(peer.url) as client:
@@ -7,14 +7,13 @@
 
 Rules
 -----
-- Its name is its address: whoever hears of it can dial it. So only routings have peers whose
-  brokers find each other.
-- It asks one broker or peer, any, for what it must know (`NetworkFile.for_peers`): the network's
-  name, the routing with its options, and where the brokers are that have names. Later peers may ask
-  it for the same.
-- It believes of that only what cannot harm this program: no routing of somebody's own, which would
-  be a module to import, no files to write, no address that others can reach unless `insecure`.
-"""
+- A peer's name is its address: any broker that learns the name can dial it. So only routings whose
+  brokers find each other have peers.
+- It asks any broker or peer for what it must know (`NetworkFile.for_peers`): the network's name,
+  the routing with its options, and the addresses of the brokers with names. Later peers may ask
+  this one for the same.
+- It accepts only what cannot harm this program: no custom routing, which would be a module to
+  import, no files to write, and no address that others can reach, unless `insecure`."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ from reefcast.server.admin import ask_status
 from reefcast.server.node import Node
 
 ROUTING = "gossip"
-"""Of a network that a peer begins."""
+"""The routing of a network that a peer begins."""
 QUESTION = StatusRequest(rows=0, network_file=True)
 
 
@@ -68,7 +67,9 @@ class Peer:
         self._insecure = insecure
         self._node: Node | None = None
         if self._join and options:
-            raise ConfigurationError("a peer that joins a network has the network's options")
+            raise ConfigurationError(
+                "options are for a peer that begins a network; one that joins has the network's"
+            )
         self._in(self._begun)
 
     @property
@@ -85,13 +86,12 @@ class Peer:
     async def start(self) -> None:
         """Join the network, and listen.
 
-        Raises `ConnectionLostError` if nobody answers whom it is to ask, `ConfigurationError` if it
-        cannot be in that network, or not listen on its address, `LocalError` if the packages of
-        `reefcast[broker]` are not installed.
-        """
+        Raises `ConnectionLostError` if none of the addresses in `join` answers,
+        `ConfigurationError` if the peer cannot be in that network or cannot listen on its address,
+        and `LocalError` if the packages of `reefcast[broker]` are not installed."""
         network = self._in(await self._told() if self._join else self._begun)
         with extra_for("a peer"):
-            await asyncio.to_thread(warm_up)  # takes seconds where nothing is in the cache
+            await asyncio.to_thread(warm_up)  # takes seconds with an empty cache
         node = Node(network, self.name)
         await node.start()
         self._node = node
@@ -116,7 +116,7 @@ class Peer:
     # --- the network ------------------------------------------------------------------------------
 
     async def _told(self) -> NetworkFile:
-        """What the first says that answers."""
+        """Return what the first address that answers tells."""
         failures: list[str] = []
         for host, port in self._join:
             try:
@@ -127,18 +127,19 @@ class Peer:
         raise ConnectionLostError(f"no network to join: {'; '.join(failures)}")
 
     def _in(self, told: NetworkFile) -> NetworkFile:
-        """The network as this peer sees it; raises `ConfigurationError` if it cannot be in it."""
+        """Return the network as this peer sees it; raises `ConfigurationError` if the peer cannot
+        be in it."""
         routing = told.network.routing
         if routing not in ROUTINGS or routing_named(routing).overlay is not Shape.NONE:
             raise ConfigurationError(
-                f"network {told.network.name!r} has routing {routing!r}: there its network file "
-                "says who is in it, and nobody else can join"
+                f"network {told.network.name!r} has routing {routing!r}: only the brokers of its "
+                "network file are in it, and nobody else can join"
             )
         for entry in (*told.broker, self._entry):
             if not self._insecure and not is_loopback(entry.address[0]):
                 raise ConfigurationError(
-                    f"{entry.listen} is an address that others can reach, and there is no "
-                    "encryption: choose one of 127.0.0.1, or allow it (insecure)"
+                    f"{entry.listen} is an address that other machines can reach, and there is no "
+                    "encryption: listen on 127.0.0.1, or allow it (insecure)"
                 )
         return NetworkFile(
             network=NetworkSection(

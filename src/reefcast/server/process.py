@@ -1,4 +1,4 @@
-"""One broker as a process: its event loop, its signals, its end."""
+"""A broker as a process: its event loop, its signals and its end."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ GC_ALLOCATIONS = 100_000
 
 
 Serve = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
-"""Runs until the event is set, and then some."""
+"""Runs until the event is set, and then stops in order."""
 
 
 def run_broker(
     network: NetworkFile, name: str, ready: Callable[[Node], None], *, until_eof: bool = False
 ) -> None:
-    """Run the broker `name` until it is told to stop (`run`), then drain it. `ready` is called once
+    """Run the broker `name` until it is told to stop (`run`), then drain it. `ready` is called when
     the broker listens. Raises `ConfigurationError` if the broker cannot start."""
 
     async def serve(told_to_stop: asyncio.Event) -> None:
@@ -45,7 +45,7 @@ def run(serve: Serve, *, until_eof: bool = False) -> None:
 
     keep_no_small_pieces()
     warm_up()
-    # What is here now stays; the collector need not look at it again and again. What a burst
+    # The objects of now live on, and the collector need not examine them again. What a burst
     # allocates is freed by its reference counts; cycles are rare, so looking for them can wait.
     gc.collect()
     gc.freeze()

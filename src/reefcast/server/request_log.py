@@ -1,4 +1,4 @@
-"""The log of requests of a live broker: rows are collected; a thread writes them now and then."""
+"""The log of requests of a live broker: it collects rows, and a thread writes them periodically."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ log = logging.getLogger(__name__)
 
 
 class LiveRequestLog:
-    """The log of what clients of this broker ask storages. Rows not yet written, those of the last
-    `flush_s` seconds, are lost with the process."""
+    """The log of what this broker's clients ask storages. Rows of the last `flush_s` seconds that
+    have not been written are lost with the process."""
 
     def __init__(self, rows: RequestLog, section: RequestsSection) -> None:
         self._log = rows
@@ -25,8 +25,8 @@ class LiveRequestLog:
         self._writing: asyncio.Future[None] | None = None
 
     def asked(self, request: Request) -> None:
-        """Record a request of a client: once for each question, so not when an answer that broke
-        off is continued, or when a storage looks for what it lacks."""
+        """Record a request of a client, once for each question: not when a broken answer is
+        continued, nor when a storage fetches what it lacks."""
         if request.after is None and not request.for_storage:
             self._log.asked(now_us(), request.topics)
 
@@ -40,7 +40,7 @@ class LiveRequestLog:
         self._writing = asyncio.get_running_loop().run_in_executor(None, self._write, rows)
 
     def _write(self, rows: Rows) -> None:
-        """A full disk costs the log, not the broker."""
+        """Write rows to a file; with a full disk they are lost, and the broker goes on."""
         lost, self._log.lost = self._log.lost, 0
         try:
             self._log.write(rows)
@@ -59,7 +59,7 @@ class LiveRequestLog:
 
 
 def open_request_log(section: RequestsSection, broker: str) -> LiveRequestLog | None:
-    """Open the log that the network file asks for; load the Parquet library now, not later."""
+    """Open the log that the network file asks for, and load the Parquet library now, not later."""
     if not section.directory:
         return None
     import pyarrow.parquet  # noqa: F401 (loaded now, not while the first requests wait)

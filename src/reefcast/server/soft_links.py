@@ -1,28 +1,29 @@
-"""Soft links: connections to other brokers that the core has opened and closed (`OpenLink`).
+"""Soft links: connections to other brokers that the core opens and closes (`OpenLink`,
+`CloseLink`).
 
 Rules
 -----
-- A soft link is one connection. Publications cross it, and what brokers of the routing say to each
-  other (`PeerMessage`), but nothing that changes tables. It is never resumed: when it breaks, the
-  core gets at once what the other end has not acknowledged, with `LinkDown`.
-- A broker that is in no file (a peer) is dialled where its name says (`NetworkFile.address`).
-- Either broker may dial. Who is dialled asks its core (`LinkUp`), which may refuse (`CloseLink`).
-- Who did not answer has less time for it when it is dialled again.
-- Where two brokers dial each other at the same time, the connection counts that the one dials whose
-  name sorts first: this one refuses the other's, and the other gives up its own as it comes.
-- Who dials a broker that has the link already is refused: the link ends there first, by silence if
-  need be. Only a broker that started anew need not wait for that.
-- A link is *closed* in each direction by itself: when all that was sent is acknowledged, DONE says
-  that nothing more comes, and the core of the other end gets `LinkDown`. That one closes its
+- A soft link is one connection. It carries publications and the messages of the routing
+  (`PeerMessage`), but nothing that changes tables. It is never resumed: when it breaks, the core
+  gets `LinkDown` at once, with the unacknowledged publications.
+- A broker that is in no file (a peer) is dialled at the address in its name
+  (`NetworkFile.address`).
+- Either broker may dial. The dialled one asks its core (`LinkUp`), which may refuse (`CloseLink`).
+- A broker that did not answer has less time to answer when it is dialled again.
+- If two brokers dial each other at the same time, the connection of the one whose name sorts first
+  counts: this one refuses the other's connection, and the other gives up its own when it arrives.
+- A broker that dials one which still has the link is refused: the link must end there first, if
+  need be by silence. Only a broker that restarted need not wait for that.
+- Each direction of a link is *closed* by itself: when everything sent is acknowledged, DONE says
+  that nothing more comes, and the core of the other end gets `LinkDown`. That end then closes its
   direction in the same way. After the second DONE nothing is under way but answers that nobody
   waits for, and the connection ends.
-- `Promote` makes a link of the overlay of one that is up (see `overlay_links`), `Demote` a soft
-  link of a former one. If that one has no connection, it is over. What its other end says until it
-  has heard of that, too, still reaches the core; congestion notices are for links of the overlay,
-  and passed over here.
-- Who dials a broker that has this link as one of the overlay already, but without a connection, had
-  none to promote: so it is a soft one here, too, and over.
-"""
+- `Promote` makes a soft link that is up a link of the overlay (see `overlay_links`); `Demote` makes
+  a former link of the overlay a soft link. A demoted link without a connection is over. Messages
+  that the other end sends before it learns of the demotion still reach the core; congestion notices
+  concern only links of the overlay, and are ignored here.
+- If a broker dials that this one has as a neighbour in the overlay, but without a connection, it
+  had no link to promote: so the link is a soft one here, too, and over."""
 
 from __future__ import annotations
 
@@ -69,9 +70,9 @@ log = logging.getLogger(__name__)
 
 
 class SoftLink(BrokerEnd):
-    """One soft link to broker `name`, while its connection lives; `ended` is called with it when it
-    is over, before the core hears of that, and with whether another one may be opened in its place.
-    `former`: it was a link of the overlay."""
+    """One soft link to broker `name`, while its connection lives. `ended` is called when it is
+    over, before the core learns of that, with the link and with whether another one may be opened
+    in its place. `former`: whether it was a link of the overlay."""
 
     what: ClassVar[str] = "a broker, over a soft link"
     overlay: ClassVar[bool] = False
@@ -96,7 +97,7 @@ class SoftLink(BrokerEnd):
 
     @property
     def state(self) -> str:
-        """The state, for the broker's status."""
+        """The state of the link, for the broker's status."""
         return "closing" if self.phase in (Phase.CLOSING, Phase.SAID, Phase.HEARD) else "up"
 
     @property
@@ -113,7 +114,7 @@ class SoftLink(BrokerEnd):
     def control(self, message: ControlMessage) -> None:
         is_answer = isinstance(message, Settled | Refused)
         if is_answer and self._done_received:
-            return  # the core waits for it no more
+            return  # the core no longer waits for it
         if self._done_received or (isinstance(message, TableChange | Synced) and not self._former):
             raise self._out_of_place("CONTROL")
         super().control(message)
@@ -133,7 +134,7 @@ class SoftLink(BrokerEnd):
         self._go_on_closing()
 
     def lost(self, connection: Connection) -> None:
-        """Give unacknowledged publications back to the core, which has learned of the end of the
+        """Give unacknowledged publications back to the core, which already knows of the end of the
         link if DONE came before."""
         if connection is not self.connection:
             return
@@ -147,7 +148,7 @@ class SoftLink(BrokerEnd):
     # --- closing ----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the link: nothing more will be sent."""
+        """Close the link; nothing more will be sent."""
         self.phase = after(self.phase, Step.CLOSE)
         self._go_on_closing()
 
@@ -193,8 +194,8 @@ class SoftLinks:
     # --- what the core wants ----------------------------------------------------------------------
 
     def open(self, to: LinkName) -> None:
-        """Dial broker `to`; the core learns the result, unless the broker is to stop: it might ask
-        again and again."""
+        """Dial broker `to`; the core learns the result, unless the broker is to stop, because the
+        core might ask again and again."""
         link = self.links.get(to)
         if link is not None:
             self._wanted_again.add(to)
@@ -206,8 +207,8 @@ class SoftLinks:
             self._dials[to] = self._loop.create_task(self._dial(to))
 
     def close(self, name: LinkName) -> None:
-        """Close the link, or refuse it, or do not open it after all. It may have ended in the
-        meantime, which the core has learned or is about to learn."""
+        """Close the link, refuse it, or stop opening it. It may have ended in the meantime, which
+        the core has learned or is about to learn."""
         link = self.links.get(name)
         if name in self._dials or name in self._wanted_again:
             self._give_up(name)
@@ -216,15 +217,15 @@ class SoftLinks:
             link.close()
 
     def promote(self, name: LinkName) -> None:
-        """Make this soft link one of the overlay; do nothing if it is one already, or has ended in
-        the meantime."""
+        """Promote this soft link to a link of the overlay; do nothing if it is one already, or has
+        ended in the meantime."""
         link = self.links.get(name)
         if link is not None and link.connection is not None:
             self._overlay.take_in(link.queue, link.connection, link.session)
 
     def demote(self, name: LinkName) -> None:
-        """Make this link of the overlay a soft one; do nothing if it is one already, or has ended
-        in the meantime."""
+        """Demote this link of the overlay to a soft link; do nothing if it is one already, or has
+        ended in the meantime."""
         former = self._overlay.links.get(name)
         if former is None:
             return
@@ -238,7 +239,7 @@ class SoftLinks:
         connection.end = link
 
     def _give_up(self, name: LinkName) -> None:
-        """The core does not want it any more, or has it otherwise."""
+        """Give up dialling `name`: the core no longer wants the link, or has it otherwise."""
         attempt = self._dials.pop(name, None)
         if attempt is not None:
             attempt.cancel()
@@ -307,13 +308,13 @@ class SoftLinks:
         me = self._me
         if hello.network != me.network or hello.role is not me.role:
             raise ProtocolError(
-                f"broker {me.name} is of the network {me.network!r}, and here for soft links; "
-                "give both brokers the same network file"
+                f"broker {me.name} belongs to the network {me.network!r}, and this connection is "
+                "for soft links; give both brokers the same network file"
             )
         if not self._may_have(hello.name):
             raise ProtocolError(
-                f"broker {me.name} has no soft link to {hello.name!r}, which is no broker of the "
-                "network or has a link of the overlay; give both brokers the same file"
+                f"broker {me.name} has no soft link to {hello.name!r}, which is not a broker of "
+                "the network, or is a neighbour; give both brokers the same network file"
             )
 
     def _may_have(self, name: LinkName) -> bool:
@@ -321,7 +322,7 @@ class SoftLinks:
         return not stranger and name not in self._overlay.links
 
     def _obstacle(self, hello: Hello) -> str:
-        """Why the core is not asked."""
+        """Return why the link is refused without asking the core."""
         me, other = self._me.name, hello.name
         if self.stopping:
             return "was told to stop"
@@ -337,7 +338,7 @@ class SoftLinks:
         return ""
 
     def _objection(self, connection: Connection, hello: Hello) -> str:
-        """Why the core does not want it; "" if it has it from now on."""
+        """Return why the core refuses the link; "" if it accepted it."""
         link = self._new(connection, hello, Phase.ASKED)
         done = self._host.driver.handle(LinkUp(LinkKind.SOFT), link.name)
         if done and link.phase is Phase.ASKED:
@@ -387,7 +388,7 @@ class SoftLinks:
     # --- what can be seen -------------------------------------------------------------------------
 
     def status(self) -> Iterator[dict[str, object]]:
-        """Yield the status of the links that the core has, except links of the overlay."""
+        """Yield the status of the soft links that the core has."""
         for name in self._host.core.soft_links:
             if name in self._overlay.links:
                 continue

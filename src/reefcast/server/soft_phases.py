@@ -1,8 +1,7 @@
-"""The phases of one end of a soft link, and what leads from one to the next.
+"""The phases of one end of a soft link, and the steps between them.
 
-A link is closed from both ends: each says DONE when all that it sent has been acknowledged. In
-whatever phase it is, it has ended when its connection is lost.
-"""
+A link is closed from both ends: each says DONE when everything that it sent is acknowledged. The
+loss of the connection ends the link in any phase."""
 
 from __future__ import annotations
 
@@ -12,8 +11,9 @@ from reefcast.protocol.transitions import follow
 
 
 class Phase(Enum):
-    """ASKED: another broker wants it, and the core has not said whether it takes it. CLOSING: this
-    end sends nothing more. SAID, HEARD: DONE was said, or heard, and not the other one yet."""
+    """ASKED: another broker wants the link, and the core has not answered yet. CLOSING: this end
+    sends nothing more. SAID, HEARD: this end has sent DONE, or received it, and not yet the
+    other."""
 
     ASKED = auto()
     REFUSED = auto()
@@ -25,7 +25,8 @@ class Phase(Enum):
 
 
 class Step(Enum):
-    """TAKEN: by the core. CLOSE: the core wants it no more, or never did. SAY, HEAR: DONE."""
+    """TAKEN: the core accepted the link. CLOSE: the core no longer wants it, or never did. SAY,
+    HEAR: DONE was sent, or received."""
 
     TAKEN = auto()
     CLOSE = auto()
@@ -46,12 +47,12 @@ NEXT = {
     (Phase.SAID, Step.HEAR): Phase.ENDED,
     (Phase.HEARD, Step.CLOSE): Phase.HEARD,
     (Phase.HEARD, Step.SAY): Phase.ENDED,
-    (Phase.ENDED, Step.CLOSE): Phase.ENDED,  # the core has not heard of it yet
+    (Phase.ENDED, Step.CLOSE): Phase.ENDED,  # the core does not know of it yet
     **{(phase, Step.LOSE): Phase.ENDED for phase in Phase},
 }
 
 
 def after(phase: Phase, step: Step) -> Phase:
-    """Return the next phase of a soft link; raises `InternalError` for a step that cannot be
-    taken."""
+    """Return the next phase of a soft link; raises `InternalError` for a step that is not in the
+    table."""
     return follow(NEXT, "a soft link", phase, step)

@@ -13,13 +13,14 @@ from reefcast.routing.tables import MOST_ROWS, Cell
 from reefcast.server.host import Host
 
 LONGEST_CELL = 1000
-"""Characters of a filter. With the 20 000 advertisements of a busy region the answer would come
-near to the largest frame that there is, and the broker would do nothing else while it is made."""
+"""Characters of a filter in a cell. With the 20 000 advertisements of a busy region, the answer
+would otherwise be almost as large as the largest frame, and the broker would do nothing else
+meanwhile."""
 
 
 def host_status(host: Host, request: StatusRequest, now: float) -> dict[str, Any]:
-    """Return the core's status, with at most `MOST_ROWS` rows of a table and no cell longer than
-    `LONGEST_CELL`, and that of the parts around it."""
+    """Return the core's status, with at most `MOST_ROWS` rows of a table and cells of at most
+    `LONGEST_CELL` characters, and the status of the parts around it."""
     most = MOST_ROWS if request.rows is None else min(request.rows, MOST_ROWS)
     status = host.core.status(now, request.tables, most, request.skip)
     for table in status["rows"].values():

@@ -1,4 +1,4 @@
-"""The storages of a network that answer, and the brokers that know it, from what brokers report."""
+"""The storages of a network that answer, and which brokers know them, as brokers report it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reefcast.server.admin import admin_connection
 Rows = frozenset[tuple[str, str]]
 """(topic, name of the storage in the network file)."""
 Known = Mapping[str, Rows | None]
-"""By the name of the broker; None for one that does not answer."""
+"""The rows that each broker knows, by its name; None for a broker that does not answer."""
 
 
 async def storages_known(network: NetworkFile) -> Known:
@@ -34,7 +34,7 @@ async def storages_known(network: NetworkFile) -> Known:
 
 
 async def _rows(host: str, port: int) -> Rows:
-    """A broker tells some at a time."""
+    """Ask one broker for its rows, some at a time."""
     found: set[tuple[str, str]] = set()
     left, seen = 1, 0
     async with admin_connection(host, port) as broker:
@@ -55,14 +55,14 @@ def answered(entry: StorageEntry, rows: Rows) -> set[str]:
 
 
 def are_known_everywhere(network: NetworkFile) -> bool:
-    """Return whether all brokers know all storages; else each storage is known to its own broker
-    only."""
+    """Return whether all brokers know all storages; if not, only a storage's own broker knows
+    it."""
     return routing_named(network.network.routing).overlay is not Shape.NONE
 
 
 def unanswered(network: NetworkFile, storages: Iterable[StorageEntry], known: Known) -> list[str]:
-    """Return what is missing before everything that these storages have completely can be asked for
-    anywhere in the network: sentences, the most important ones first."""
+    """Return, as sentences, what is missing before everything that these storages hold completely
+    can be asked for anywhere in the network; the most important ones first."""
     brokers = known if are_known_everywhere(network) else ()
     own, elsewhere = [], []
     for entry in storages:
@@ -89,8 +89,8 @@ def _unknown_to(broker: str, entry: StorageEntry, known: Known) -> Iterator[str]
 def still_answered(
     storages: Iterable[StorageEntry], then: Iterable[StorageEntry], known: Known
 ) -> list[str]:
-    """Return what some of these storages answer for although, `then`, they do not keep it:
-    sentences."""
+    """Return, as sentences, what some of these storages still answer for although their entries in
+    `then` do not name it."""
     kept = {entry.name: entry.topics for entry in then}
     found = []
     for entry in storages:

@@ -5,10 +5,9 @@
         await overlay.kill("b3")              # as by `kill -9`
         await overlay.start("b3")             # if it is not restarted by itself
 
-A broker that dies is started again with the links that there are by then; see `child`. Storages are
-started after the brokers, and stopped behind them: what brokers have taken over is stored. They
-come, go, and change their topics as the network file says (`reefcast network move-storages`).
-"""
+A broker that dies is restarted with the links that exist by then; see `child`. Storages start after
+the brokers, and stop after them, so that they store what brokers have taken over. They come, go and
+change their topics as the network file says (`reefcast network move-storages`)."""
 
 from __future__ import annotations
 
@@ -39,16 +38,16 @@ from reefcast.traces.files import remove_former_run, write_run
 STOP_S = 5.0
 POLL_S = 0.05
 PORTS = range(10_000, 32_000)
-"""To choose from. Systems give higher ones to outgoing connections, of which one might take the
-port of a broker before it listens, or while it is restarted."""
+"""Ports to choose from. Systems use higher ones for outgoing connections, one of which might get
+the port of a broker before it listens, or while it restarts."""
 FOLLOW_S = 0.2
-"""Between two looks at the network file."""
+"""Seconds between two looks at the network file."""
 LOADING_S = 3.0
-"""Loading compiled code takes less than that; compiling it does not."""
+"""Loading compiled code takes less time than this; compiling takes more."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports on loopback that nobody uses now."""
+    """Return ports on loopback that are free now."""
     candidates = random.sample(PORTS, len(PORTS))
     return list(itertools.islice(filter(_is_free, candidates), count))
 
@@ -69,11 +68,10 @@ def _no_report(line: str) -> None:
 class Overlay:
     """All brokers and storages of `network`, as processes of this machine.
 
-    `restart`: whether one that dies is started again. `file`: where `network` was read from, if
-    links and storages are to be as it says at any time (`reefcast network move-link`, `place`).
-    `report` gets a line for each thing that happens. Entering raises `PeerError` if a broker does
-    not come up in time, and `LocalError` if something cannot start.
-    """
+    `restart`: whether a process that dies is restarted. `file`: the file from which `network` was
+    read, if links and storages are to follow it (`reefcast network move-link`, `move-storages`).
+    `report` gets a line for each event. Entering raises `PeerError` if a broker does not come up in
+    time, and `LocalError` if a process cannot start."""
 
     def __init__(
         self,
@@ -128,7 +126,7 @@ class Overlay:
         self._following = asyncio.create_task(self._follow())
 
     async def _compile(self) -> None:
-        """Once, here; the brokers load the result from the cache."""
+        """Compile the kernels once, here; the brokers load them from the cache."""
         compiling = asyncio.ensure_future(asyncio.to_thread(warm_up))
         await asyncio.wait((compiling,), timeout=LOADING_S)
         if not compiling.done():
@@ -149,7 +147,8 @@ class Overlay:
     # --- what the file says now -------------------------------------------------------------------
 
     def _look(self) -> None:
-        """What else may have changed since the start holds for none of the processes."""
+        """Read links and storages from the network file again; its other changes do not concern
+        processes that run."""
         try:
             now = self._watched.look() if self._watched else None
             if now is not None:
@@ -163,7 +162,8 @@ class Overlay:
             self.network = network
 
     async def _follow(self) -> None:
-        """Storages come and go with their entries; those that stay look at theirs themselves."""
+        """Start and stop storages with their entries; the running ones watch their entries
+        themselves."""
         while True:
             self._look()
             now = {entry.name: entry for entry in self.network.storage}
@@ -226,8 +226,8 @@ class Overlay:
                 await asyncio.sleep(POLL_S)
 
     async def _stored(self) -> None:
-        """Returns when the brokers know what storages answer for; that may take long where one has
-        much to catch up with, so they are not waited for then."""
+        """Wait until the brokers know what the storages answer for, except storages that are
+        catching up, which may take long."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + START_S
         while missing := unanswered(
@@ -240,8 +240,8 @@ class Overlay:
 
 
 def is_another(entry: StorageEntry, now: StorageEntry | None) -> bool:
-    """Return whether the entry needs another process, or none: a storage that runs can change its
-    topics only."""
+    """Return whether the entry needs another process, or none: a running storage can change only
+    its topics."""
     return now is None or replace(now, topics=entry.topics, joining=entry.joining) != entry
 
 
@@ -251,8 +251,8 @@ async def _stopped(children: dict[str, Child], patience_s: float) -> dict[str, i
 
 
 def not_up(statuses: dict[str, dict[str, Any] | None]) -> list[str]:
-    """Return brokers that do not answer or still relearn, and links that are not up and empty: soft
-    ones, which come and go, need only be empty."""
+    """Return the brokers that do not answer or still relearn, and the links that are not up and
+    empty. Soft links, which come and go, need only be empty."""
     missing = []
     for name, status in statuses.items():
         if status is None:

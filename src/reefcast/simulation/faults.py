@@ -264,4 +264,4 @@ def _parse_value(text: str, name: str, value: str) -> object:
     try:
         return float(value)
     except ValueError as error:
-        raise ConfigurationError(f"fault {text!r}: {name}={value!r} is no number") from error
+        raise ConfigurationError(f"fault {text!r}: {name}={value!r} is not a number") from error

@@ -185,4 +185,4 @@ def _read_parquet(path: Path) -> pa.Table:
     try:
         return pq.read_table(path)
     except pa.ArrowInvalid as error:
-        raise ConfigurationError(f"{path} is no Parquet file: {error}") from error
+        raise ConfigurationError(f"{path} is not a Parquet file: {error}") from error

@@ -154,6 +154,11 @@ def run(
     is_flag=True,
     help="Run nothing: pages of what is finished, which say what is left out.",
 )
+@click.option(
+    "--texts",
+    is_flag=True,
+    help="Run nothing: renew the texts of the pages that are there, and keep their results.",
+)
 def report(
     papers: tuple[str, ...],
     scale: str,
@@ -162,6 +167,7 @@ def report(
     results: Path,
     out: Path,
     finished: bool,
+    texts: bool,
 ) -> None:
     """Run what is missing of each PAPER, and write its page: table, curves, evidence.
 
@@ -172,11 +178,16 @@ def report(
     of Spark. A page says whether its data were generated or read from the file that REEFCAST_STOCKS
     (or the paper's own variable, see `experiment run --help`) names.
     """
-    from reefcast_lab.experiments import overview, registry
+    from reefcast_lab.experiments import overview, registry, renewal
     from reefcast_lab.experiments.evaluation import evaluation
 
     known = registry.papers()
     wanted = [registry.paper_named(known, name) for name in papers] or list(known.values())
+    if texts:
+        for paper in wanted:
+            click.echo(renewal.renew(out / f"{paper.name}.md", paper))
+        click.echo(overview.write(out, known))
+        return
     whole = [evaluation(results, paper, paper.campaigns, scale, seeds) for paper in wanted]
     if finished:
         whole = _with_something(whole, results, by_name=bool(papers))

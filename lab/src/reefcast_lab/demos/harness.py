@@ -82,7 +82,7 @@ class Program(Generic[R]):
                 while not done():
                     if not self.running:
                         raise PeerError(
-                            f"{self._name} ended before it was {what}; its own words are above"
+                            f"{self._name} ended before it was {what}; its output is above"
                         )
                     self._news.clear()
                     await self._news.wait()
@@ -93,7 +93,7 @@ class Program(Generic[R]):
         """Return when it has ended as it should; raises `PeerError` otherwise."""
         code = await self._process.wait()
         if code:
-            raise PeerError(f"{self._name} ended with exit code {code}; its own words are above")
+            raise PeerError(f"{self._name} ended with exit code {code}; its output is above")
 
     async def kill(self) -> None:
         """Kill it as `kill -9` does; nothing happens if it has ended."""

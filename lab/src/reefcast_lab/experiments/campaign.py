@@ -165,6 +165,7 @@ class Paper:
 
     setting: a sentence or two for the page, on what all its runs share (overlay, workload).
     evidence: paragraphs of Markdown for the page, from everything measured.
+    outline: the blocks of that evidence as far as no result is needed (see `PaperFiles.outline`).
     data: the path of a file of real data that runs take when it is given, or ""; data_variable: the
     variable of the environment that gives it.
     """
@@ -177,6 +178,7 @@ class Paper:
     parameters_file: Path
     setting: str = ""
     evidence: Callable[[Measured], list[str]] | None = None
+    outline: Callable[[], list[str]] = list
     data: Callable[[], str] = str
     data_variable: str = ""
 

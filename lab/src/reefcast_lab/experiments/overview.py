@@ -22,7 +22,7 @@ NAME = "README.md"
 
 _MADE_BY = re.compile(r"<!-- made by `(?P<command>[^`]*)`")
 _SCALE = re.compile(r"--scale (\S+)")
-_CELLS = re.compile(r"(?<!\\) \| ")
+CELLS = re.compile(r"(?<!\\) \| ")
 """Between cells; a bar inside one is escaped."""
 
 _SHOWN = {"": "no figure of the paper", "no": "not reproduced"}
@@ -114,7 +114,7 @@ def read(file: Path) -> Page | None:
 
 
 def _line(row: str) -> Line:
-    texts = (cell.strip() for cell in _CELLS.split(row[2:-2]))
+    texts = (cell.strip() for cell in CELLS.split(row[2:-2]))
     cells = dict(zip(page.TITLES, texts, strict=True))
     state = _SHOWN.get(cells["state"], cells["state"])
     return Line(cells["id"], cells["what"], cells["paper"], cells["ours"], state)

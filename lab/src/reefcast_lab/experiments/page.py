@@ -56,9 +56,9 @@ def text(evaluation: Evaluation, rows: Sequence[Finding], measured: Measured) ->
         "## What the paper measured, and what we measure",
         _reading(rows),
         _table(rows),
-        *_footnotes(rows),
+        *footnotes(rows),
         "## Curves",
-        *(_curve(paper, plot) for plot in paper.plots),
+        *(curve(paper, plot) for plot in paper.plots),
     ]
     evidence = paper.evidence(measured) if paper.evidence else []
     parts += ["## Evidence", *evidence] if evidence else []
@@ -156,7 +156,7 @@ def _reading(rows: Sequence[Finding]) -> str:
 
 
 def _table(rows: Sequence[Finding]) -> str:
-    footnotes = _repeated(rows)
+    shared = repeated(rows)
     lines = [
         (
             row.claim.id,
@@ -165,29 +165,31 @@ def _table(rows: Sequence[Finding]) -> str:
             table.ours_text(row),
             table.ratio_text(row),
             table.state_text(row),
-            _note(row, footnotes),
+            note(row, shared),
         )
         for row in rows
     ]
     return markdown(TITLES, [[cell(text) for text in line] for line in lines], "llrrrll")
 
 
-def _repeated(rows: Sequence[Finding]) -> list[str]:
-    """Notes that several claims have: they stand once, below the table."""
+def repeated(rows: Sequence[Finding]) -> list[str]:
+    """Return the notes that several claims share, which stand once, below the table."""
     notes = [row.claim.note for row in rows if row.claim.note]
     return [note for note in dict.fromkeys(notes) if notes.count(note) > 1]
 
 
-def _note(row: Finding, footnotes: Sequence[str]) -> str:
-    note = row.claim.note
-    if note in footnotes:
-        note = f"note {footnotes.index(note) + 1}"
-    return "; ".join(text for text in (note, row.bound[1]) if text)
+def note(row: Finding, shared: Sequence[str]) -> str:
+    """Return the note of a row; one of the `shared` notes is referred to by its number."""
+    own = row.claim.note
+    if own in shared:
+        own = f"note {shared.index(own) + 1}"
+    return "; ".join(text for text in (own, row.bound[1]) if text)
 
 
-def _footnotes(rows: Sequence[Finding]) -> list[str]:
+def footnotes(rows: Sequence[Finding]) -> list[str]:
+    """Return the paragraphs below the table: the shared notes, numbered."""
     parts = []
-    for number, note in enumerate(_repeated(rows), 1):
+    for number, note in enumerate(repeated(rows), 1):
         ids = ", ".join(dict.fromkeys(row.claim.id for row in rows if row.claim.note == note))
         parts.append(f"Note {number} ({ids}): {note}.")
     return parts
@@ -198,6 +200,7 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _curve(paper: Paper, plot: Plot) -> str:
+def curve(paper: Paper, plot: Plot) -> str:
+    """Return the section of a plot: its title, the claims that it is about, and the picture."""
     ids = ", ".join(plot.ids)
     return f"### {plot.title}\n\n{ids}\n\n![{plot.title}]({picture(paper, plot)})"

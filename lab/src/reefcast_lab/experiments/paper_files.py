@@ -31,6 +31,9 @@ from reefcast_lab.experiments.evidence_tables import Column, Found, Part
 _CHOICES = {"kind": get_args(Kind), "where": get_args(Where), "by": get_args(Axis)}
 _DEFAULTS = {"kind": "level", "by": "x"}
 
+HOLE = "\0"
+"""Stands for a computed value in an outline."""
+
 Computed = Mapping[str, Callable[[Found], object]]
 """What is computed from everything measured, by the name that texts have for it."""
 
@@ -121,6 +124,7 @@ class PaperFiles:
             parameters_file=parameters_file,
             setting=str(self.texts["setting"]),
             evidence=self.evidence,
+            outline=self.outline,
             data=data,
             data_variable=data_variable,
         )
@@ -142,6 +146,20 @@ class PaperFiles:
         found = Found(measured)
         shown = (part for part in self.parts() if part.cases(found))
         return [text for part in shown for text in self._shown(part, found)]
+
+    def outline(self) -> list[str]:
+        """Return the blocks of the evidence without results: titles, paragraphs with `HOLE` in the
+        place of each computed value, and the heads of tables."""
+        return [block for part in self.parts() for block in self._outlined(part)]
+
+    def _outlined(self, part: Part) -> Iterator[str]:
+        if part.title:
+            yield f"### {part.title}"
+        if part.text:
+            holes = dict.fromkeys(self.computed.keys() & self.names_in(part), HOLE)
+            yield from self.texts.with_values(holes).filled(part.text).split("\n\n")
+        if part.columns:
+            yield part.table(Found(Measured("", [], []))).rstrip("\n")
 
     def _shown(self, part: Part, found: Found) -> Iterator[str]:
         if part.title:

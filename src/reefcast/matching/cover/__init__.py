@@ -30,5 +30,5 @@ def new_roots() -> CompiledRoots[Any]:
 
 
 def warm_up() -> None:
-    """Compile every kernel of covering, or load what was kept of it."""
+    """Compile every kernel of covering, or load the kept code."""
     import_module("reefcast.matching.cover.roots")

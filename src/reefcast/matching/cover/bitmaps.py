@@ -1,4 +1,5 @@
-"""The bitmaps of a block that must be looked at for a box; see the table in `cover.layout`."""
+"""Choosing the bitmaps of a block that a search for a box must read; see the table in
+`cover.layout`."""
 
 from __future__ import annotations
 
@@ -40,14 +41,14 @@ from reefcast.matching.machine import (
 
 @part
 def _low_map(slot: Int, k: Int, stride: Int) -> Int:
-    """Offset of LOW[k]."""
+    """Return the offset of LOW[k]."""
     return (get8(slot, S_LOW) + k) * stride if k <= get8(slot, S_COUNT) else ZERO_MAP
 
 
 @part
 def _high_map(slot: Int, k: Int, stride: Int) -> Int:
-    """Offset of HIGH[k]. Below the bucket behind the last one end all rows that have the
-    attribute: LOW[0]."""
+    """Return the offset of HIGH[k]. All rows with the attribute end below the bucket behind the
+    last one: its bitmap is LOW[0]."""
     if k == 0:
         return ZERO_MAP
     if k > get8(slot, S_COUNT):
@@ -62,7 +63,7 @@ def _is_point(slot: Int, bucket: Int) -> Int:
 
 @part
 def _list_class(block: Int, mode: Int, c: Int, lists: Int, counts: Int) -> Int:
-    """An attribute of the query that is not cut here: all is unsure."""
+    """List the bitmaps for an attribute of the query that is not cut here: all rows are unsure."""
     offset = (CLASS_MAPS + c) * get8(block, D_STRIDE)
     outs, ins, unsure = counts & 0xFFFF, (counts >> 16) & 0xFFFF, (counts >> 32) & 0xFFFF
     if mode in (COVERED, EQUAL):
@@ -77,7 +78,7 @@ def _list_class(block: Int, mode: Int, c: Int, lists: Int, counts: Int) -> Int:
 def _list_cut(
     block: Int, mode: Int, c: Int, slot: Int, i: Int, j: Int, lists: Int, counts: Int
 ) -> Int:
-    """See the table in `cover.layout`."""
+    """List the bitmaps for an attribute that is cut here; see the table in `cover.layout`."""
     stride = get8(block, D_STRIDE)
     outs, ins = counts & 0xFFFF, (counts >> 16) & 0xFFFF
     unsure, sure = (counts >> 32) & 0xFFFF, (counts >> 48) & 0xFFFF
@@ -116,7 +117,7 @@ def _list_cut(
 
 @part
 def _share(mode: Int, slot: Int, i: Int, j: Int) -> Int:
-    """A guess at which share of the rows the attribute leaves, in buckets."""
+    """Return a guess at the share of rows that the attribute leaves, in buckets."""
     if i == j and _is_point(slot, i):
         return -1
     if mode == COVERING:
@@ -126,7 +127,7 @@ def _share(mode: Int, slot: Int, i: Int, j: Int) -> Int:
 
 @part
 def _bring_forward(list_at: Int, place: Int) -> None:
-    """The pair at that place changes places with the first one."""
+    """Swap the pair at that place with the first one."""
     for k in range(2):
         first = get8(list_at, k)
         put8(list_at, k, get8(list_at, place + k))
@@ -135,11 +136,9 @@ def _bring_forward(list_at: Int, place: Int) -> None:
 
 @unit
 def list_bitmaps(frame: Int, block: Int, mode: Int, count: Int) -> Int:
-    """Fill the four lists (out of, in all, unsure, sure) and return how long they are, 16 bits
-    each.
+    """Fill the four lists (out of, in all, unsure, sure), and return their lengths, 16 bits each.
 
-    The attribute that leaves the fewest rows comes first: groups without any are done with.
-    """
+    The attribute that leaves the fewest rows comes first: a group with no row left is finished."""
     lists, box = get8(frame, F_LISTS), get8(frame, F_BOX)
     counts = asked = uncut = before = 0
     least = BUCKETS

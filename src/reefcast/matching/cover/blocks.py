@@ -1,10 +1,9 @@
 """Blocks of rows as Python manages them: making, growing, cutting and merging; see `cover.layout`.
 
-A block grows by doubling, up to 4096 rows, and at each doubling it is made anew: its live rows are
-copied and cut at quantiles of what is there then. A full block is made anew once more, to fit what
-came last, and takes no more rows until half of them are gone. So a change never costs more than
-making one block, a few milliseconds, and on the average it costs a microsecond.
-"""
+A block grows by doubling, up to 4096 rows. At each doubling it is rebuilt: its live rows are
+copied, and cut at quantiles of their ends. A full block is rebuilt once more, to fit its latest
+rows, and accepts no more rows until half of them are gone. So a change never costs more than
+building one block, a few milliseconds, and a microsecond on average."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ NO_CUTS = Cuts(np.zeros((0, BOX_WORDS), np.int64), 0, Coder())
 
 
 class Block:
-    """The tables of one block; `words` is its line in the directory, which the kernels change."""
+    """The tables of one block; `words` is its row of the directory, which the kernels change."""
 
     def __init__(self, words: Array, capacity: int, records: int, shape_words: int) -> None:
         self.words = words
@@ -105,14 +104,14 @@ class Block:
         return sum(table.nbytes for table in self._tables().values())
 
     def make_room(self, records: int) -> None:
-        """Make room for one more row of so many records."""
+        """Make room for one more row of this many records."""
         keys, shapes = self.records + records, int(self.words[D_SHAPE_WORDS]) + 2 + 2 * records
         if keys > len(self.keys) or shapes > len(self.shapes):
             self.keys, self.shapes = _longer(self.keys, keys), _longer(self.shapes, shapes)
             self.place()
 
     def take_cuts(self, cuts: Cuts) -> None:
-        """Replace the cuts, and make room for their bitmaps, which are left empty."""
+        """Replace the cuts, and make room for their bitmaps, which stay empty."""
         self.cuts = cuts
         bits = np.zeros(cuts.bitmaps * self.stride // 8, np.int64)
         fixed = FIXED_MAPS * self.stride // 8
@@ -122,7 +121,8 @@ class Block:
 
 
 def _longer(table: Array, needed: int) -> Array:
-    """`table` if it is that long, else half as long again or more, with zeros behind."""
+    """Return `table` if it is long enough, otherwise a copy longer by at least half, padded with
+    zeros."""
     if needed <= len(table):
         return table
     longer = np.zeros((max(needed, len(table) * 3 // 2), *table.shape[1:]), table.dtype)

@@ -1,22 +1,21 @@
 """Conjunctions as the kernels of covering read them: a *box*, one interval for each attribute.
 
 All values of an attribute lie on one line: missing, then booleans, numbers, strings. A constraint
-becomes an interval of that line: `IS NOT NULL` is all but missing. So covering and intersection
-are comparisons of ends, whatever the kinds. An end is (kind, key, rest), in this order:
+becomes an interval of that line: `IS NOT NULL` is all but missing. So covering and intersection are
+comparisons of ends, whatever the kinds. An end is (kind, key, rest), in this order:
 
 - numbers: the key is that of the float64 nearest to it (see `numbers`), the rest is twice what is
   missing to the number itself, so that an open end is the odd number beside a closed one;
-- strings: the key is the first 8 bytes of UTF-8. What has more (or ends with a zero byte) is
-  a *long text*, kept once, with a code; it comes after a short one with the same key, and two long
-  ones are compared byte by byte. The rest is four times the code (0: short), plus whether the end
-  is open;
+- strings: the key is the first 8 bytes of UTF-8. A longer string (or one that ends with a zero
+  byte) is a *long text*, stored once, with a code; it comes after a short one with the same key,
+  and two long ones are compared byte by byte. The rest is four times the code (0: short), plus
+  whether the end is open;
 - booleans: the keys are 0 and 1.
 
-A box is *exact* if it says all that the conjunction says. If not (several members, exclusions,
-patterns, residuals), it holds wherever the conjunction does, and `model.covering` has the last word
-about it. *Exact for meeting*: the box is enough to decide intersection, for which residuals are
-satisfiable, and demands of strings on the topic never exclude each other.
-"""
+A box is *exact* if it holds for the same events as the conjunction. Otherwise (several members,
+exclusions, patterns, residuals) it holds for more events, and `model.covering` decides. A box is
+*exact for meeting* if it suffices to decide intersection, for which residuals count as satisfiable,
+and conditions on the strings of topics never exclude each other."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ T = TypeVar("T")
 MISSING, BOOLEAN, NUMBER, STRING = range(4)
 LEAST, MOST = -(2**63), 2**63 - 1
 ZERO = 1 << 15
-"""The rest of a number that is a float64; no rest is negative."""
+"""The rest of a number that equals a float64; no rest is negative."""
 BELOW_ALL, ABOVE_ALL = 0, 2 * ZERO
 NAN_REST = ZERO + 2
 
@@ -48,7 +47,7 @@ _BOOLEANS = BOOLEAN | BOOLEAN << 4
 _THERE = BOOLEAN | STRING << 4
 
 Ends = tuple[Any, Any, int, int, int]
-"""Low key, high key, low rest, high rest, kinds; keys of numbers are floats here."""
+"""Low key, high key, low rest, high rest, kinds; the keys of numbers are floats here."""
 
 NULL_ENDS: Ends = (0, 0, 0, 0, MISSING)
 PRESENT_ENDS: Ends = (LEAST, MOST, 0, 1, _THERE)
@@ -56,8 +55,9 @@ ANY_STRING: Ends = (LEAST, MOST, 1, 1, _STRINGS)
 
 
 class Box(NamedTuple):
-    """`data`: one record for each of `records` attributes, see `cover.layout`. `unknown`: it names
-    an attribute that no stored box has, which is left out."""
+    """The box of a conjunction. `data`: one record for each of `records` attributes, see
+    `cover.layout`. `unknown`: whether the conjunction names an attribute that no stored box has,
+    which is left out."""
 
     data: bytes
     records: int
@@ -67,8 +67,8 @@ class Box(NamedTuple):
 
 
 def number_end(number: Any) -> tuple[float, int]:
-    """Return a number as float64 and rest: what an int64 (or uint64) lacks to the nearest float64
-    is small."""
+    """Return a number as float64 and rest: the difference of an int64 (or uint64) from the nearest
+    float64 is small."""
     if isinstance(number, float):
         return (math.inf, NAN_REST) if is_nan(number) else (number + 0.0, ZERO)  # -0.0 is 0.0
     nearest = float(number)
@@ -77,30 +77,30 @@ def number_end(number: Any) -> tuple[float, int]:
 
 @lru_cache(maxsize=1 << 12)
 def _layout(keys: str) -> Struct:
-    """`keys`: "d" for each attribute whose keys are numbers, "q" for the others."""
+    """Return the struct layout of a box. `keys`: "d" for each attribute with numbers as keys, "q"
+    for others."""
     return Struct("<" + "".join(f"{key}{key}iiii" for key in keys))
 
 
 class Coder:
-    """Numbers for the attributes, codes for the long texts.
+    """Assigns numbers to attributes and codes to long texts.
 
-    Both live as long as they have users; the kernels count these in `attribute_users` and
-    `text_users`, and tell what lost the last one.
-    """
+    Both live as long as they have users. The kernels count these in `attribute_users` and
+    `text_users`, and report those that lost their last user."""
 
     def __init__(self) -> None:
         self.attribute_users = np.zeros(64, np.int64)
         self.text_users = np.zeros(64, np.int64)
         self.text_addresses = np.zeros(64, np.int64)
         self.text_sizes = np.zeros(64, np.int64)
-        self.version = 0  # changes with every address above and every number that is given back
+        self.version = 0  # changes with every address above and every number that is freed
         self._attributes: dict[str, int] = {}
         self._names: list[str] = []
         self._free_attributes: list[int] = []
         self._codes: dict[bytes, int] = {}
         self._texts: list[bytes] = [b""]
         self._free_codes: list[int] = []
-        self._fresh: list[int] = []  # codes given out that nobody uses yet
+        self._fresh: list[int] = []  # codes given out that have no user yet
 
     def memory_bytes(self) -> int:
         tables = (self.attribute_users, self.text_users, self.text_addresses, self.text_sizes)
@@ -113,7 +113,7 @@ class Coder:
 
     def box(self, conjunction: Conjunction, *, new: bool, meeting: bool = False) -> Box:
         """Return the box of a conjunction. `new`: give numbers to new attributes. `meeting`: for
-        intersection, where any string meets any other as a topic."""
+        intersection, where any two strings are compatible as topics."""
         attributes = self._attributes
         fields: list[Any] = []
         keys = ""
@@ -127,7 +127,9 @@ class Coder:
                     continue
                 attribute = self._new_attribute(name)
             low, high = constraint.low, constraint.high
-            if type(low) is type(high) is float and not constraint.excluded:  # the rule: be quick
+            if (
+                type(low) is type(high) is float and not constraint.excluded
+            ):  # the usual case, made fast
                 low_rest, high_rest = ZERO + constraint.low_open, ZERO - constraint.high_open
                 fields += (low + 0.0, high + 0.0, low_rest, high_rest, attribute, _NUMBERS)
                 keys += "d"
@@ -146,7 +148,7 @@ class Coder:
         return Box(data, len(keys), exact and not conjunction.residuals, meets, unknown)
 
     def _ends(self, c: Constraint) -> tuple[Ends, bool]:
-        """And whether they say all that the constraint says."""
+        """Return the ends of a constraint, and whether they express all of it."""
         kind = c.kind
         if kind is Kind.NUMBER:
             return self._number_ends(c)
@@ -191,7 +193,7 @@ class Coder:
         return ends, not (c.excluded or c.patterns)
 
     def _string_end(self, value: Value) -> tuple[int, int]:
-        """Key, and the rest if the end were below the string."""
+        """Return the key of a string's end, and the rest of an end just below the string."""
         data = str(value).encode("utf-8", "surrogatepass")
         key = int.from_bytes(data[:8].ljust(8, b"\0"), "big") + LEAST
         if len(data) <= 8 and not data.endswith(b"\0"):
@@ -247,7 +249,7 @@ class Coder:
 
 
 def _put(item: T, items: list[T], free: list[int]) -> int:
-    """Puts it into a free place, or behind all others; which place that is."""
+    """Put the item into a free place, or behind all others; return the place."""
     if not free:
         items.append(item)
         return len(items) - 1
@@ -257,7 +259,8 @@ def _put(item: T, items: list[T], free: list[int]) -> int:
 
 
 def _grown(table: Array, place: int) -> Array:
-    """`table` if it has this place, else twice as long with zeros behind."""
+    """Return `table` if it has this place, otherwise a copy of twice the length, padded with
+    zeros."""
     if place < len(table):
         return table
     return np.concatenate([table, np.zeros(len(table), table.dtype)])

@@ -1,8 +1,8 @@
 """Cuts of the attributes' lines, at quantiles of the ends that a block's rows have there.
 
-An end that many rows share is cut out: a boundary at it and one just above make its bucket a point.
-Blocks share their cuts as long as these fit what is in them, so that a query is cut only once.
-"""
+An end that many rows share gets a bucket of its own, a *point*, between a boundary at the end and
+one just above. Blocks share cuts as long as these fit their rows, so that a query is cut only
+once."""
 
 from __future__ import annotations
 
@@ -31,21 +31,22 @@ from reefcast.matching.machine import (
 from reefcast.matching.vectors import GROUP_WORDS
 
 BOUNDARIES = 63
-"""Those of an attribute that every row has, but for points."""
+"""Boundaries of an attribute that every row has, without those of points."""
 
 SAMPLE = 256
-"""Records of an attribute that are looked at."""
+"""How many records of an attribute are sampled."""
 
 UNFIT = 8
-"""More than 1/UNFIT of the ends in one bucket that is no point, or of the records uncut: unfit."""
+"""Cuts do not fit if more than 1/UNFIT of the ends are in one bucket that is no point, or more than
+1/UNFIT of the records are uncut."""
 
 End = tuple[int, int, bytes, int]
-"""Kind, key, long text or nothing, rest: so they are in order."""
+"""Kind, key, long text or nothing, and rest: ends sort in this order."""
 
 
 class Line(NamedTuple):
-    """One attribute's boundaries: key, and rest and kind, of each, ascending; codes of the long
-    texts among them; the rest as in `cover.layout`."""
+    """The boundaries of one attribute, ascending: keys, rests and kinds; codes of the long texts
+    among them; the rest as in `cover.layout`."""
 
     boundaries: Array
     texts: list[int]
@@ -54,11 +55,11 @@ class Line(NamedTuple):
 
 
 class Cuts:
-    """Tables of the classes and their boundaries; `bitmaps`: how many a block needs, the fixed ones
-    included. `users`: blocks that have them."""
+    """The tables of the classes and their boundaries; `bitmaps`: how many bitmaps a block needs,
+    the fixed ones included. `users`: how many blocks use these cuts."""
 
     def __init__(self, records: Array, rows: int, coder: Coder) -> None:
-        """By the records of so many rows; `records` may be empty."""
+        """Make cuts for the records of this many rows; `records` may be empty."""
         self.classes = np.zeros((CLASSES, CLASS_WORDS), np.int64)
         self.classes[:, S_ATTRIBUTE] = -1
         self.texts: list[int] = []
@@ -98,8 +99,8 @@ class Cuts:
 
 
 def _to_cut(attributes: Array, rows: int) -> list[tuple[int, int]]:
-    """The most frequent attribute of each class, with the number of boundaries that it is worth:
-    memory goes by records, not by attributes."""
+    """Return the most frequent attribute of each class, with the number of boundaries that it
+    deserves: memory depends on records, not on attributes."""
     if not len(attributes):
         return []
     counts = np.bincount(attributes)
@@ -113,7 +114,8 @@ def _to_cut(attributes: Array, rows: int) -> list[tuple[int, int]]:
 
 
 def _line(records: Array, count: int, coder: Coder) -> Line:
-    """About `count` boundaries that cut the ends of one attribute's records into equal parts."""
+    """Return about `count` boundaries that cut the ends of one attribute's records into equal
+    parts."""
     kinds = records[:, 3] >> 32
     ends = np.empty((2 * len(records), 3), np.int64)
     ends[:, 0] = np.concatenate([kinds & 15, kinds >> 4])
@@ -133,7 +135,7 @@ def _end(end: list[int], coder: Coder) -> End:
 
 
 def _cut(ends: Array, count: int) -> Line:
-    """Of ends in order."""
+    """Return about `count` boundaries of sorted ends."""
     chosen = _choose(ends, count)
     lines: list[tuple[int, int]] = []
     texts: list[int] = []
@@ -153,7 +155,7 @@ def _cut(ends: Array, count: int) -> Line:
 
 
 def _choose(ends: Array, count: int) -> dict[int, bool]:
-    """Places of the first of the ends to cut at; True: many are the same."""
+    """Return the positions of the ends to cut at, each with whether many ends are the same."""
     new = np.ones(len(ends), bool)
     new[1:] = (ends[1:] != ends[:-1]).any(axis=1)
     starts = np.flatnonzero(new)

@@ -1,4 +1,4 @@
-"""Comparing ends, intervals and boxes; what these are: see `cover.coding` and `cover.layout`."""
+"""Comparing ends, intervals and boxes; for definitions see `cover.coding` and `cover.layout`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from reefcast.matching.vectors import count_up_to_both
 
 @part
 def _compare_long(frame: Int, left: Int, right: Int) -> Int:
-    """Two texts with the same first 8 bytes, by their codes; 0 is a short one."""
+    """Compare two texts with the same first 8 bytes, by their codes; 0 is a short text."""
     if left == 0 or right == 0:
         return left - right
     sizes, addresses = get8(frame, F_TEXT_SIZES), get8(frame, F_TEXT_ADDRESSES)
@@ -56,7 +56,7 @@ def _compare_long(frame: Int, left: Int, right: Int) -> Int:
 def _up_to(
     frame: Int, kind: Int, key: Int, rest: Int, other_kind: Int, other_key: Int, other_rest: Int
 ) -> bool:
-    """Whether the first end is at or below the other one."""
+    """Return whether the first end is at or below the other one."""
     if kind != other_kind:
         return bool(kind < other_kind)
     if key != other_key:
@@ -83,7 +83,7 @@ def _high_kind(tags: Int) -> Int:
 
 @part
 def _bucket(frame: Int, keys: Int, others: Int, count: Int, kind: Int, key: Int, rest: Int) -> Int:
-    """How many of the boundaries are at or below the end."""
+    """Return how many of the boundaries are at or below the end."""
     low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
@@ -97,7 +97,7 @@ def _bucket(frame: Int, keys: Int, others: Int, count: Int, kind: Int, key: Int,
 
 @part
 def _without_later(keys: Int, others: Int, bucket: Int, key: Int, rest: Int) -> Int:
-    """The bucket by key, less the boundaries with the same key and a later rest."""
+    """Return the bucket by key, minus the boundaries with the same key and a later rest."""
     while bucket > 0 and get8(keys, bucket - 1) == key and get4(others, 2 * bucket - 2) > rest:
         bucket -= 1
     return bucket
@@ -105,8 +105,8 @@ def _without_later(keys: Int, others: Int, bucket: Int, key: Int, rest: Int) -> 
 
 @unit
 def buckets(frame: Int, block: Int, slot: Int, ends: Int, tags: Int) -> Int:
-    """Return the buckets of the low and the high end of an interval of the attribute that is cut
-    there: the one, and 2^32 times the other."""
+    """Return the buckets of an interval's low and high end, for the attribute that is cut there:
+    low + 2^32 * high."""
     count, first = get8(slot, S_COUNT), get8(slot, S_BOUNDARIES)
     keys = get8(block, D_BOUNDARIES) + 8 * first
     others = get8(block, D_BOUNDARY_RESTS) + 8 * first
@@ -125,7 +125,7 @@ def buckets(frame: Int, block: Int, slot: Int, ends: Int, tags: Int) -> Int:
 
 @part
 def _is_inside(frame: Int, ends: Int, tags: Int, outer_ends: Int, outer_tags: Int) -> bool:
-    """Whether the first interval lies within the other one."""
+    """Return whether the first interval lies within the other one."""
     low, outer_low = get8(ends, 0), get8(outer_ends, 0)
     kind, outer_kind = _low_kind(tags), _low_kind(outer_tags)
     if not _up_to(frame, outer_kind, outer_low, get4(outer_tags, 0), kind, low, get4(tags, 0)):
@@ -137,7 +137,7 @@ def _is_inside(frame: Int, ends: Int, tags: Int, outer_ends: Int, outer_tags: In
 
 @part
 def _starts_in_time(frame: Int, ends: Int, tags: Int, other_ends: Int, other_tags: Int) -> bool:
-    """Whether the first interval starts before the other one ends."""
+    """Return whether the first interval starts before the other one ends."""
     low, high = get8(ends, 0), get8(other_ends, 1)
     kind, other_kind = _low_kind(tags), _high_kind(other_tags)
     return _up_to(frame, kind, low, get4(tags, 0), other_kind, high, get4(other_tags, 1))
@@ -145,7 +145,7 @@ def _starts_in_time(frame: Int, ends: Int, tags: Int, other_ends: Int, other_tag
 
 @part
 def _answers(frame: Int, mode: Int, ends: Int, tags: Int, record: Int) -> bool:
-    """For an attribute of a row, and the same of the query."""
+    """Return whether one attribute of a row answers for the same attribute of the query."""
     asked = record + 16
     if mode == COVERING:
         return _is_inside(frame, record, asked, ends, tags)
@@ -206,7 +206,7 @@ def prepare(box: Int, count: Int) -> None:
 
 @unit
 def read_box(block: Int, row: Int, box: Int) -> Int:
-    """Write the box of a row to `box`, and return how many records it has."""
+    """Write the box of a row to `box`, and return its number of records."""
     ends = get8(block, D_KEYS) + 16 * get4(get8(block, D_STARTS), row)
     shape = get8(block, D_SHAPES) + 8 * get4(get8(block, D_ROW_SHAPES), row)
     count = get8(shape, SHAPE_COUNT)

@@ -1,10 +1,8 @@
 """The compiled covering index. How it works: see `cover.layout`; its tables: `cover.table`.
 
-Filters with the same normal form are kept once, as one *entry* with several keys. An entry of one
-conjunction that is an exact box is decided by the kernels alone; about the others `model.covering`
-has the last word, a few microseconds for each that the kernels leave. An index belongs to one
-thread.
-"""
+Filters with the same normal form are stored once, as one *entry* with several keys. The kernels
+decide alone about entries of one conjunction with an exact box; about the others that they find,
+`model.covering` decides, in a few microseconds each. Use an index from one thread only."""
 
 from __future__ import annotations
 
@@ -28,8 +26,9 @@ NONE = np.empty(0, np.int64)
 
 
 def form_of(filter: Filter) -> bytes | str:
-    """Return what is the same for filters with the same normal form, whatever their texts: the
-    packed form, or the text of those with residual conditions, which the packed form leaves out."""
+    """Return a value that is equal for filters with the same normal form, whatever their texts: the
+    packed form, or the text of filters with residual conditions, which the packed form leaves
+    out."""
     if has_residuals(filter):
         return filter.text
     return filter.packed
@@ -44,10 +43,9 @@ _DECIDE: dict[int, Callable[[Filter, Filter], bool]] = {
 
 
 class Entries:
-    """Filters by number, each stored once; a number is that of the filter's first conjunction.
+    """Filters by number, each stored once; the number is that of the filter's first conjunction.
 
-    `filters` has None where a number is not in use, or stands for a further conjunction.
-    """
+    `filters` has None for a number that is unused, or that belongs to a further conjunction."""
 
     def __init__(self) -> None:
         self.filters: list[Filter | None] = []
@@ -69,7 +67,7 @@ class Entries:
             return number
         numbers = [number, *(self._number() for _ in conjunctions[1:])]
         for one, conjunction in zip(numbers, conjunctions, strict=True):
-            # Room first: making it may give back codes of texts that nobody else uses.
+            # Make room first: this may free codes of texts that nobody else uses.
             place = self.table.room(len(conjunction.constraints))
             box = coder.box(conjunction, new=True)
             doubts = (len(conjunctions) > 1 or not box.exact) + 2 * (not box.meets_exactly)
@@ -91,7 +89,7 @@ class Entries:
         self._free.append(number)
 
     def mark(self, number: int, mark: bool) -> None:
-        """Mark the filter, or remove the mark; not for one that never matches."""
+        """Mark the filter, or remove the mark; not for a filter that never matches."""
         self.table.mark(number, mark)
         for one in self._further.get(number, ()):
             self.table.mark(one, mark)
@@ -109,9 +107,9 @@ class Entries:
     # --- searching -------------------------------------------------------------------------------
 
     def find(self, filter: Filter, mode: int, *, marked: bool = False, enough: int = ALL) -> Array:
-        """Return the numbers of the entries (`marked`: of those marked, of which none is empty)
-        that answer, each once; for a filter of one conjunction not many more than `enough` of them.
-        The result is a view that is valid until the next call, or an array of its own."""
+        """Find the entries that answer, and return their numbers, each once (`marked`: only marked
+        entries, none of which is empty). For a filter of one conjunction, return not many more than
+        `enough`. The result is a view that is valid until the next call, or an array of its own."""
         conjunctions = filter.conjunctions
         if len(conjunctions) == 1:
             found = self._find_one(filter, conjunctions[0], mode, marked, enough)
@@ -125,7 +123,8 @@ class Entries:
         return found
 
     def _boxes(self, filter: Filter, mode: int) -> list[Box]:
-        """Remembers those of the last filter: who asks about one asks again, or adds it."""
+        """Return the boxes of a filter, and remember the last ones: a caller often asks about a
+        filter twice, or adds it."""
         coder = self.table.coder
         known, version, meeting, boxes = self._asked
         if known is not filter or version != coder.version or meeting != (mode == MEETING):
@@ -140,7 +139,7 @@ class Entries:
         box = self._boxes(filter, mode)[0]
         answers, doubts = self._search(box, mode, marked, enough)
         if not (box.meets_exactly if mode == MEETING else box.exact or mode == COVERING):
-            # No box covers less than itself, or equals it: residuals rule the exact ones out.
+            # No box covers less than itself, or equals it: residuals exclude exact boxes.
             if mode != COVERED or not asked.residuals:
                 doubts = np.concatenate([answers, doubts])
             answers = NONE
@@ -156,7 +155,7 @@ class Entries:
         return self.table.search(box, mode, marked=marked, enough=enough)
 
     def _decide(self, filter: Filter, mode: int, answers: Array, doubts: Iterable[int]) -> Array:
-        """The answers, and those in doubt that `model.covering` agrees to."""
+        """Return the answers, and the doubtful ones that `model.covering` confirms."""
         decide, filters = _DECIDE[mode], self.filters
         open_ones = sorted(set(doubts).difference(answers.tolist()))
         agreed = []
@@ -167,8 +166,8 @@ class Entries:
         return np.concatenate([answers, np.array(agreed, np.int64)])
 
     def _find_any(self, filter: Filter, mode: int, marked: bool) -> Array:
-        """Of several conjunctions: what meets one of them, or what all of them together may
-        cover."""
+        """Find, for a filter of several conjunctions, what intersects one of them, or what all of
+        them together may cover."""
         candidates: set[int] = set()
         for box in self._boxes(filter, mode):
             for part in self._search(box, mode, marked):
@@ -176,8 +175,8 @@ class Entries:
         return self._decide(filter, mode, NONE, candidates)
 
     def _find_all(self, filter: Filter, mode: int, marked: bool) -> Array:
-        """Of several conjunctions: what covers each of them. A filter without any is covered by
-        everything."""
+        """Find, for a filter of several conjunctions, what covers each of them. Everything covers a
+        filter without conjunctions."""
         if not filter.conjunctions:
             if mode == EQUAL or marked:
                 return NONE
@@ -192,13 +191,16 @@ class Entries:
 
 
 class CompiledCoverIndex(Generic[K]):
-    """See `cover.CoverIndex`; `cover.scan.ScanCoverIndex` is the twin that says what is right."""
+    """See `cover.CoverIndex`; `cover.scan.ScanCoverIndex` is the twin that defines what is
+    right."""
 
     def __init__(self) -> None:
         self._entries = Entries()
-        self._numbers: dict[K, int] = {}  # of each key's entry
+        self._numbers: dict[K, int] = {}  # the entry of each key
         self._of_form: dict[bytes | str, int] = {}
-        self._keys: Array = np.zeros(64, np.int64)  # of each entry; objects unless all are int64
+        self._keys: Array = np.zeros(
+            64, np.int64
+        )  # the key of each entry; objects unless all are int64
         self._several: dict[int, dict[K, None]] = {}
 
     def __len__(self) -> int:

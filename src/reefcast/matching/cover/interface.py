@@ -1,7 +1,6 @@
 """The interface of covering indexes: which stored filters cover a filter, and which does it cover?
 
-`scan` holds the slow, obvious twins of all that stands here.
-"""
+`scan` holds the slow, obvious twins."""
 
 from __future__ import annotations
 
@@ -16,10 +15,9 @@ K = TypeVar("K", bound=Hashable)
 class CoverIndex(Protocol[K]):
     """A multiset of filters under keys of the caller's choice.
 
-    Keys are hashable and unique: adding a key that is there raises `LocalError`, so does removing
-    one that is not. What covers, intersects and equals what is decided by `model.covering`. The
-    order of the keys found is not specified, but a function of the sequence of calls.
-    """
+    Keys are hashable and unique: adding a key that exists raises `LocalError`, and so does removing
+    one that does not. `model.covering` defines covering, intersecting and equal. The order of the
+    keys found is not specified, but it depends only on the sequence of calls."""
 
     def add(self, key: K, filter: Filter) -> None: ...
 
@@ -51,19 +49,19 @@ class CoverIndex(Protocol[K]):
 
 
 class RootChange(NamedTuple, Generic[K]):
-    """The keys that became roots, in the order in which they were added, and those that ceased to
-    be (a removed key among them), in the same order."""
+    """The keys that became roots, and those that ceased to be (a removed key among them), both in
+    the order in which they were added."""
 
     entered: list[K]
     left: list[K]
 
 
 class Roots(Protocol[K]):
-    """Stored filters, and which of them are *roots*: those that no other one dominates.
+    """Stored filters, and which of them are *roots*: those that no other filter dominates.
 
     `g` dominates `f` if `g` covers `f`, and `f` does not cover `g` or is younger. So of filters
-    that cover each other the first added is a root, and when it goes the next oldest takes over.
-    """
+    that cover each other the first added is a root, and when it is removed the next oldest takes
+    over."""
 
     def add(self, key: K, filter: Filter) -> RootChange[K]: ...
 
@@ -86,10 +84,11 @@ class Roots(Protocol[K]):
         ...
 
     def below(self, key: K) -> list[K]:
-        """Return the keys whose witness this one is: if it goes, the new roots are among them."""
+        """Return the keys whose witness this one is: if it is removed, the new roots are among
+        them."""
         ...
 
     def root_of(self, key: K) -> K:
-        """Return a root that dominates the key, perhaps by way of others; the key itself if it is a
+        """Return a root that dominates the key, perhaps through others; the key itself if it is a
         root, or never matches."""
         ...

@@ -41,14 +41,14 @@ BOX_WORDS = 4
 HALF = 0xFFFFFFFF
 NUMBER, STRING = 2, 3
 CLASSES, BUCKETS = 64, 128
-"""Most buckets of an attribute."""
+"""The largest number of buckets of an attribute."""
 COVERING, COVERED, MEETING, EQUAL, DOMINATING = range(5)
 
 (
     F_BLOCKS,  # D_* of each block
     F_BLOCK_COUNT,
-    F_BOX,  # the query's or the new row's box
-    F_OUT,  # what was found
+    F_BOX,  # the box of the query, or of the new row
+    F_OUT,  # the result
     F_ROOM,  # how many words may be written there
     F_LISTS,  # scratch: offsets of bitmaps, LIST words for each of the four lists, and the groups
     F_PLACES,  # of each conjunction: its block and row
@@ -56,7 +56,7 @@ COVERING, COVERED, MEETING, EQUAL, DOMINATING = range(5)
     F_TEXT_USERS,
     F_TEXT_ADDRESSES,
     F_TEXT_SIZES,
-    F_FILTERS,  # whose dominators are wanted
+    F_FILTERS,  # the filters whose dominators to find
     F_AGES,  # by filter
     F_DEPTHS,  # by filter
 ) = range(14)
@@ -65,12 +65,12 @@ FRAME_WORDS = 14
 (
     D_BITS,  # the bitmaps
     D_STRIDE,  # bytes of a bitmap
-    D_USED,  # rows, gone ones too
+    D_USED,  # rows, removed ones too
     D_KEYS,  # of all rows, two for each record
-    D_STARTS,  # where those of each row start, in records, and of the next one to come (4 bytes)
-    D_ROW_SHAPES,  # where the shape of each row is, in words (4 bytes)
+    D_STARTS,  # the start of each row, in records, and that of the next new row (4 bytes)
+    D_ROW_SHAPES,  # the shape of each row, in words (4 bytes)
     D_SHAPES,  # see SHAPE_*; first the heads of the chains
-    D_SHAPE_WORDS,  # how many are in use
+    D_SHAPE_WORDS,  # words in use
     D_OWNERS,  # the filter of each row (4 bytes)
     D_CONJUNCTIONS,  # number of the conjunction (4 bytes)
     D_CLASSES,  # S_* of each class; this and the boundaries are the cuts, which blocks may share
@@ -84,19 +84,20 @@ FRAME_WORDS = 14
 BLOCK_WORDS = 17
 ROW_BITS = 12
 
-# The first bitmaps of each block. Doubt: Python has the last word about covering, or about meeting.
+# The first bitmaps of each block. Doubt: Python decides about covering, or about meeting.
 ZERO_MAP, LIVE_MAP, MARKED_MAP, DOUBT_MAP, MEETING_DOUBT_MAP, CLASS_MAPS = range(6)
 FIXED_MAPS = CLASS_MAPS + CLASSES
 
 S_ATTRIBUTE, S_LOW, S_HIGH, S_COUNT, S_BOUNDARIES, S_PLAIN_KIND, S_POINTS = range(7)
 CLASS_WORDS = 9
-"""Of a class: the attribute that is cut or -1; which bitmaps LOW[0] and HIGH[1] are; how many
-boundaries; the first of them; the kind of them all if no long text is among them, else -1; two
+"""The words of a class: the attribute that is cut or -1; which bitmaps LOW[0] and HIGH[1] are; how
+many boundaries; the first of them; their common kind if no long text is among them, else -1; two
 words whose bits say which buckets are points."""
 
 SHAPE_NEXT, SHAPE_COUNT, SHAPE_TAGS = range(3)
 SHAPE_HEADS = 64
-"""Of a shape: the next one of its chain, or 0; how many records; their tags, two words each."""
+"""The words of a shape: the next one of its chain, or 0; how many records; their tags, two words
+each."""
 
 LIST, LISTS, GROUPS = 512, 4, 8
 """Room for the offsets of one list: two for each class, and some for attributes that share one.

@@ -1,9 +1,8 @@
-"""In which order a block holds its rows: those that answer the same queries side by side.
+"""The order of the rows in a block: rows that answer the same queries are neighbours.
 
-Bitmaps are read 512 rows at a time, and those rows are done with once no bit is left. So a full
-block is sorted by the attribute by which most rows can be told apart: one that most of them demand
-to equal something, else the most frequent one.
-"""
+Bitmaps are read 512 rows at a time, and a group is finished when no bit is left. So a full block is
+sorted by the attribute that distinguishes most rows: one for which most of them require a value,
+else the most frequent one."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def row_order(records: Array, counts: Array) -> Array:
 
 
 def _telling(records: Array, attributes: Array, rows: int) -> int:
-    """The number of the attribute to sort by."""
+    """Return the number of the attribute to sort by."""
     rests = records[:, 2]
     one_value = (records[:, 0] == records[:, 1]) & (rests & HALF == rests >> 32)
     equals = np.bincount(attributes[one_value], minlength=1)

@@ -1,14 +1,14 @@
-"""The roots, kept up to date under add and remove without scanning; what they are: `cover.Roots`.
+"""The roots, kept up to date under add and remove without scanning; for the definition see
+`cover.Roots`.
 
-Each filter that is no root has a *witness*: one of those that dominate it. The witnesses make a
-forest, so when a filter goes, only its children in that forest must be asked whether somebody else
-dominates them, and those for whom nobody does are the new roots. The deepest of a filter's
-dominators becomes its witness (the deepest of some hundreds, if there are many), or all filters
-below a root would be its children.
+Each filter that is no root has a *witness*: one of those that dominate it. The witnesses form a
+forest. So when a filter is removed, only its children in that forest need a new witness, and those
+that nothing else dominates are the new roots. The deepest of a filter's dominators becomes its
+witness (the deepest of some hundreds, if there are many), or all filters below a root would be its
+children.
 
 Filters that never match take no part in this: everything else dominates them. The first of them is
-a root only where there is nothing else.
-"""
+a root only where there is nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from reefcast.model.filters import Filter
 K = TypeVar("K", bound=Hashable)
 
 ENOUGH = 256
-"""Dominators to choose a witness from."""
+"""How many dominators a witness is chosen from."""
 
 
 class Forest:
@@ -92,18 +92,18 @@ class Forest:
 
 
 def _is_plain(filter: Filter) -> bool:
-    """Without patterns. What covers such a filter's covers, it does: it is transitive for them."""
+    """Return whether the filter has no patterns. Covering is transitive for such filters: one that
+    covers such a filter covers all that the filter covers."""
     return not any(
         constraint.patterns for c in filter.conjunctions for constraint in c.constraints.values()
     )
 
 
 class CompiledRoots(Generic[K]):
-    """See `cover.Roots`; `cover.scan.ScanRoots` is the twin that says what is right.
+    """See `cover.Roots`; `cover.scan.ScanRoots` is the twin that defines what is right.
 
     Filters with the same normal form are one entry, as old as its eldest key. `_roots` holds the
-    numbers of the entries that are roots; those that can match are marked.
-    """
+    numbers of the entries that are roots; entries that can match are marked."""
 
     def __init__(self) -> None:
         self._entries = Entries()
@@ -210,7 +210,8 @@ class CompiledRoots(Generic[K]):
         self._settle(orphans)
 
     def _grow_younger(self, number: int, after: int) -> None:
-        """An entry has lost its eldest key. Equal ones that it was older than may dominate it."""
+        """Handle an entry that has lost its eldest key: equal entries that it was older than may
+        now dominate it."""
         before = self._ages[number]
         self._ages[number] = after
         if number in self._never:
@@ -225,7 +226,7 @@ class CompiledRoots(Generic[K]):
         self._settle([number, *self._forest.detach_children(number)])
 
     def _change(self) -> RootChange[K]:
-        """What became of the entries touched."""
+        """Return how the touched entries changed."""
         self._choose_never()
         entered: list[tuple[int, K]] = []
         left: list[tuple[int, K]] = []
@@ -248,7 +249,7 @@ class CompiledRoots(Generic[K]):
         return filter
 
     def _root(self, number: int) -> tuple[int, K] | None:
-        """Age and key, if the entry is a root."""
+        """Return age and key, if the entry is a root."""
         if number not in self._roots:
             return None
         return int(self._ages[number]), self._eldest[number]
@@ -278,7 +279,7 @@ class CompiledRoots(Generic[K]):
             self._entries.mark(number, False)
 
     def _choose_never(self) -> None:
-        """The first filter that never matches is a root if there are no others."""
+        """Make the first filter that never matches a root if there are no other filters."""
         if not self._never:
             return
         roots = self._roots.keys() & self._never.keys()
@@ -292,13 +293,13 @@ class CompiledRoots(Generic[K]):
     # --- domination ------------------------------------------------------------------------------
 
     def _place(self, number: int, filter: Filter) -> None:
-        """A new entry: whether it is a root, and which roots it dominates."""
+        """Place a new entry: find whether it is a root, and which roots it dominates."""
         witness = self._witness(number, filter)
         self._put(number, witness)
         if witness >= 0 and _is_plain(self._filter(witness)):
-            return  # which dominates whatever the new one does
+            return  # which dominates whatever the new one dominates
         for root in self._entries.find(filter, COVERED, marked=True).tolist():
-            # Nobody dominates a new root, so whoever it covers does not cover it.
+            # Nothing dominates a new root, so whatever it covers does not cover it.
             if root != number and (witness < 0 or not covers(self._filter(root), filter)):
                 self._leave(root)
                 self._put(root, number)
@@ -311,7 +312,7 @@ class CompiledRoots(Generic[K]):
             self._depths[number] = self._depths[witness] + 1
 
     def _witness(self, number: int, filter: Filter, enough: int = ENOUGH) -> int:
-        """The deepest of its dominators, or -1."""
+        """Return the deepest of its dominators, or -1."""
         found = self._entries.find(filter, COVERING, enough=enough)
         others = found[found != number]
         younger = self._ages[others] > self._ages[number]
@@ -324,7 +325,7 @@ class CompiledRoots(Generic[K]):
         return -1 if len(found) < enough else self._witness(number, filter, ALL)
 
     def _settle(self, orphans: list[int]) -> None:
-        """Entries that have lost their witness, or are no longer sure to be roots."""
+        """Find witnesses for entries that have lost theirs, or may no longer be roots."""
         single = [n for n in orphans if len(self._filter(n).conjunctions) == 1]
         witnesses = np.array(single, np.int64)
         self._entries.table.dominators(witnesses, self._ages, self._depths, ENOUGH)

@@ -1,4 +1,4 @@
-"""Rows in and out of blocks; the words of a block: see `cover.layout`."""
+"""Adding rows to blocks and removing them; for the words of a block see `cover.layout`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _bit(row: Int) -> Int:
 
 @part
 def _word(block: Int, bitmap: Int, row: Int) -> Int:
-    """Address of the word that has the row's bit."""
+    """Return the address of the word with the row's bit."""
     return get8(block, D_BITS) + bitmap * get8(block, D_STRIDE) + 8 * (row >> 6)
 
 
@@ -82,7 +82,7 @@ def _count(counters: Int, place: Int, change: Int) -> Int:
 def _enter_cut(
     frame: Int, block: Int, slot: Int, ends: Int, tags: Int, row: Int, cumulate: Int
 ) -> None:
-    """The bits of one interval; without `cumulate` only where its two ends lie."""
+    """Set the bits of one interval; without `cumulate` only where its two ends lie."""
     stride, count = get8(block, D_STRIDE), get8(slot, S_COUNT)
     column = get8(block, D_BITS) + 8 * (row >> 6)
     both = buckets(frame, block, slot, ends, tags)
@@ -102,7 +102,7 @@ def _enter_cut(
 
 @unit
 def _enter(frame: Int, block: Int, row: Int, cumulate: Int) -> None:
-    """The bits of a row that is there."""
+    """Set the bits of an existing row."""
     ends = get8(block, D_KEYS) + 16 * get4(get8(block, D_STARTS), row)
     shape = get8(block, D_SHAPES) + 8 * get4(get8(block, D_ROW_SHAPES), row)
     for k in range(get8(shape, SHAPE_COUNT)):
@@ -131,7 +131,8 @@ def _has_shape(shape: Int, box: Int, count: Int) -> bool:
 
 @part
 def _shape_of(block: Int, box: Int, count: Int) -> Int:
-    """Where the box's shape is, in words; it is made if need be, for which there must be room."""
+    """Return the place of the box's shape, in words; make the shape if needed, for which there must
+    be room."""
     shapes, hashed = get8(block, D_SHAPES), count
     for k in range(count):
         for word in range(2):
@@ -155,7 +156,8 @@ def _shape_of(block: Int, box: Int, count: Int) -> Int:
 
 @unit
 def _append(frame: Int, block: Int, box: Int, size: Int, owner: Int, conjunction: Int) -> Int:
-    """The row's number; its bits in the bitmaps of classes and buckets are not set yet."""
+    """Append a row and return its number; its bits in the bitmaps of classes and buckets are not
+    set yet."""
     row = get8(block, D_USED)
     starts = get8(block, D_STARTS)
     start = get4(starts, row)
@@ -176,8 +178,9 @@ def _append(frame: Int, block: Int, box: Int, size: Int, owner: Int, conjunction
 
 @unit
 def _count_users(frame: Int, box: Int, size: Int, change: Int) -> Int:
-    """Writes what has lost its last user to `F_OUT`: twice an attribute's number, or twice a text's
-    code plus 1. How many words."""
+    """Count users of a box's attributes and texts. Write those that lost their last user to `F_OUT`
+    (twice an attribute's number, or twice a text's code plus 1), and return how many words this
+    takes."""
     out, lost = get8(frame, F_OUT), 0
     for k in range(size):
         record = box + 32 * k
@@ -197,8 +200,8 @@ def _count_users(frame: Int, box: Int, size: Int, change: Int) -> Int:
 
 @kernel
 def add_row(frame: Int, number: Int, count: Int, owner: Int, conjunction: Int, doubts: Int) -> None:
-    """Add the box of `count` records at `F_BOX` to a block, which must have room. Of `doubts`, bit
-    0 is for `DOUBT_MAP`, bit 1 for `MEETING_DOUBT_MAP`."""
+    """Add the box of `count` records at `F_BOX` to a block, which must have room. In `doubts`, bit
+    0 is for `DOUBT_MAP` and bit 1 for `MEETING_DOUBT_MAP`."""
     block, box = _block(frame, number), get8(frame, F_BOX)
     prepare(box, count)
     _count_users(frame, box, count, 1)
@@ -212,7 +215,7 @@ def add_row(frame: Int, number: Int, count: Int, owner: Int, conjunction: Int, d
 
 @kernel
 def remove_row(frame: Int, conjunction: Int) -> Int:
-    """Remove a row; return what `_count_users` returns."""
+    """Remove a row; return the result of `_count_users`."""
     place = get8(get8(frame, F_PLACES), conjunction)
     block, row = _block(frame, place >> ROW_BITS), place & ((1 << ROW_BITS) - 1)
     for bitmap, counter in ((LIVE_MAP, D_LIVE), (MARKED_MAP, D_MARKED)):
@@ -237,8 +240,8 @@ def mark_row(frame: Int, conjunction: Int, mark: Int) -> None:
 
 @kernel
 def copy_rows(frame: Int, source: Int, target: Int, rows: Int, count: Int) -> None:
-    """Copy so many rows, whose numbers are at `rows`, to the end of a block that has room, and has
-    no cuts yet."""
+    """Copy this many rows, whose numbers are at `rows`, to the end of a block that has room and no
+    cuts yet."""
     old, new = _block(frame, source), _block(frame, target)
     box = get8(frame, F_BOX)
     for k in range(count):
@@ -255,7 +258,7 @@ def copy_rows(frame: Int, source: Int, target: Int, rows: Int, count: Int) -> No
 
 @kernel
 def write_records(frame: Int, number: Int, out: Int) -> None:
-    """Write the records of all rows to `out`, one behind the other."""
+    """Write the records of all rows to `out`, one after the other."""
     block = _block(frame, number)
     for row in range(get8(block, D_USED)):
         out += 32 * read_box(block, row, out)
@@ -263,9 +266,9 @@ def write_records(frame: Int, number: Int, out: Int) -> None:
 
 @kernel
 def count_ends(frame: Int, number: Int, records: Int, count: Int, out: Int) -> Int:
-    """Count how many of these records' ends lie in each bucket of a block's cuts: add 1 to the
-    words 2 * BUCKETS * class + bucket for low ends, BUCKETS further on for high ends. Return how
-    many of the records are of no attribute that is cut."""
+    """Count how many ends of these records lie in each bucket of a block's cuts: add 1 to the words
+    2 * BUCKETS * class + bucket for low ends, and BUCKETS further on for high ends. Return the
+    number of records whose attribute is not cut."""
     block, uncut = _block(frame, number), 0
     for k in range(count):
         record = records + 32 * k

@@ -1,4 +1,4 @@
-"""The slow, obvious twins of the covering indexes: ask `model.covering` about each filter."""
+"""The slow, obvious twins of the covering indexes: they ask `model.covering` about each filter."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ScanRoots(Generic[K]):
         return [key for key in self._stored.filters if not self._dominators(key)]
 
     def _dominators(self, key: K) -> list[K]:
-        """By age."""
+        """Return the dominators of a key, by age."""
         filter, ages = (
             self._stored.filters[key],
             {other: age for age, other in enumerate(self._stored.filters)},

@@ -1,4 +1,4 @@
-"""Searching the blocks; how: see `cover.layout`."""
+"""Searching the blocks; see `cover.layout` for how."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ from reefcast.matching.vectors import GROUP_WORDS, prefetch, select_rows
 def _collect(
     frame: Int, block: Int, mode: Int, count: Int, first: Int, word: Int, sure: Int, doubt: Int
 ) -> Int:
-    """Writes the owners of the rows in one word, from `first` on: answers upward from the start of
-    the room, those in doubt downward from its end. How many, as `search` returns it."""
+    """Write the owners of the rows of one word, from `first` on: answers upward from the start of
+    the room, doubtful ones downward from its end. Return how many, as `search` does."""
     out, room = get8(frame, F_OUT), get8(frame, F_ROOM)
     owners, box = get8(block, D_OWNERS), get8(frame, F_BOX)
     found, doubted = 0, 0
@@ -83,7 +83,7 @@ def _collect(
 
 @part
 def _fetch(block: Int, first: Int, words: Int, certain: Int) -> None:
-    """Begins to load the ends of the rows of a group that are unsure."""
+    """Prefetch the ends of the rows of a group that are unsure."""
     keys, starts = get8(block, D_KEYS), get8(block, D_STARTS)
     for w in range(GROUP_WORDS):
         word = get8(words, w) & ~get8(certain, w)
@@ -96,8 +96,8 @@ def _fetch(block: Int, first: Int, words: Int, certain: Int) -> None:
 
 @unit
 def _select(block: Int, mode: Int, lists: Int, counts: Int, base_map: Int) -> Int:
-    """Writes the survivors of each group of rows behind the lists, and which of them are certain.
-    Bit g: some row of group g survived."""
+    """Write the survivors of each group of rows behind the lists, and which of them are certain. In
+    the result, bit g says that some row of group g survived."""
     outs, ins = counts & 0xFFFF, (counts >> 16) & 0xFFFF
     unsure, sure = (counts >> 32) & 0xFFFF, (counts >> 48) & 0xFFFF
     in_all, doubtful, definite = lists + 8 * LIST, lists + 16 * LIST, lists + 24 * LIST
@@ -119,7 +119,7 @@ def _select(block: Int, mode: Int, lists: Int, counts: Int, base_map: Int) -> In
 
 @part
 def _is_cut_alike(block: Int, other: Int) -> bool:
-    """Whether the same bitmaps are to be looked at in both."""
+    """Return whether the same bitmaps must be read in both blocks."""
     return bool(
         get8(block, D_CLASSES) == get8(other, D_CLASSES)
         and get8(block, D_PRESENT) == get8(other, D_PRESENT)
@@ -130,7 +130,7 @@ def _is_cut_alike(block: Int, other: Int) -> bool:
 
 @unit
 def _search_block(frame: Int, block: Int, mode: Int, count: Int, base_map: Int, counts: Int) -> Int:
-    """-1: out of room."""
+    """Search one block; return -1 if there is no room left."""
     lists = get8(frame, F_LISTS)
     groups = _select(block, mode, lists, counts, base_map)
     doubt_map = MEETING_DOUBT_MAP if mode == MEETING else DOUBT_MAP
@@ -152,7 +152,7 @@ def _search_block(frame: Int, block: Int, mode: Int, count: Int, base_map: Int, 
 
 @unit
 def _search_blocks(frame: Int, mode: Int, count: Int, base_map: Int, enough: Int) -> Int:
-    """As `search`, for a box that is prepared."""
+    """Do what `search` does, for a box that is prepared."""
     counter = D_LIVE if base_map == LIVE_MAP else D_MARKED
     out, room = get8(frame, F_OUT), get8(frame, F_ROOM)
     found = last = counts = 0
@@ -192,8 +192,8 @@ def _row_of(frame: Int, conjunction: Int) -> Int:
 
 @unit
 def _dominator(frame: Int, filter: Int, count: Int, found: Int, enough: Int) -> Int:
-    """The deepest of the filter's dominators among the `found` ones that cover its box, which is at
-    `F_BOX`."""
+    """Return the deepest of the filter's dominators among the `found` filters that cover its box,
+    which is at `F_BOX`."""
     ages, depths, out = get8(frame, F_AGES), get8(frame, F_DEPTHS), get8(frame, F_OUT)
     undecided, best = found >> 32, NO_DOMINATOR
     for k in range(found & HALF):
@@ -203,7 +203,7 @@ def _dominator(frame: Int, filter: Int, count: Int, found: Int, enough: Int) -> 
         if get8(ages, other) > get8(ages, filter):
             block, row = _block_of(frame, other), _row_of(frame, other)
             if is_answer(frame, EQUAL, block, row, get8(frame, F_BOX), count) != 0:
-                undecided = 1  # equal as boxes; if as filters, then the elder dominates
+                undecided = 1  # equal as boxes; if they are equal as filters, the elder dominates
                 continue
         if best < 0 or get8(depths, other) > get8(depths, best):
             best = other
@@ -215,17 +215,16 @@ def _dominator(frame: Int, filter: Int, count: Int, found: Int, enough: Int) -> 
 @kernel
 def search(frame: Int, mode: Int, count: Int, base_map: Int, enough: Int) -> Int:
     """Write the owners of the rows that answer for the box of `count` records into the room at
-    `F_OUT`: those that do, and from its end backward those in doubt. Return how many: answers +
-    2^32 * doubts; -1 if there is too little room.
+    `F_OUT`: answers from its start, doubtful ones backward from its end. Return answers + 2^32 *
+    doubts; -1 if there is too little room.
 
-    `base_map` says among which rows: `LIVE_MAP` or `MARKED_MAP`. No further block is searched when
-    there are `enough` answers.
+    `base_map` selects the rows: `LIVE_MAP` or `MARKED_MAP`. When there are `enough` answers, no
+    further block is searched.
 
-    With the mode `DOMINATING`, of each of the `count` filters (of one conjunction each) at
-    `F_FILTERS`: puts in its place the deepest of its dominators, of those found until there were
-    enough, or `NO_DOMINATOR` or `UNDECIDED`. Returns how many it has done before it ran out of
-    room. This is the same kernel, for the search in it takes long to compile.
-    """
+    With the mode `DOMINATING`, replace each of the `count` filters (of one conjunction each) at
+    `F_FILTERS` by the deepest of its dominators among those found until there were enough, or by
+    `NO_DOMINATOR` or `UNDECIDED`. Return how many filters were done before the room ran out. This
+    is the same kernel, because the search in it takes long to compile."""
     box = get8(frame, F_BOX)
     if mode != DOMINATING:
         prepare(box, count)

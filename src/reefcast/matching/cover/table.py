@@ -1,8 +1,7 @@
 """The table of a covering index: conjunctions by number, in blocks, and the search among them.
 
-Here filters have no texts and no keys: a conjunction has a number, and an owner, the number of its
-filter.
-"""
+Filters have no texts and no keys here: a conjunction has a number, and an owner, the number of its
+filter."""
 
 from __future__ import annotations
 
@@ -61,18 +60,18 @@ from reefcast.matching.machine import (
 from reefcast.matching.vectors import GROUP_WORDS
 
 FULL = MOST_ROWS * 3 // 4
-"""A block of the largest size with more rows than this when it is made anew takes no more: the
-next time would come too soon."""
+"""If a block of the largest size has more rows than this when it is rebuilt, it accepts no more: it
+would soon have to be rebuilt again."""
 
 FITTED = 2048
-"""Records that are looked at to see whether cuts fit."""
+"""How many records are sampled to see whether cuts fit."""
 
 ALL = 1 << 31
 """More answers than there can be."""
 
 
 class Table:
-    """`coder` is the one that made all boxes given here."""
+    """Conjunctions in blocks. `coder` is the one that made all boxes passed in here."""
 
     def __init__(self) -> None:
         self.coder = Coder()
@@ -80,7 +79,7 @@ class Table:
         self._at = int(self._frame.ctypes.data)
         self._directory = new_directory(8)
         self._blocks: list[Block | None] = []
-        self._open: dict[int, None] = {}  # blocks that take rows, or could if they grew
+        self._open: dict[int, None] = {}  # blocks that accept rows, or could if they grew
         self._box = bytearray()
         self._out = np.zeros(1024, np.int64)
         self._lists = np.zeros(LISTS * LIST + 2 * GROUPS * GROUP_WORDS, np.int64)
@@ -102,8 +101,9 @@ class Table:
     # --- searching -------------------------------------------------------------------------------
 
     def search(self, box: Box, mode: int, *, marked: bool, enough: int) -> tuple[Array, Array]:
-        """Return the owners of the rows that answer, and of those that do if Python agrees; an
-        owner of several rows may come several times. Both are views, valid until the next call."""
+        """Return the owners of the rows that answer, and the owners of the doubtful ones, about
+        which Python decides; an owner of several rows may come several times. Both are views, valid
+        until the next call."""
         base = MARKED_MAP if marked else LIVE_MAP
         while True:
             self._load(box)
@@ -115,8 +115,8 @@ class Table:
         return out[:answers], out[len(out) - (found >> 32) :]
 
     def dominators(self, filters: Array, ages: Array, depths: Array, enough: int) -> None:
-        """Find dominators (see `search` for `DOMINATING`); `filters` are numbers of filters of one
-        conjunction each, the other two are indexed by such numbers."""
+        """Find dominators (see `search` for `DOMINATING`). `filters` are numbers of filters of one
+        conjunction each; such numbers index the other two."""
         self._refresh()
         frame, done = self._frame, 0
         frame[F_AGES], frame[F_DEPTHS] = ages.ctypes.data, depths.ctypes.data
@@ -127,7 +127,7 @@ class Table:
                 self._widen(2 * len(self._out))
 
     def _refresh(self) -> None:
-        """Tells the kernels where the coder's tables are."""
+        """Tell the kernels where the coder's tables are."""
         coder, frame = self.coder, self._frame
         if coder.version != self._version:
             self._version = coder.version
@@ -137,13 +137,13 @@ class Table:
             frame[F_TEXT_SIZES] = coder.text_sizes.ctypes.data
 
     def _load(self, box: Box) -> None:
-        """Puts the box where the kernels look for it."""
+        """Put the box where the kernels read it."""
         self._refresh()
         size = len(box.data)
         if size > len(self._box):
             self._box = bytearray(2 * size)
             self._frame[F_BOX] = np.frombuffer(self._box, np.uint8).ctypes.data
-            # What one row can lose: its attributes, and two texts for each.
+            # What one row can release: its attributes, and two texts for each.
             self._widen(size // (8 * BOX_WORDS) * 6 + 1024)
         self._box[:size] = box.data
 
@@ -186,7 +186,7 @@ class Table:
         return block
 
     def room(self, records: int) -> int:
-        """Return the number of a block with room for one row of so many records."""
+        """Return the number of a block with room for one row of this many records."""
         self._refresh()
         for old in list(self._open):
             number, block = old, self._block(old)
@@ -223,8 +223,8 @@ class Table:
         self._frame[F_BLOCKS] = directory.ctypes.data
 
     def _renew(self, sources: list[int], rows: int) -> int:
-        """Makes one block of the live rows of several, with room for `rows`; its number. It stands
-        where the first of them stood among the open ones."""
+        """Merge the live rows of several blocks into one with room for `rows`; return its number.
+        It takes the place of the first of them among the open ones."""
         blocks = [self._block(number) for number in sources]
         capacity = FEWEST_ROWS
         while capacity < rows:
@@ -244,13 +244,13 @@ class Table:
         return target
 
     def _records(self, number: int) -> Array:
-        """Of all rows of a block."""
+        """Return the records of all rows of a block."""
         records = np.empty((self._block(number).records, BOX_WORDS), np.int64)
         write_records(self._at, number, int(records.ctypes.data))
         return records
 
     def _rows_of(self, number: int, sort: bool) -> Array:
-        """The live rows of a block, as they came or sorted."""
+        """Return the live rows of a block, in their order or sorted."""
         block = self._block(number)
         live = block.live_rows()
         if not sort:
@@ -259,7 +259,7 @@ class Table:
         return order[live[order]]
 
     def _cut(self, number: int, block: Block) -> None:
-        """Gives the block the cuts that the other large ones have, or its own where these do not
+        """Give the block the cuts of the other large blocks, or cuts of its own if those do not
         fit."""
         records = self._records(number)
         if block.capacity == MOST_ROWS:
@@ -291,7 +291,7 @@ class Table:
         self._open.pop(number, None)
 
     def _leave(self, cuts: Cuts) -> None:
-        """One user less; the last one takes along what only the cuts needed."""
+        """Count one user less; with the last one, free what only these cuts needed."""
         cuts.users -= 1
         users = self.coder.text_users
         for code in cuts.texts if cuts.users == 0 else ():
@@ -300,7 +300,7 @@ class Table:
                 self.coder.drop_text(code)
 
     def _shrink(self, number: int, block: Block) -> None:
-        """Half of its rows are gone: it is made anew, together with one that is as thinly filled
+        """Rebuild a block of which half of the rows are gone, together with one that is as sparse
         if there is one."""
         if block.live == 0:
             self._drop(number)

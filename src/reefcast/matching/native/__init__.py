@@ -1,1 +1,1 @@
-"""Machine code of kernels: made with numba and LLVM once, kept, and run without either."""
+"""Machine code of kernels: compiled with numba and LLVM once, kept, and run without either."""

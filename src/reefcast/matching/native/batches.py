@@ -1,4 +1,4 @@
-"""Batches: units of a module and of those that it imports, compiled, kept and loaded as one."""
+"""Batches: units of a module and of those that it imports, compiled, kept and loaded together."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from reefcast.matching.native.store import Code, kept
 
 _log = logging.getLogger("reefcast.matching")
 _addresses: dict[str, int] = {}
-"""Of the units of all batches so far."""
+"""The addresses of the units of all batches so far."""
 
 
 class Batch:
-    """Units that were defined, and not made yet."""
+    """Units that were defined, and are not compiled yet."""
 
     def __init__(self) -> None:
         self._units: list[Unit] = []
@@ -26,8 +26,8 @@ class Batch:
         return unit
 
     def make(self) -> None:
-        """Compile the units, or load what is kept of them; those of Python take the places of
-        their definitions."""
+        """Compile the units, or load their kept code; those that Python calls replace their
+        definitions."""
         units, self._units = self._units, []
         if not units:
             return
@@ -41,8 +41,8 @@ class Batch:
 
 
 def _name(units: list[Unit]) -> str:
-    """The last module's; and what tells apart the batches that end with it, for which modules were
-    imported before is the program's choice."""
+    """Return the name of the last module, with a digest that distinguishes batches ending in the
+    same module: the program decides which modules were imported before."""
     names = " ".join(unit.name for unit in units)
     return f"{units[-1].function.__module__}-{blake2b(names.encode(), digest_size=6).hexdigest()}"
 

@@ -1,7 +1,6 @@
-"""Units as machine code: numba reads them, LLVM compiles all of a batch as one module.
+"""Units as machine code: numba translates them, and LLVM compiles a whole batch as one module.
 
-Nothing here is imported where the code is kept already.
-"""
+Nothing here is imported when the code is kept already."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ _OPTIONS = {"nopython": True, "error_model": "numpy"}
 
 @global_compiler_lock  # type: ignore[untyped-decorator]  # as above
 def object_code(units: Sequence[Unit], known: Iterable[str]) -> bytes:
-    """Compile the units, in their order, into an object file for this machine. `known`: names of
-    units of former batches."""
+    """Compile the units, in their order, into an object file for this machine. `known`: the names
+    of units of earlier batches."""
     names = {unit.name for unit in units}
     _promise({*known, *names})
     whole = binding.parse_assembly("")
@@ -39,7 +38,7 @@ def object_code(units: Sequence[Unit], known: Iterable[str]) -> bytes:
 
 
 class _Reader(_FunctionCompiler):  # type: ignore[misc]  # as above
-    """Make LLVM's language of a function, and no machine code."""
+    """A numba compiler that produces LLVM's language, and no machine code."""
 
     def _customize_flags(self, flags: Any) -> Any:
         flags.no_cpython_wrapper = True
@@ -49,15 +48,15 @@ class _Reader(_FunctionCompiler):  # type: ignore[misc]  # as above
 
 
 def _promise(names: Collection[str]) -> None:
-    """Numba has LLVM resolve what parts refer to when it compiles them by themselves, though no
-    such code is run: units are not there yet. Whoever ran it would end the process."""
+    """Declare the names to LLVM, because numba has it resolve the references of a part when it
+    compiles the part by itself, although that code never runs. Running it would end the process."""
     nowhere = ctypes.cast(ctypes.pythonapi.abort, ctypes.c_void_p).value
     for name in names:
         binding.add_symbol(name, nowhere)
 
 
 def _read(unit: Unit) -> tuple[Any, str]:
-    """A module with the unit and all its parts, and the unit's symbol there."""
+    """Return a module with the unit and all its parts, and the unit's symbol in it."""
     result = types.int64 if unit.returns else types.void
     reader = _Reader(unit.function, registry.cpu_target, _OPTIONS, {}, compiler.Compiler)
     read = reader.compile((types.int64,) * unit.arguments, result)
@@ -68,14 +67,14 @@ def _read(unit: Unit) -> tuple[Any, str]:
 
 
 def _hide_all_but(module: Any, names: Collection[str]) -> None:
-    """So that LLVM may inline and leave out whatever else there is."""
+    """Hide all other functions of the module, so that LLVM may inline them or leave them out."""
     for each in [*module.functions, *module.global_variables]:
         if not each.is_declaration and each.name not in names:
             each.linkage = "internal"
 
 
 def _machine() -> Any:
-    """This machine, as numba sees it; code that may lie anywhere in memory."""
+    """Return this machine as numba sees it, for code that may lie anywhere in memory."""
     targets = registry.cpu_target.target_context.codegen()
     _, name, features = targets.magic_tuple()
     return binding.Target.from_default_triple().create_target_machine(

@@ -1,5 +1,4 @@
-"""What numba is told of functions that it compiles, when it first asks: until then none of it is
-imported."""
+"""Descriptions of functions for numba, which imports nothing before numba asks for them."""
 
 from __future__ import annotations
 
@@ -12,21 +11,22 @@ from reefcast.matching.native.llvm import types
 
 
 class Definition(ABC):
-    """A function that numba compiles, or a name for one that is there."""
+    """A function that numba compiles, or the name of an existing one."""
 
     @property
     def _numba_type_(self) -> Any:
-        """What numba asks a value for that a function refers to."""
+        """Return the numba type of the value; numba asks for it when a function refers to the
+        value."""
         from numba.core.registry import cpu_target
 
         seen, context = self.seen, cpu_target.typing_context
-        context.refresh()  # it has not heard of what was just made
+        context.refresh()  # numba does not know a type that was just made
         return context.resolve_value_type(seen)
 
     @cached_property
     @abstractmethod
     def seen(self) -> Any:
-        """What numba takes it for."""
+        """Return the object that numba sees."""
 
 
 class Part(Definition):
@@ -44,7 +44,7 @@ class Part(Definition):
 
 
 class BuiltIn(Definition):
-    """A function of machine code's own, written down by `generator`."""
+    """A function made of machine instructions, which `generator` writes."""
 
     def __init__(self, generator: Callable[..., Any]) -> None:
         self._generator = generator
@@ -57,8 +57,8 @@ class BuiltIn(Definition):
 
 
 class External(Definition):
-    """A function that is there under its `name`, as those of C's library are. `signature`: its
-    result and its arguments, each the name of one of numba's types."""
+    """An existing function called `name`, such as one of the C library. `signature`: its result and
+    its arguments, each the name of a numba type."""
 
     def __init__(self, name: str, *signature: str) -> None:
         self.name = name
@@ -71,7 +71,7 @@ class External(Definition):
 
 
 class Unit(External):
-    """A function of int64 that is compiled by itself, and called by others; it returns one, or
+    """A function of int64 that is compiled by itself, and called by others; it returns an int64 or
     nothing. `python`: Python calls it, and nobody else."""
 
     def __init__(self, function: Callable[..., Any], *, python: bool) -> None:
@@ -85,5 +85,5 @@ class Unit(External):
 
     @property
     def python_name(self) -> str:
-        """The symbol of what Python calls."""
+        """Return the symbol that Python calls."""
         return f"python_{self.name}"

@@ -1,9 +1,9 @@
 """Where compiled code is kept, between one start and the next.
 
-In this order: the directory that `REEFCAST_CACHE_DIR` names, and then no other; that of numba's
-`NUMBA_CACHE_DIR`; beside the package; in the user's home; one of the user's own among the temporary
-files, which is told in a warning, for code compiles for long where it does not last.
-"""
+The first that applies: the directory that `REEFCAST_CACHE_DIR` names, and then no other; that of
+numba's `NUMBA_CACHE_DIR`; one beside the package; one in the user's home; one of the user's own
+among the temporary files. The last is announced by a warning, because code that does not last must
+be compiled again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = logging.getLogger("reefcast.matching")
 
 
 def named() -> Path | None:
-    """Return the directory that the environment names, if it does."""
+    """Return the directory that the environment names, if any."""
     directory = os.environ.get(VARIABLE)
     return Path(directory).absolute() if directory else None
 
@@ -39,7 +39,7 @@ def lasting() -> list[Path]:
 
 
 def writable() -> Path:
-    """Return the first directory that can be written to; makes it if it must.
+    """Return the first directory that can be written to; create it if needed.
 
     Raises `ConfigurationError` if there is none."""
     for directory in lasting():
@@ -60,8 +60,8 @@ def writable() -> Path:
 
 @cache
 def temporary() -> Path:
-    """Return a directory among the temporary files, and warns that it may not last. What lies
-    there is run as machine code: nobody else may have put it there.
+    """Return a directory among the temporary files, and warn that it may not last. Its files are
+    run as machine code: nobody else may have put them there.
 
     Raises `ConfigurationError` if nothing can be written there either."""
     import tempfile

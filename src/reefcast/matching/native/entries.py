@@ -1,9 +1,8 @@
-"""How machine code is entered: what stands between a unit as numba makes it and whoever calls it.
+"""Entries to machine code: the functions between a unit as numba compiles it and its callers.
 
-Numba has a function return a status, and write its result where it is told. Units raise nothing:
-they are called as functions of C are. What Python calls is a function of its stable interface
-(`METH_FASTCALL`), which takes and returns ints.
-"""
+Numba's functions return a status, and write their result to a given address. Units raise nothing:
+they are called like C functions. The entries that Python calls are functions of its stable
+interface (`METH_FASTCALL`), which take and return ints."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from reefcast.matching.native.definitions import Unit
 
 
 def entry_of(unit: Unit, symbol: str) -> str:
-    """Return LLVM's language for entering a unit whose code is at `symbol`."""
+    """Return, in LLVM's language, the entry to a unit whose code is at `symbol`."""
     return _plain(unit, symbol) + (_python(unit) if unit.python else "")
 
 
@@ -31,8 +30,8 @@ def _plain(unit: Unit, symbol: str) -> str:
 
 
 def _python(unit: Unit) -> str:
-    """Integers out of an array of objects, and the result as an object; NULL where an argument is
-    no integer, or is missing."""
+    """Convert an array of objects to integers, and the result to an object; return NULL if an
+    argument is no integer, or is missing."""
     count = range(unit.arguments)
     read = [
         line

@@ -1,14 +1,13 @@
-"""Object files as images: machine code that lies anywhere in memory, once it is told where the
-functions are that it calls.
+"""Object files as images: machine code that runs anywhere in memory, once it has the addresses of
+the functions that it calls.
 
-LLVM writes object files, and each system has a linker that puts them together; but where brokers
-run there may be none. An object file of kernels is a small part of what its format allows: code,
-constants, and functions of other libraries. This is a linker for that, for ELF on x86-64; for what
-else there is it raises `Unlinkable`.
+LLVM writes object files, and each system has a linker for them; but where brokers run there may be
+none. An object file of kernels uses a small part of the format: code, constants, and functions of
+other libraries. This is a linker for that part, for ELF on x86-64; for anything else it raises
+`Unlinkable`.
 
-An image is what lies in memory, one behind the other: pages of code and constants, which are never
-written to, then pages of *slots* (an address for each function of others) and of variables.
-"""
+An image consists, in this order, of pages of code and constants, which are never written to, and of
+pages of *slots* (an address for each external function) and variables."""
 
 from __future__ import annotations
 
@@ -22,22 +21,23 @@ PAGE = 4096
 LITTLE_64 = b"\x7fELF\x02\x01"
 RELOCATABLE, X86_64 = 1, 62
 IN_FILE, SYMBOLS, RELOCATIONS, ZEROS = 1, 2, 4, 8
-"""Kinds of sections: bytes of the file, the table of symbols, ..., what is zero at first."""
+"""Types of sections: bytes of the file, the table of symbols, relocations, and zeros."""
 WRITTEN, LOADED = 1, 2
-"""Bits of a section's flags: it is written to; it lies in memory at all."""
+"""Bits of a section's flags: it is written to; it is loaded into memory."""
 RELATIVE, CALL, SLOTS = 2, 4, (9, 41, 42)
-"""Kinds of relocations, in the ABI of x86-64: R_X86_64_PC32, _PLT32, _GOTPCREL and its kind."""
+"""Types of relocations, in the ABI of x86-64: R_X86_64_PC32, _PLT32, and _GOTPCREL with its
+variants."""
 JUMP = b"\xff\x25"
 """`jmp *offset(%rip)`; the offset follows."""
 
 
 class Unlinkable(Exception):
-    """The object file holds something that only a real linker knows."""
+    """The object file contains something that only a real linker supports."""
 
 
 class Image(msgspec.Struct, frozen=True):
-    """Memory of machine code: `fixed` bytes of it are never written to. `slots`: where the address
-    of which function belongs; `symbols`: where what begins."""
+    """Memory of machine code: the first `fixed` bytes are never written to. `slots`: the name of
+    the function for each slot; `symbols`: where each symbol begins."""
 
     memory: bytes
     fixed: int
@@ -67,7 +67,8 @@ class _Symbol(NamedTuple):
 
 
 class _Relocation(NamedTuple):
-    """Something to be written into a section, at an offset: the way from there to a symbol."""
+    """A reference to be written into a section, at an offset: the distance from there to a
+    symbol."""
 
     section: int
     offset: int
@@ -143,7 +144,8 @@ class _Linker:
         return Image(bytes(self._memory), fixed, self._slots, self._symbols())
 
     def _is_loaded(self, number: int) -> bool:
-        """Unwinding is for languages that raise."""
+        """Return whether a section is loaded. Tables for unwinding are not: only languages that
+        raise need them."""
         section = self._file.sections[number]
         return section.kind in {IN_FILE, ZEROS} and bool(section.flags & LOADED)
 
@@ -158,7 +160,7 @@ class _Linker:
                 self._memory += self._file.bytes_of(section)
 
     def _way(self, relocation: _Relocation) -> int:
-        """Where it leads to."""
+        """Return the distance that a relocation stands for."""
         symbol, kind = relocation.symbol, relocation.kind
         if self._is_outside(relocation):
             if kind == CALL:

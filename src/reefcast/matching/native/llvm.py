@@ -1,6 +1,5 @@
-"""Libraries by which machine code is described, loaded when they are first needed: a process whose
-code is compiled already needs neither.
-"""
+"""The libraries that describe machine code, loaded when they are first needed: a process whose code
+is compiled already needs neither."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import Any
 
 
 class _Later:
-    """A module that is imported when something of it is used."""
+    """A module that is imported at the first use of one of its names."""
 
     def __init__(self, name: str) -> None:
         self._name = name

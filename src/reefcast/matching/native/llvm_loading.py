@@ -1,4 +1,4 @@
-"""Object files loaded by LLVM itself: its library takes 70 MB, but knows every machine."""
+"""Object files loaded by LLVM itself: its library takes 70 MB, but supports every machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _engines: list[Any] = []  # own the code
 
 
 def load_object(code: bytes, known: Mapping[str, int], names: Iterable[str]) -> dict[str, int]:
-    """Put an object file into memory; returns the addresses of the functions of these names.
+    """Load an object file into memory; return the addresses of the functions of these names.
     `known`: addresses of functions that it may call."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()

@@ -1,7 +1,7 @@
-"""Images in memory, and their functions as Python's.
+"""Images in memory, and their functions as Python functions.
 
-A process may not write to memory that it runs: so an image is written first, and then made fixed.
-"""
+A process may not write to memory that it executes: so an image is written first, and then
+protected."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import Any
 from reefcast.matching.native.linking import Image
 
 METH_FASTCALL = 0x80
-"""Of Python's stable interface: the function gets an array of its arguments, and their number."""
+"""A flag of Python's stable interface: the function gets an array of its arguments, and their
+number."""
 
 _kept: list[Any] = []
-"""What nobody may free: memory of code, and what Python reads of its functions."""
+"""Objects that must stay alive: the memory of code, and the descriptions of its functions."""
 
 
 class _Method(ctypes.Structure):
@@ -40,11 +41,11 @@ _make_function = ctypes.PYFUNCTYPE(
 
 
 def load(image: Image, known: Mapping[str, int]) -> dict[str, int]:
-    """Put an image into memory; returns the addresses of its symbols. `known`: addresses of
-    functions that it may call, besides those of Python and of C's library.
+    """Load an image into memory; return the addresses of its symbols. `known`: addresses of
+    functions that it may call, besides those of Python and of the C library.
 
-    Raises `OSError` if this process may not run what it wrote, `LookupError` if it misses a
-    function."""
+    Raises `OSError` if this process may not execute what it wrote, `LookupError` if a function is
+    missing."""
     memory = mmap.mmap(-1, len(image.memory), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory[:] = image.memory
     for name, slot in image.slots.items():
@@ -67,7 +68,7 @@ def _address(name: str) -> int:
 
 
 def python_function(name: str, address: int) -> Callable[..., Any]:
-    """Make what Python calls of machine code that takes an array of objects (`entries`)."""
+    """Make a Python function of machine code that takes an array of objects (`entries`)."""
     method = _Method(name.encode(), address, METH_FASTCALL, None)
     _kept.append(method)
     made: Callable[..., Any] = _make_function(ctypes.byref(method), None, None)

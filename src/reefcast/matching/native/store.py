@@ -1,6 +1,5 @@
-"""Machine code on disk. What is kept is good as long as nothing changes that it depends on: the
-modules of kernels, numba and LLVM, this machine's processor, Python.
-"""
+"""Machine code on disk. It is valid until something changes that it depends on: the modules of
+kernels, numba and LLVM, this machine's processor, or Python."""
 
 from __future__ import annotations
 
@@ -18,9 +17,11 @@ from reefcast.matching.native.directories import lasting, writable
 from reefcast.matching.native.linking import Image
 
 KERNELS = Path(__file__).parent.parent
-"""The folder in which all modules of kernels are."""
-LAYOUT = KERNELS.parent / "model" / "wire.py"
-"""The module of which kernels know how frames are laid out."""
+"""The folder with all modules of kernels."""
+LAYOUTS = tuple(
+    KERNELS.parent / "model" / f"{module}.py" for module in ("frame_layout", "wire", "publication")
+)
+"""The modules that define the layout of frames and bodies for kernels."""
 PROCESSOR = Path("/proc/cpuinfo")
 DIGEST = 32
 
@@ -33,8 +34,8 @@ class Code(msgspec.Struct, frozen=True):
 
 
 def kept(batch: str, make: Callable[[], Code]) -> Code:
-    """Return what is kept of a batch, or what `make` makes of it, which is kept then. One process
-    makes it, others wait meanwhile. `batch`: part of a file's name.
+    """Return the kept code of a batch, or make it with `make` and keep it. One process makes it;
+    others wait meanwhile. `batch`: part of a file's name.
 
     Raises `ConfigurationError` if it can be kept nowhere."""
     key = _key(KERNELS)
@@ -65,7 +66,7 @@ def _read(path: Path, key: bytes) -> Code | None:
 
 
 def _write(path: Path, key: bytes, code: Code) -> None:
-    """All of it at once: others may read meanwhile."""
+    """Write the file at once: other processes may read meanwhile."""
     body = msgspec.msgpack.encode(code)
     new = path.with_suffix(f".{os.getpid()}")
     try:
@@ -76,7 +77,7 @@ def _write(path: Path, key: bytes, code: Code) -> None:
 
 
 def _wait_for(lock: int) -> None:
-    """Until no other process compiles; where files cannot be locked, several may do so."""
+    """Wait until no other process compiles; where files cannot be locked, several may do so."""
     with suppress(ImportError, OSError):
         import fcntl
 
@@ -84,7 +85,7 @@ def _wait_for(lock: int) -> None:
 
 
 def _digest(*parts: bytes) -> bytes:
-    """Of bytes one behind the other."""
+    """Return a digest of the bytes, one after the other."""
     digest = blake2b(digest_size=DIGEST)
     for part in parts:
         digest.update(part)
@@ -92,15 +93,16 @@ def _digest(*parts: bytes) -> bytes:
 
 
 def _key(folder: Path) -> bytes:
-    """Changes when any module of the folder does, what they take their layout from, or what
-    compiles them."""
+    """Return a key that changes with any module of the folder, the source of the layout, and the
+    compiler."""
     modules = sorted(folder.rglob("*.py"))
     named = [str(path.relative_to(folder)).encode() + path.read_bytes() for path in modules]
-    return _digest(*named, LAYOUT.read_bytes(), _version("numba"), _version("llvmlite"))
+    layouts = [path.read_bytes() for path in LAYOUTS]
+    return _digest(*named, *layouts, _version("numba"), _version("llvmlite"))
 
 
 def _version(package: str) -> bytes:
-    """Without importing it, which takes long."""
+    """Return the version of a package without importing it, which takes long."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         return b""
@@ -110,7 +112,7 @@ def _version(package: str) -> bytes:
 
 
 def _machine() -> str:
-    """Names the processor: code for one may not run on another."""
+    """Return a name of the processor: code for one may not run on another."""
     described = [os.uname().machine.encode()]
     with suppress(OSError), PROCESSOR.open("rb") as file:
         lines = file.read(16_384).split(b"\n\n", 1)[0].splitlines()

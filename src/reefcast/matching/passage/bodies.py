@@ -27,12 +27,14 @@ from reefcast.matching.packed import (
     read_int,
 )
 from reefcast.matching.passage.layout import F_EVENT, F_SEQ, F_TOPICS
+from reefcast.model.publication import Publication
 
 HIGH_BITS = -0x7F7F7F7F7F7F7F80
 """The highest bit of each byte of a word: 0 in ASCII."""
 UINT64 = INT8 - 1
 BYTES8 = 0xC4
-FEWEST_FIELDS, MOST_FIELDS = 4, 6
+MOST_FIELDS = len(Publication.__struct_fields__)
+FEWEST_FIELDS = MOST_FIELDS - len(Publication.__struct_defaults__)
 """Publisher, number, time and attributes, then topics and payload."""
 
 

@@ -1,4 +1,5 @@
-"""The layout of frames, of `model.wire`, for kernels: cutting them, and writing them."""
+"""Frames in kernels: cutting them, and writing them. `model.frame_layout` says how they
+lie."""
 
 from __future__ import annotations
 
@@ -31,18 +32,20 @@ from reefcast.matching.passage.layout import (
     K_HEADER_MASK,
     K_HEADERS,
 )
-from reefcast.model import wire
-from reefcast.model.wire import FrameKind
+from reefcast.model import frame_layout
+from reefcast.model.frame_layout import MAX_FRAME_BYTES
+from reefcast.model.wire import FIRST_HEADER, SHORT_HEADER_BYTES, FrameKind
 
 PUBLISH, PUBLISH_AGAIN = int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN)
 DELIVER = int(FrameKind.DELIVER)
-KIND_AT, HEAD_BYTES, LENGTH_BYTES = wire.LENGTH_BYTES, wire.HEAD_BYTES, wire.LENGTH_BYTES
-MAX_FRAME_BYTES = wire.MAX_FRAME_BYTES
-PARTS_BYTES = HEAD_BYTES + LENGTH_BYTES
-"""Of a PUBLISH or DELIVER frame before its header."""
-HOPS_BYTES = 2
+(LENGTH_AT, LENGTH_BYTES), (KIND_AT, _), (HEADER_LENGTH_AT, HEADER_LENGTH_BYTES) = (
+    frame_layout.PARTS
+)
+HEAD_BYTES, PARTS_BYTES = frame_layout.HEAD.bytes, frame_layout.PARTS.bytes
+COUNTED = frame_layout.PARTS.counted
+HOPS_BYTES = len(FIRST_HEADER)
 """Of a header that holds nothing but a small hop count: an array of one."""
-MOST_HEADER_BYTES = 64
+MOST_HEADER_BYTES = SHORT_HEADER_BYTES
 """Of a header that is known by its bytes, and of one that is written."""
 NO_HEADER = -1
 MOST_NUMBER_BYTES = 9
@@ -56,7 +59,7 @@ def frame_end(at: Int, end: Int) -> Int:
     """Return where the PUBLISH or PUBLISH_AGAIN frame ends; 0 if there is none that is whole."""
     if end - at < HEAD_BYTES:
         return 0
-    length, kind = big_endian(at, LENGTH_BYTES), get1(at, KIND_AT)
+    length, kind = big_endian(at + LENGTH_AT, LENGTH_BYTES), get1(at, KIND_AT)
     if not 1 <= length <= MAX_FRAME_BYTES or at + LENGTH_BYTES + length > end:
         return 0
     return at + LENGTH_BYTES + length if kind in (PUBLISH, PUBLISH_AGAIN) else 0
@@ -95,7 +98,9 @@ def _number_of(desk: Int, head: Int, size: Int, most_hops: Int) -> Int:
 def read_frame(desk: Int, at: Int, end: Int, most_hops: Int, publication: Int) -> None:
     """Write the F_* words of a PUBLISH frame; one whose header is not known is not plain."""
     head = at + PARTS_BYTES
-    body = head + big_endian(at + HEAD_BYTES, LENGTH_BYTES) if head <= end else end + 1
+    body = end + 1
+    if head <= end:
+        body = head + big_endian(at + HEADER_LENGTH_AT, HEADER_LENGTH_BYTES)
     number = NO_HEADER
     if body <= end and get1(at, KIND_AT) == PUBLISH:
         number = _number_of(desk, head, body - head, most_hops)
@@ -153,10 +158,11 @@ def finish_frame(frame: Int, kind: Int, head_end: Int, publication: Int) -> Int:
     """Write the rest of a frame of which the header is there, and return where it ends."""
     body = get8(publication, F_BODY)
     size = get8(publication, F_END) - body
+    header = head_end - frame - PARTS_BYTES
     copy_bytes(head_end, body, size)
-    _put_big_endian(frame, head_end + size - frame - LENGTH_BYTES, LENGTH_BYTES)
+    _put_big_endian(frame + LENGTH_AT, COUNTED + header + size, LENGTH_BYTES)
     put1(frame, KIND_AT, kind)
-    _put_big_endian(frame + HEAD_BYTES, head_end - frame - PARTS_BYTES, LENGTH_BYTES)
+    _put_big_endian(frame + HEADER_LENGTH_AT, header, HEADER_LENGTH_BYTES)
     return head_end + size
 
 

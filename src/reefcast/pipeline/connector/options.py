@@ -126,7 +126,7 @@ def time_us(text: str) -> int:
         time = datetime.min
     if time.tzinfo is None:
         raise ValueError(
-            f"{text!r} is no time with a zone, such as 2026-01-31T12:00:00Z, nor a number of "
+            f"{text!r} is not a time with a zone, such as 2026-01-31T12:00:00Z, nor a number of "
             "milliseconds since 1970"
         )
     return (time - EPOCH) // timedelta(microseconds=1)
@@ -227,7 +227,7 @@ def _start(given: _Given) -> int | str:
 
 def _count(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
-        raise ValueError(f"{text!r} is no whole number from 1 on")
+        raise ValueError(f"{text!r} is not a whole number, 1 or more")
     return int(text)
 
 
@@ -237,7 +237,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 86_400:
-        raise ValueError(f"{text!r} is no time in seconds, from 0 to 86400")
+        raise ValueError(f"{text!r} is not a time in seconds, from 0 to 86400")
     return seconds
 
 

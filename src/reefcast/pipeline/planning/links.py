@@ -137,8 +137,8 @@ def check(run: Mapping[str, Any], graph: Graph, given: Rules) -> None:
         )
     if not is_tree(graph):
         raise ConfigurationError(
-            f"{len(graph)} brokers with {len(edges_of(graph))} links are no tree: soft links are "
-            "planned from the trace of a run whose overlay is one, without soft links"
+            f"{len(graph)} brokers with {len(edges_of(graph))} links are not a tree: soft links "
+            "are planned from the trace of a run whose overlay is one, without soft links"
         )
     most = max(len(around) for around in graph.values())
     if given.fanout <= min(len(around) for around in graph.values()):

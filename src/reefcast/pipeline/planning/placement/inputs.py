@@ -74,7 +74,7 @@ def _rate(rates: RatesByBroker, broker: str, topic: str) -> float:
     rate = float(rates.get(broker, {}).get(topic, 0.0))
     if not (math.isfinite(rate) and rate >= 0):
         raise ConfigurationError(
-            f"requests at {broker!r} for {topic!r}: {rate} a second is no rate; give 0 or more"
+            f"requests at {broker!r} for {topic!r}: {rate} a second is not a rate; give 0 or more"
         )
     return rate
 
