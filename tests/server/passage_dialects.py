@@ -9,7 +9,17 @@ from typing import Any
 from passage_twins import control
 
 from live_networks import make_network
-from reefcast.model.messages import Advertise, ControlMessage, Header, Relearned, Subscribe, Synced
+from reefcast.model.messages import (
+    Advertise,
+    ControlMessage,
+    EntityId,
+    Header,
+    Relearned,
+    Subscribe,
+    Synced,
+    Unadvertise,
+    Unsubscribe,
+)
 from reefcast.network.file import NetworkFile, scot_network
 from reefcast.network.sections import LimitsSection, OverloadSection
 from reefcast.overlay.scot import scot
@@ -22,6 +32,7 @@ from reefcast.routing.mesh.messages import (
     Tunnel,
     Vicinity,
 )
+from reefcast.routing.tid_tables import Bind, TidHeader, Torn, Unbind
 from reefcast.server.supervisor import free_ports
 
 BEYOND = {"x": "b", "y": "c", "z": "f"}
@@ -66,6 +77,11 @@ class Dialect:
 
     def advertise(self, who: str, number: int, filter: str, token: int) -> ControlMessage | None:
         return Advertise((who, number), filter, token)
+
+    def take_back(
+        self, kind: type[Unsubscribe | Unadvertise], who: str, number: int, token: int
+    ) -> ControlMessage:
+        return kind((who, number), token)
 
     def header(self, who: str, hops: int, way: int) -> Header:
         return Header(hops)
@@ -181,3 +197,39 @@ class ScotMeshDialect(MeshDialect):
 
     def news(self, way: int, known: Mapping[str, list[int]], token: int) -> tuple[str, bytes]:
         return self._scot.news(way, known, token) if way & 4 else super().news(way, known, token)
+
+
+class TidDialect(Dialect):
+    """Trees of clients of m, b and c, as far as they have any."""
+
+    def _of(self, who: str, number: int) -> EntityId:
+        return (f"{who}@{self.name(BEYOND.get(who, 'm'))}", number)
+
+    def _trees(self, who: str) -> tuple[EntityId, ...]:
+        """Those that a subscription is bound to."""
+        return tuple(self._of(each, number) for each in "pqxyz" for number in range(1, 5))
+
+    def subscribe(self, who: str, number: int, filter: str, token: int) -> ControlMessage | None:
+        trees = self._trees(who)[number % 3 :]
+        return Bind(id=self._of(who, number), filter=filter, trees=trees, token=token)
+
+    def advertise(self, who: str, number: int, filter: str, token: int) -> ControlMessage | None:
+        way = (self.name(BEYOND[who]),)
+        return Advertise(self._of(who, number), filter, token, via=way)
+
+    def take_back(
+        self, kind: type[Unsubscribe | Unadvertise], who: str, number: int, token: int
+    ) -> ControlMessage:
+        if who not in BEYOND:
+            return super().take_back(kind, who, number, token)
+        id = self._of(who, number)
+        if kind is Unadvertise:
+            return Unadvertise(id, token)
+        return Unbind(id=id, trees=self._trees(who)[number % 2 :], token=token)
+
+    def header(self, who: str, hops: int, way: int) -> Header:
+        return TidHeader(hops, self._of(who, 1 + way // 2), way == 3) if way < 5 else Header(hops)
+
+    def news(self, way: int, known: Mapping[str, list[int]], token: int) -> tuple[str, bytes]:
+        tree = self._of("pqxy"[way % 4], 1)
+        return "bc"[way // 4], control(Torn(tree=tree, token=token))

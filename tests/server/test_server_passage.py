@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from passage_dialects import BEYOND, Dialect, MeshDialect, ScotDialect, ScotMeshDialect
+from passage_dialects import BEYOND, Dialect, MeshDialect, ScotDialect, ScotMeshDialect, TidDialect
 from passage_twins import Clock, Twins, clock, control, in_pieces
 
 from reefcast.matching.passage.desk import Desk
@@ -58,6 +58,7 @@ DIALECTS = {
     MeshDialect("mesh", strategy="S2"): 100,
     MeshDialect("mesh", strategy="SH"): 40,
     ScotMeshDialect("idr-mesh", strategy="S1"): 100,
+    TidDialect("tid-s"): 100,
 }
 """With how many scripts each is tried."""
 SUBSCRIBERS = ("s", "t", "p")
@@ -130,9 +131,10 @@ class Said:
         """A subscription or an advertisement; there may be none of that kind."""
         if not self.known[who]:
             return b""
-        id = (who, self.known[who].pop(which % len(self.known[who])))
+        number = self.known[who].pop(which % len(self.known[who]))
         kind = Unsubscribe if which % 2 else Unadvertise
-        return control(kind(id, next(self.tokens)))
+        teller = self.dialect if who in BEYOND else ACYCLIC
+        return control(teller.take_back(kind, who, number, next(self.tokens)))
 
 
 def body_with_pairs(name: str, seq: int, pairs: tuple[tuple[str, Any], ...]) -> bytes:
@@ -320,8 +322,9 @@ def test_what_is_plain_makes_no_objects(dialect: Dialect) -> None:
     with clock() as loop, mock.patch.object(ScotDialect, "tau", 1000.0):
         twins = open_twins(loop, dialect=dialect)
         words = Said(dialect)
-        first = ("say", [("publish", "p", plain(1, a=5, s="x"))], [])
-        tell(twins, [BEGINNING, first], words)  # a mesh may choose its strategy with this one
+        # Headers are learned; a mesh may choose its strategy.
+        first = [("publish", who, plain(1, a=5, s="x")) for who in ("p", "x")]
+        tell(twins, [BEGINNING, ("say", first, [])], words)
         driver = twins.both[1].node.host.driver
         asked = mock.Mock(side_effect=driver._publications)
         with mock.patch.object(driver, "_publications", asked):

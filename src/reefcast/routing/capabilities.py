@@ -12,13 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import Filter
 from reefcast.model.messages import CloseLink, EntityId, Header, LinkName, Publish, Send
 from reefcast.model.publication import Publication
 from reefcast.routing.router import Action, Router
+from reefcast.routing.tables import Row
 
 C = TypeVar("C")
 
@@ -51,15 +52,35 @@ class ActsLater:
         return []
 
 
+class Rows(Enum):
+    """What the rows that a publication matches mean for copies to neighbours: each one where they
+    lead gets a copy, but not the one that it came from; or those that the routing has `chosen` of
+    these; or those where they lead on a tree (`Course.tree`); or it need not be matched, because
+    no client here can want it."""
+
+    FOLLOWED = "followed"
+    CHOSEN = "chosen"
+    BOUND = "bound"
+    UNMATCHED = "unmatched"
+
+
+class Binds(Protocol):
+    """What rows are bound to: by which link each came. `moved`: those that were bound or unbound
+    since this was last looked at; None as long as nobody does."""
+
+    bound: dict[Row, LinkName]
+    moved: list[Row] | None
+
+
 class Course(NamedTuple):
     """What becomes of all publications that come by one link with one header, besides what they
     match at this broker's own clients: `always`, copies to neighbours whatever they match; and
-    copies with the header `onward` to where the matching rows of the PRT lead, but not back; or,
-    if the routing `chooses`, to what it has `chosen` of these."""
+    copies with the header `onward` to neighbours where `rows` lead."""
 
     onward: Header
     always: Sequence[tuple[LinkName, Header]] = ()
-    chooses: bool = False
+    rows: Rows = Rows.FOLLOWED
+    tree: Binds | None = None
 
 
 class SetsCourses:

@@ -16,10 +16,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from reefcast.errors import InternalError
+from reefcast.matching.passage.layout import BOUND, CHOSEN, FOLLOWED, UNMATCHED
 from reefcast.matching.passage.sources import ANYTHING, Source
 from reefcast.model import wire
 from reefcast.model.messages import Header, LinkName
-from reefcast.routing.capabilities import SetsCourses, capability
+from reefcast.routing.bound import BoundTables
+from reefcast.routing.capabilities import Rows, SetsCourses, capability
 from reefcast.routing.clients import ClientState
 from reefcast.routing.holding import Holding
 from reefcast.routing.ordering import Ordering
@@ -28,6 +30,14 @@ from reefcast.routing.router import Router
 if TYPE_CHECKING:
     from reefcast.matching.passage.courses import Courses
     from reefcast.matching.passage.leads import Leads
+
+ROWS = {
+    Rows.FOLLOWED: FOLLOWED,
+    Rows.CHOSEN: CHOSEN,
+    Rows.BOUND: BOUND,
+    Rows.UNMATCHED: UNMATCHED,
+}
+"""What courses say of rows, as kernels are told it."""
 
 
 class PlainWay:
@@ -48,6 +58,7 @@ class PlainWay:
         self._holding = holding
         self._sets = capability(router, SetsCourses)
         self._courses: Courses | None = None
+        self._bound = BoundTables()
 
     @property
     def exists(self) -> bool:
@@ -107,18 +118,22 @@ class PlainWay:
             from reefcast.matching.passage.courses import Courses  # loads what no client has
 
             self.forget()
+            self._bound.forget()
             self._courses = Courses(leads)
         return self._courses
 
     def set_course(self, source: Source, link: LinkName, number: int, header: Header) -> None:
         """Ask the routing about publications that come from this source, by `link`, with this
         header, which has this number."""
-        from reefcast.matching.passage.courses import Directions
+        from reefcast.matching.passage.courses import Directions  # loads what no client has
 
         course, directions = self._sets.course(header, link), None
         if course is not None:
             always = [(hop, wire.encode_header(each)) for hop, each in course.always]
-            directions = Directions(wire.encode_header(course.onward), always, course.chooses)
+            onward, table = wire.encode_header(course.onward), 0
+            if course.tree is not None:
+                table = self._bound.of(course.tree, source.filters, source.leads)
+            directions = Directions(onward, always, ROWS[course.rows], table)
         self._known(source.leads).enter(link, number, directions)
 
     def choose(

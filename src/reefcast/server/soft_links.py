@@ -353,7 +353,7 @@ class SoftLinks:
 
     def _new(self, connection: Connection, hello: Hello, phase: Phase) -> SoftLink:
         host = self._host
-        queue = LinkQueue(hello.name, host.limits, host.congestion, host.journal)
+        queue = LinkQueue(hello.name, host.limits, host.congestion, host.journal, host.codec)
         link = SoftLink(host, queue, connection, hello.session, self._ended, phase)
         link.attach(connection)
         self._backoffs.pop(link.name, None)

@@ -22,12 +22,14 @@ from reefcast.matching.passage.layout import (
     A_HEADER,
     A_TO,
     A_WORDS,
-    C_CHOOSES,
     C_COUNT,
     C_MASK,
     C_ONWARD,
+    C_ROWS,
     C_TABLE,
     C_WORDS,
+    CHOSEN,
+    FOLLOWED,
     HOPS_HEADERS,
     S_COUNT,
     S_HASH,
@@ -49,11 +51,12 @@ _WORD = (1 << 64) - 1
 
 class Directions(NamedTuple):
     """A course in words: `always`: copies whatever matches; `onward`: the header of copies to where
-    rows lead, among which the routing `chooses` if it says so."""
+    rows lead; `rows`: what these mean (`layout.FOLLOWED`, ...); `table`: of BOUND."""
 
     onward: bytes
     always: Sequence[Copy] = ()
-    chooses: bool = False
+    rows: int = FOLLOWED
+    table: int = 0
 
 
 class Choice:
@@ -75,7 +78,8 @@ class Course:
     def __init__(self, words: Array) -> None:
         self.words = words
         self.choices: list[Choice] = []
-        self._set_table(FIRST_CHOICES)
+        if words[C_ROWS] == CHOSEN:
+            self._set_table(FIRST_CHOICES)
 
     def _set_table(self, room: int) -> None:
         self._table = np.zeros(room, np.int64)
@@ -136,12 +140,12 @@ class Courses:
             self._tables[link][number] = ODD_COURSE
             return
         words = np.zeros(C_WORDS + A_WORDS * len(directions.always), np.int64)
-        words[C_CHOOSES] = directions.chooses
+        words[C_ROWS], words[C_TABLE] = directions.rows, directions.table
         words[C_ONWARD] = self._header(directions.onward)
         words[C_COUNT] = len(directions.always)
         words[C_WORDS:] = self._copies(directions.always)
         self._courses[link, number] = Course(words)
-        self.chooses |= directions.chooses
+        self.chooses |= directions.rows == CHOSEN
         self._tables[link][number] = words.ctypes.data
 
     def choose(

@@ -9,12 +9,14 @@ from reefcast.matching.passage.layout import (
     A_HEADER,
     A_TO,
     A_WORDS,
-    C_CHOOSES,
+    BOUND,
     C_COUNT,
     C_MASK,
     C_ONWARD,
+    C_ROWS,
     C_TABLE,
     C_WORDS,
+    CHOSEN,
     CLIENT,
     D_CALL,
     D_CLOSED,
@@ -93,6 +95,15 @@ def _count_row(desk: Int, destination: Int) -> Int:
 
 
 @part
+def _where(leads: Int, destinations: Int, course: Int, handle: Int) -> Int:
+    """The number of the destination where a row leads; -1 if it leads nowhere by this course."""
+    to = get8(leads + 8 * L_WORDS * handle, L_TO)
+    if get8(course, C_ROWS) == BOUND and get8(destination_at(destinations, to), D_KIND) != CLIENT:
+        to = get8(get8(course, C_TABLE), handle) - 1
+    return to
+
+
+@part
 def _is_for(desk: Int, destinations: Int, choice: Int, hops: Int, hashed: Int) -> bool:
     """Whether a choice is for the next hops that the publication at hand has."""
     if get8(choice, S_HASH) != hashed or get8(choice, S_HOPS) != hops:
@@ -146,20 +157,20 @@ def judge_found(
         handle = get8(out, i)
         if handle < 0:
             return NOT_PLAIN  # Python decides
-        lead = leads + 8 * L_WORDS * handle
-        destination = destination_at(destinations, get8(lead, L_TO))
-        if get8(destination, D_CLOSED) != 0:
-            return NOT_PLAIN
-        rows = _count_row(desk, destination)
-        one_more = get8(lead, L_NUMBER) > 0 and rows <= MOST_NUMBERS
-        if get8(destination, D_KIND) == CLIENT:
-            if not one_more:
+        to = _where(leads, destinations, course, handle)
+        if to >= 0:
+            destination = destination_at(destinations, to)
+            if get8(destination, D_CLOSED) != 0:
                 return NOT_PLAIN
-            frames += 1 if rows == 1 else 0
-        elif rows == 1:
-            hops += 1
-            hashed += mixed(get8(lead, L_TO) + 1)
-    if get8(course, C_CHOOSES) == 0:
+            rows = _count_row(desk, destination)
+            if get8(destination, D_KIND) == CLIENT:
+                if get8(leads + 8 * L_WORDS * handle, L_NUMBER) <= 0 or rows > MOST_NUMBERS:
+                    return NOT_PLAIN
+                frames += 1 if rows == 1 else 0
+            elif rows == 1:
+                hops += 1
+                hashed += mixed(to + 1)
+    if get8(course, C_ROWS) != CHOSEN:
         frames += hops
     elif hops != 0:
         choice = _choice(desk, destinations, course, hops, hashed)
@@ -284,14 +295,13 @@ def enter_found(
     it came from, because a row leads there; return how many destinations it has."""
     out, frames = get8(desk, K_OUT), 0
     put8(desk, K_STAMP, get8(desk, K_STAMP) + 1)
-    chooses = get8(course, C_CHOOSES)
     choice = get8(get8(desk, K_RUN) + 8 * F_WORDS * publication, F_CHOICE)
     for i in range(count):
-        lead = leads + 8 * L_WORDS * get8(out, i)
-        to, number = get8(lead, L_TO), get8(lead, L_NUMBER)
-        if get8(destination_at(destinations, to), D_KIND) == CLIENT:
+        to = _where(leads, destinations, course, get8(out, i))
+        if to >= 0 and get8(destination_at(destinations, to), D_KIND) == CLIENT:
+            number = get8(leads + 8 * L_WORDS * get8(out, i), L_NUMBER)
             frames += _give(desk, destinations, to, publication, number)
-        elif to != source and chooses == 0:
+        elif to >= 0 and to != source and get8(course, C_ROWS) != CHOSEN:
             frames += _give(desk, destinations, to, publication, get8(course, C_ONWARD))
     if choice != 0:
         copies, more = _copies_of(choice), get8(choice, S_COUNT)

@@ -8,6 +8,7 @@ from reefcast.matching.packed import read_string
 from reefcast.matching.passage.deliveries import enter_found, judge_found
 from reefcast.matching.passage.frames import frame_end, header_slot, read_frame
 from reefcast.matching.passage.layout import (
+    C_ROWS,
     F_BODY,
     F_CHOICE,
     F_EVENT,
@@ -34,6 +35,7 @@ from reefcast.matching.passage.layout import (
     NOT_PLAIN,
     S_USES,
     UNKNOWN,
+    UNMATCHED,
     WHOLE,
 )
 from reefcast.matching.passage.writing import write_all
@@ -153,7 +155,8 @@ def pass_on(
                 stopped = NOT_PLAIN if course == ODD_COURSE else UNKNOWN
                 put8(desk, K_FOUND, -1)
                 break
-            found = _match(desk, state, publication)
+            matches = get8(course, C_ROWS) != UNMATCHED
+            found = _match(desk, state, publication) if matches else 0
             if found < 0:
                 stopped = get8(desk, K_STOPPED)
                 break

@@ -69,11 +69,15 @@ publication found it last, and how many of its rows then; the last call that did
 entry, how many frames; a hash of these; how many frames of this call its link may have already when
 a course sends one more."""
 
-C_CHOOSES, C_ONWARD, C_TABLE, C_MASK, C_COUNT = range(5)
+C_ROWS, C_ONWARD, C_TABLE, C_MASK, C_COUNT = range(5)
 C_WORDS = 5
-"""Whether the routing chooses among the neighbours where rows lead (else each gets a copy); the
-header of copies to these; the table of choices, by hash; how many copies there are whatever
-matches, whose A_* follow."""
+"""What matching rows mean for neighbours (see below); the header of copies to where they lead; a
+table; how many copies there are whatever matches, whose A_* follow."""
+
+FOLLOWED, CHOSEN, BOUND, UNMATCHED = range(4)
+"""C_ROWS. Each neighbour where rows lead gets a copy; or those that the routing chose of these, by
+the table of choices, which C_MASK makes a hash a place in; or those where the table says that rows
+lead, by their handles: the destination's number plus 1, or 0; or nothing is matched at all."""
 
 A_TO, A_HEADER = range(2)
 A_WORDS = 2

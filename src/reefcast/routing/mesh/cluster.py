@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from reefcast.model.messages import Header, LinkName, Publish, Send
-from reefcast.routing.capabilities import Course
+from reefcast.routing.capabilities import Course, Rows
 from reefcast.routing.clt import CivSet, CivUnset, civ_of
 from reefcast.routing.idr import Idr
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
@@ -50,7 +50,7 @@ class ClusterMesh(Meshed, ScotRouter):
 
     def course(self, header: Header, link: LinkName) -> Course | None:
         course = super().course(header, link) if tunnel_of(header) is None else None
-        return None if course is None else course._replace(chooses=True)
+        return None if course is None else course._replace(rows=Rows.CHOSEN)
 
     def is_neighbour(self, link: LinkName) -> bool:
         return super().is_neighbour(link) or link in self.soft_links
