@@ -21,6 +21,7 @@ from reefcast.server import connection
 from reefcast.server.client_session import ClientSession
 from reefcast.server.connection import Connection
 from reefcast.server.node import Node
+from reefcast.traces.vocabulary import KINDS
 
 
 class Clock(asyncio.SelectorEventLoop):
@@ -234,6 +235,7 @@ class Told:
             "waiting": list(host.core.waiting()),
             "tables": host.core.tables(),
             "routing": self._routing(),
+            "trace": self._trace(),
         }
 
     def _routing(self) -> dict[str, Any]:
@@ -251,6 +253,17 @@ class Told:
             seen["sent"] = (mesh._sent_in_window, mesh._sent_in_period, mesh._window_s)
             seen["direct"] = mesh._traffic.paths.direct
         return seen
+
+    def _trace(self) -> dict[str, list[tuple[Any, ...]]]:
+        """The rows of its trace, without what is measured. What came in one batch and went to
+        different clients and neighbours has no order."""
+        trace, found = self.node.host.journal.trace, {}
+        for kind, columns in KINDS.items() if trace is not None else ():
+            names = [column.name for column in columns if column.name != "broker"]
+            values = dict(zip(names, trace._recorder.columns(kind), strict=True))
+            told = [values[name] for name in names if name not in ("time_us", "duration_ns")]
+            found[kind] = sorted(zip(*told, strict=True), key=repr)
+        return found
 
     def _client(self, name: str) -> tuple[Any, ...]:
         session = self.session(name)

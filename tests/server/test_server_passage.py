@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -22,6 +23,7 @@ from reefcast.matching.passage.layout import (
     K_ENTRY_ROOM,
     K_FRAME_ROOM,
     K_TOUCHED_ROOM,
+    K_WANTED_BELOW,
 )
 from reefcast.model import wire
 from reefcast.model.messages import (
@@ -34,6 +36,8 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.model.publication import Publication
+from reefcast.network.sections import TraceSection
+from reefcast.traces.files import id_hash
 
 FILTERS = (
     "TRUE",
@@ -218,10 +222,16 @@ scripts = st.builds(
 
 
 def open_twins(
-    loop: Clock, policy: str = "block", limit: int = 1000, dialect: Dialect = ACYCLIC
+    loop: Clock,
+    policy: str = "block",
+    limit: int = 1000,
+    dialect: Dialect = ACYCLIC,
+    trace: TraceSection | None = None,
 ) -> Twins:
     limits = {"queue_policy": policy, "queue_limit": limit, "credit": 64, "session_s": 1000.0}
-    network = dialect.network(link_high=limit, link_buffer=limit, **limits)
+    limits |= {"link_high": limit, "link_buffer": limit, "link_patience_s": 1.0}
+    network = dialect.network(**limits)
+    network.trace = trace or network.trace
     twins = Twins(network, dialect.me, loop)
     for name in CLIENTS:
         twins.do("client", name)
@@ -286,15 +296,29 @@ def add_words(words: Said, by_client: dict[str, bytes], step: Any) -> None:
     by_client[says] = by_client.get(says, b"") + data
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("trace")
+
+
+def sampled(folder: Path, sample: float) -> TraceSection | None:
+    return TraceSection("sampled", str(folder), sample) if sample else None
+
+
 @pytest.mark.parametrize("dialect", DIALECTS, ids=repr)
-def test_both_ways_write_the_same(dialect: Dialect) -> None:
-    """Whatever is said, under every routing that has a compiled way."""
+def test_both_ways_write_the_same(dialect: Dialect, folder: Path) -> None:
+    """Frames, counters, and the rows of a trace, under every routing that has a compiled way."""
 
     @settings(max_examples=DIALECTS[dialect], deadline=None)
-    @given(scripts, st.sampled_from(POLICIES), st.sampled_from((3, 1000)))
-    def same(script: list[Any], policy: str, limit: int) -> None:
+    @given(
+        scripts,
+        st.sampled_from(POLICIES),
+        st.sampled_from((3, 1000)),
+        st.sampled_from((0.0, 0.0, 0.4)),
+    )
+    def same(script: list[Any], policy: str, limit: int, sample: float) -> None:
         with clock() as loop:
-            twins = open_twins(loop, policy, limit, dialect)
+            twins = open_twins(loop, policy, limit, dialect, sampled(folder, sample))
             tell(twins, script, Said(dialect))
             twins.end()
 
@@ -335,6 +359,36 @@ def test_what_is_plain_makes_no_objects(dialect: Dialect) -> None:
             mixed = plain(2, a=1) + odd + plain(2, a=1) + odd + plain(2, a=1)
             tell(twins, [("say", [("publish", "p", mixed)], [])], words)
             assert [len(call.args[0]) for call in asked.call_args_list] == [1, 1]
+        twins.end()
+
+
+def test_objects_are_made_of_what_a_trace_samples(folder: Path) -> None:
+    """And of nothing else."""
+    with clock() as loop:
+        twins = open_twins(loop, trace=sampled(folder, 0.1))
+        words = Said()
+        tell(twins, [BEGINNING], words)
+        driver, trace = twins.both[1].node.host.driver, twins.both[1].node.host.journal.trace
+        asked = mock.Mock(side_effect=driver._publications)
+        with mock.patch.object(driver, "_publications", asked):
+            many = [("publish", who, plain(100, a=5, s="x")) for who in ("p", "x")]
+            tell(twins, [("say", many, [])], words)
+        made = [publish.publication.id for call in asked.call_args_list for publish in call.args[0]]
+        assert trace is not None and all(map(trace._recorder.wants, made))
+        assert len(made) == sum(id_hash((who, n)) < 2**32 // 10 for who in "px" for n in range(101))
+        twins.end()
+
+
+@pytest.mark.parametrize("how", ["null", "bad text", "cut off"])
+def test_what_is_no_publication_ends_the_connection(how: str) -> None:
+    """What came before it in the same read counts."""
+    with clock() as loop:
+        twins = open_twins(loop)
+        read = [*plain(2, a=1), {**plain(1, a=1)[0], "how": how}, *plain(1, a=1)]
+        tell(twins, [BEGINNING, ("say", [("publish", "p", read)], [])])
+        for told in twins.both:
+            assert told.talks["p"].heard[-1][0] == wire.FrameKind.CLOSE
+            assert told.seen()["counters"]["published"] == 2
         twins.end()
 
 
@@ -413,6 +467,22 @@ def test_what_clients_publish_is_plain(publication: Publication) -> None:
     desk = the_desk()
     assert desk.cut(data + data[:-1], 0, 0) == 1
     assert desk.is_plain(0)
+
+
+@given(st.text(), st.one_of(st.integers(0, 2**63 - 1), st.integers(0, 10**6)))
+@settings(deadline=None)
+def test_the_hash_of_an_id_in_bytes(publisher: str, seq: int) -> None:
+    """The same for kernels and for those who write rows."""
+    publish = Publish(Publication(publisher, seq, 0, {}))
+    data = wire.encode_publish(
+        msgspec.structs.replace(publish, body=wire.encode_publication(publish.publication))
+    )
+    desk, hashed = the_desk(), id_hash((publisher, seq))
+    for wanted_below in (0, hashed, hashed + 1, 2**32):
+        desk.words[K_WANTED_BELOW] = wanted_below
+        assert desk.cut(data, 0, 0) == 1
+        assert desk.is_plain(0) == (hashed >= wanted_below)
+    desk.words[K_WANTED_BELOW] = 0
 
 
 @cache

@@ -32,6 +32,19 @@ class FrameReader:
         self._have = 0
         self._need = HEAD_BYTES
 
+    def begin_run(self, data: bytes) -> tuple[Any, bytes]:
+        """Return the run that `data` begins with, if it begins with a whole PUBLISH frame and there
+        is a `cutter`, else None; and the bytes behind the run, which must be fed. Most reads of a
+        broker are one run, and this costs less than a generator."""
+        if self._have or self.cutter is None or len(data) < HEAD_BYTES:
+            return None, data
+        length, kind = HEAD.unpack_from(data)
+        is_whole = 1 <= length <= self.max_bytes and LENGTH_BYTES + length <= len(data)
+        if kind not in _PUBLICATIONS or not is_whole:
+            return None, data
+        run, end = self.cutter(data, 0)
+        return run, b"" if end == len(data) else data[end:]
+
     def feed(self, data: bytes) -> Iterator[tuple[int, Any]]:
         """Yield (kind, payload) of each frame that is complete now; raise `ProtocolError` on an
         impossible length."""

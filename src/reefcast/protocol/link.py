@@ -104,6 +104,12 @@ class Link:
         one."""
         self._reader.cutter = cutter
 
+    def receive_run(self, data: bytes) -> tuple[Any, bytes]:
+        """Return the run that these bytes begin with, or None, and the bytes behind it, which are
+        to be passed to `receive` (see `FrameReader.begin_run`)."""
+        self._heard = True
+        return self._reader.begin_run(data)
+
     def receive(self, data: bytes) -> Iterator[tuple[int, Any]]:
         """Return the frames that are complete; pass each to `handle`, as long as the link is not
         `over`. On an open link, the caller may handle the many frames that do not concern the link

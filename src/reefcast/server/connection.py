@@ -28,14 +28,7 @@ from reefcast.errors import InternalError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, MoveLink, Publish
 from reefcast.model.versions import Offer
-from reefcast.model.wire import (
-    Close,
-    Codec,
-    Congestion,
-    FrameKind,
-    Hello,
-    StatusRequest,
-)
+from reefcast.model.wire import Close, Codec, Congestion, FrameKind, Hello, StatusRequest
 from reefcast.protocol.frames import RUN
 from reefcast.protocol.link import Link, Overdue
 from reefcast.protocol.principal import NOBODY, Principal
@@ -167,10 +160,18 @@ class Connection(asyncio.Protocol):
             self.close("this broker has all the connections that it can bear", retry=True)
 
     def data_received(self, data: bytes) -> None:
-        if not self.link.over:
-            if self.end is not None and self.end.way is not None:
-                self.link.cut_publications(self.end.way.cutter)
-            self._handle(self.link.receive(data))
+        link, run = self.link, None
+        if link.over:
+            return
+        if self.end is not None and self.end.way is not None and not self._paused:
+            link.cut_publications(self.end.way.cutter)
+            run, data = link.receive_run(data)
+        if run is None:
+            self._handle(link.receive(data))
+        elif data:
+            self._handle(link.receive(data), (RUN, run))
+        else:
+            self._handle_run(run)
 
     def _go_on(self) -> None:
         """The others had their turn, or the greeting takes more."""
@@ -212,6 +213,15 @@ class Connection(asyncio.Protocol):
             self._failed()
         if self._paused and not self.link.over:
             self._read_on()
+
+    def _handle_run(self, run: Run) -> None:
+        """Handle a read that is a run and nothing else, as `_handle` does."""
+        try:
+            self._pass_on(run)
+        except SAID_TO_PEER as error:
+            self._refuse(str(error), [])
+        except Exception:
+            self._failed()
 
     def _read_on(self) -> None:
         self._paused = False

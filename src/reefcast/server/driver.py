@@ -64,8 +64,6 @@ class Driver:
 
         A failing effect is not reported to the sender: it did nothing wrong, and a link between
         brokers must not end because of it."""
-        if self._details is not None and link in self._clients:
-            self._details.published(batch)
         self._busy = True
         try:
             effects, failures = self._publications(batch, link)
@@ -77,7 +75,9 @@ class Driver:
 
     def handle_run(self, run: Run, way: Way, link: LinkName) -> None:
         """Handle publications that have a compiled path; some of them may not be plain."""
-        failures, effects, outputs = 0, list[Effect](), list[Output]()
+        failures = 0
+        effects: list[Effect] = []
+        outputs: list[Output] = []
         self._busy = True
         try:
             for part in way.parts(run, link, self._loop.time()):
@@ -93,7 +93,7 @@ class Driver:
             self._journal.failed(f"to pass on publications from {link!r}")
         else:
             if self._congestion.targets:
-                fed = fed_links(effects) | {output.name for output in outputs}
+                fed = fed_links(effects) | {name for name, _, _ in outputs}
                 self._congestion.fed(link, fed, self._loop.time())
         finally:
             self._busy = False
@@ -102,6 +102,8 @@ class Driver:
     def _publications(self, batch: list[Publish], link: LinkName) -> tuple[list[Effect], int]:
         """Return the effects, which have been carried out, and the number of failures of the
         core."""
+        if self._details is not None and link in self._clients:
+            self._details.published(batch)
         failures = 0
         try:
             effects = self._ask(self._core.handle_publications, batch, link)

@@ -27,6 +27,7 @@ from reefcast.server.request_log import LiveRequestLog, open_request_log
 from reefcast.server.tracing import Journal, open_trace
 from reefcast.statistics.store import StatisticsStore
 from reefcast.timing import MACHINE
+from reefcast.traces.files import MOST_HASH
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +89,8 @@ def make_host(network: NetworkFile, name: str, offer: Offer, *, readable: bool =
     codec = Codec(core.messages, core.header)
     requests = open_request_log(network.requests, name)
     # Rows about single publications are written where there are objects of them.
-    passage = None if readable or journal.details else Passage(core.plain_way, outputs)
+    readable = readable or journal.wanted_below > MOST_HASH
+    passage = None if readable else Passage(core.plain_way, outputs, journal.wanted_below)
     parts = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
     return Host(*parts, passage)
 

@@ -12,11 +12,12 @@ The first publication makes the memory that these calls need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from reefcast.errors import ProtocolError
-from reefcast.matching.passage.layout import NOT_PLAIN, UNKNOWN
+from reefcast.matching.passage.layout import G_WORDS, NOT_PLAIN, UNKNOWN
 from reefcast.model.messages import LinkName, Publish
 from reefcast.model.wire import HEAD_BYTES, KIND_AT, Codec, FrameKind, split_parts
 from reefcast.protocol.batches import Batch
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from reefcast.matching.passage.leads import Leads
     from reefcast.matching.passage.sources import Source
 
+NOTHING: Mapping[int, Publish] = MappingProxyType({})
 MOST_UNTRIED = 1024
 MOST_HOPS = 126
 """Of a publication that is plain, by the link that it comes by: one more is still a byte."""
@@ -47,7 +49,7 @@ class Run:
         self._data = data
         self._codec = codec
         self._learns = learns
-        self._publishes: dict[int, Publish] = {}
+        self._publishes: Mapping[int, Publish] = NOTHING
         self.count = count
         self.last: int | None = None
         self.error: ProtocolError | None = None
@@ -56,10 +58,11 @@ class Run:
 
     def _decode_odd(self) -> None:
         """Decode what is not plain, for it may be none; all before that counts."""
+        self._publishes = decoded = {}
         for at in range(self.count):
             if not self._desk.is_plain(at):
                 try:
-                    self._publishes[at] = self._decode(at)
+                    decoded[at] = self._decode(at)
                 except ProtocolError as error:
                     self.count, self.error = at, error
                     return
@@ -87,24 +90,21 @@ class Run:
         return found
 
 
-class Output(NamedTuple):
-    """What goes to one client or neighbour."""
-
-    name: LinkName
-    is_client: bool
-    batch: Batch
-
-
+Output = tuple[LinkName, bool, Batch]
+"""What goes to one client or neighbour: its name, whether it is a client, the frames. (A tuple
+costs a fifth of a named one.)"""
 Part = tuple[Output, ...] | list[Publish]
 """What came of publications that were plain; or publications that take the readable way."""
 
 
 class Passage:
-    """Of one broker; the parts are the broker's."""
+    """Of one broker; the parts are the broker's. `wanted_below`: a trace has rows of publications
+    whose `id_hash` is below, which take the readable way."""
 
-    def __init__(self, core: PlainWay, outputs: Outputs) -> None:
+    def __init__(self, core: PlainWay, outputs: Outputs, wanted_below: int = 0) -> None:
         self.core = core
         self.outputs = outputs
+        self._wanted_below = wanted_below
         self._desk: Desk | None = None
 
     def way(self, codec: Codec, most_hops: int = 0) -> Way | None:
@@ -118,7 +118,7 @@ class Passage:
         if self._desk is None:
             from reefcast.matching.passage.desk import Desk
 
-            self._desk = Desk()
+            self._desk = Desk(self._wanted_below)
         return self._desk
 
     def leads_to(self, name: LinkName, *, is_client: bool) -> bool:
@@ -157,8 +157,8 @@ class Way:
             desk.forget_headers()
             self._passage.core.forget()
         count = desk.cut(data, start, self._most_hops)
-        _, end = desk.frame_of(data, count - 1)
-        return Run(desk, data, count, self._codec, learns=self._most_hops > 0), end
+        run = Run(desk, data, count, self._codec, learns=self._most_hops > 0)
+        return run, desk.end_of(data, count - 1)
 
     def parts(self, run: Run, link: LinkName, now: float) -> Iterator[Part]:
         """Yield what comes of a run that came by `link`; each part is to be handled before the next
@@ -200,8 +200,13 @@ class Way:
             run.last = last
         if not passed:
             return left, stopped, None
-        hops = {each.name: each.batch.count for each in outputs if not each.is_client}
-        delivered = sum([each.batch.count for each in outputs if each.is_client])
+        hops: dict[LinkName, int] = {}
+        delivered = 0
+        for name, is_client, batch in outputs:
+            if is_client:
+                delivered += batch.count
+            else:
+                hops[name] = batch.count
         self._passage.core.passed(link, passed, nowhere, delivered, hops)
         if self._passage.core.chooses:
             self._passage.desk.count_choices(first, left)
@@ -222,8 +227,9 @@ class Way:
         plain."""
         outputs, leads_to, frames = [], self._passage.leads_to, self._passage.desk.frames
         written: dict[int, bytes] = {}  # some share what they get
-        word, plain = iter(touched), True
-        for to, at, size, count in zip(word, word, word, word, strict=True):
+        words, plain = touched.tolist(), True
+        for first in range(0, len(words), G_WORDS):
+            to, at, size, count = words[first : first + G_WORDS]
             name, is_client = leads.destinations[to]
             if not leads_to(name, is_client=is_client):
                 leads.close(to)
@@ -231,5 +237,5 @@ class Way:
             data = written.get(at)
             if data is None:
                 data = written[at] = frames(at, size)
-            outputs.append(Output(name, is_client, Batch(data, count)))
+            outputs.append((name, is_client, Batch(data, count)))
         return tuple(outputs) if plain else None

@@ -33,10 +33,12 @@ log = logging.getLogger(__name__)
 
 
 class LiveTrace:
-    """The trace of one broker; `details` says whether rows about single publications are wanted."""
+    """The trace of one broker; `details` says whether rows about single publications are wanted,
+    and `wanted_below` about which ones (`TraceRecorder`)."""
 
     def __init__(self, recorder: TraceRecorder, flush_s: float) -> None:
         self.details = recorder.details
+        self.wanted_below = recorder.wanted_below
         self._recorder = recorder
         self._flush_s = flush_s
         self._flushed_at_s = 0.0
@@ -160,6 +162,11 @@ class Journal:
         self.trace = trace
         self.details = trace if trace is not None and trace.details else None
         self._broker = broker
+
+    @property
+    def wanted_below(self) -> int:
+        """Rows are wanted of publications whose `id_hash` is below; 0: of none."""
+        return 0 if self.trace is None else self.trace.wanted_below
 
     def lost(self, publish: Publish, reason: str, link: LinkName) -> None:
         """Record that a publication was lost on its way to `link`."""

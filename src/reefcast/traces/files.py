@@ -20,12 +20,19 @@ from reefcast.model.publication import PublicationId
 from reefcast.traces.vocabulary import KINDS, LEVELS
 
 RUN_FILE = "run.json"
+MOST_HASH = 2**32 - 1
+
+
+def id_hash(id: PublicationId) -> int:
+    """Return a number from 0 to `MOST_HASH` by which publications are sampled."""
+    return crc32(f"{id[0]}#{id[1]}".encode())
 
 
 class TraceRecorder:
     """Rows of one broker. `sample`: share of the publications at level "sampled" (0 to 1).
 
-    The choice depends on the publication's id alone, so that all brokers choose the same ones.
+    The choice depends on the publication's id alone, so that all brokers choose the same ones: rows
+    are wanted of those whose `id_hash` is below `wanted_below`.
     Raises `ConfigurationError` if nothing can be written to `directory`.
     """
 
@@ -39,7 +46,9 @@ class TraceRecorder:
         self.level = level
         if self.snapshots:
             make_directory(self.directory, "trace")
-        self._threshold = int(sample * 2**32)
+        self.wanted_below = 0
+        if self.details:
+            self.wanted_below = MOST_HASH + 1 if level == "full" else int(sample * (MOST_HASH + 1))
         self._columns: dict[str, list[list[Any]]] = {
             kind: [[] for column in columns if column.name != "broker"]
             for kind, columns in KINDS.items()
@@ -64,9 +73,7 @@ class TraceRecorder:
 
     def wants(self, id: PublicationId) -> bool:
         """Return whether rows about this publication are wanted."""
-        if self.level == "full":
-            return True
-        return self.level == "sampled" and crc32(f"{id[0]}#{id[1]}".encode()) < self._threshold
+        return self.wanted_below > MOST_HASH or id_hash(id) < self.wanted_below
 
     def row(self, kind: str, *values: object) -> None:
         """Add one row: the values of the kind's columns in their order, without `broker`."""

@@ -26,6 +26,7 @@ from reefcast.matching.passage.layout import (
     H_SIZE,
     H_WORDS,
     HOPS_HEADERS,
+    K_CRC_TABLE,
     K_ENTRIES,
     K_ENTRY_ROOM,
     K_FOUND,
@@ -44,8 +45,10 @@ from reefcast.matching.passage.layout import (
     K_STOPPED,
     K_TOUCHED,
     K_TOUCHED_ROOM,
+    K_WANTED_BELOW,
     NO_OUT,
 )
+from reefcast.matching.passage.samples import crc_table
 from reefcast.matching.passage.sources import ANYTHING, Source
 from reefcast.model.messages import Header
 
@@ -61,9 +64,10 @@ FIRST_RUN, FIRST_OUT = 1 << 12, 1 << 13
 
 
 class Desk:
-    """One for each thread. What a call leaves here is there until the next one of its kind."""
+    """One for each thread. What a call leaves here is there until the next one of its kind.
+    `wanted_below`: publications whose `id_hash` is below are not plain (`traces.files`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted_below: int = 0) -> None:
         self._words = np.zeros(DESK_WORDS, np.int64)
         self._address = int(self._words.ctypes.data)
         self.words = self._words.data
@@ -81,6 +85,9 @@ class Desk:
         ):
             self.words[word] = memory.ctypes.data
         self.words[K_FRAME_ROOM] = FRAME_ROOM
+        self._crc_table = np.array(crc_table(), np.int64)
+        self.words[K_CRC_TABLE] = self._crc_table.ctypes.data
+        self.words[K_WANTED_BELOW] = wanted_below
         self.words[K_ENTRY_ROOM], self.words[K_TOUCHED_ROOM] = ENTRY_ROOM, TOUCHED_ROOM
         self._enlarge_run(FIRST_RUN)
         self._enlarge_out(FIRST_OUT)
@@ -119,6 +126,10 @@ class Desk:
         """Return where the publication's frame begins and ends in `data`."""
         first, base = F_WORDS * at, id(data) + BYTES_HEAD
         return self._publications[first + F_START] - base, self._publications[first + F_END] - base
+
+    def end_of(self, data: bytes, at: int) -> int:
+        """Return where the publication's frame ends in `data`."""
+        return self._publications[F_WORDS * at + F_END] - id(data) - BYTES_HEAD
 
     # --- headers ----------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from reefcast.matching.passage.layout import (
     K_STAMP,
     K_STOPPED,
     K_TOUCHED_COUNT,
+    K_WANTED_BELOW,
     NO_OUT,
     NOT_PLAIN,
     S_USES,
@@ -38,6 +39,7 @@ from reefcast.matching.passage.layout import (
     UNMATCHED,
     WHOLE,
 )
+from reefcast.matching.passage.samples import mark_wanted
 from reefcast.matching.passage.writing import write_all
 from reefcast.matching.search import search
 
@@ -61,6 +63,8 @@ def cut(desk: Int, data: Int, end: Int, most_hops: Int) -> Int:
             return -1
         publication = get8(desk, K_RUN) + 8 * F_WORDS * count
         read_frame(desk, data, stop, most_hops, publication)
+        if get8(desk, K_WANTED_BELOW) != 0:
+            mark_wanted(desk, publication)
         odd += 1 if get8(publication, F_EVENT) == 0 else 0
         count += 1
         data = stop

@@ -36,8 +36,10 @@ from __future__ import annotations
     K_FOUND,  # UNKNOWN: how many handles are in K_OUT; -1 if it is the course that is not known
     K_HEADERS,  # table of known headers
     K_HEADER_MASK,
-) = range(24)
-DESK_WORDS = 24
+    K_WANTED_BELOW,  # rows of a trace are wanted of ids whose hash is below; 0: of none
+    K_CRC_TABLE,
+) = range(26)
+DESK_WORDS = 32
 
 WHOLE, NOT_PLAIN, NO_ROOM, NO_OUT, UNKNOWN = range(5)
 """K_STOPPED: all is done; the next publication is not plain; it is for a later call; the index
