@@ -41,13 +41,13 @@ BEYOND = {"x": "b", "y": "c", "z": "f"}
 
 class Dialect:
     """Acyclic routing. `names`: of the neighbours that scripts call "b", "c" and "f", by which
-    publications come; `others` say nothing but that they are there. `soft`: the one by a soft link.
+    publications come; `others` say nothing but that they are there. `soft`: those by a soft link.
     `moves`: the primary link that may move, and where to."""
 
     me = "m"
     names: Mapping[str, str] = {"b": "b", "c": "c", "f": "c"}
     others: tuple[str, ...] = ()
-    soft: str | None = None
+    soft: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()
 
     def __init__(self, routing: str = "acyclic", **options: Any) -> None:
@@ -66,7 +66,7 @@ class Dialect:
 
     @property
     def neighbours(self) -> list[str]:
-        named = [name for name in self.names.values() if name != self.soft]
+        named = [name for name in self.names.values() if name not in self.soft]
         return [*dict.fromkeys(named), *self.others]
 
     def greeting(self, name: str) -> bytes:
@@ -124,22 +124,23 @@ class ScotDialect(Dialect):
 
     def news(self, way: int, known: Mapping[str, list[int]], token: int) -> tuple[str, bytes]:
         kind = CivSet if way % 4 == 3 else CivUnset
-        ids = tuple((who, number) for who in "pq" for number in known[who])
+        ids = tuple((who, number) for who in "pq" for number in known[who][way // 2 % 2 :: 2])
         return f"m-{way & 1}", control(kind(advertisements=ids, token=token))
 
 
 class MeshDialect(Dialect):
-    """f is behind b, and g behind f; f has a soft link to m, which may become a primary one."""
+    """f and h are behind b, and g behind f; f and h have soft links to m, of which that of f may
+    become a primary one. With a capacity, SH changes its mind."""
 
     names: Mapping[str, str] = {"b": "b", "c": "c", "f": "f"}
-    soft = "f"
+    soft = ("f", "h")
     moves: tuple[str, ...] = ("b", "f")
-    near: tuple[tuple[str, str], ...] = (("f", "b"), ("g", "f"))
+    near: tuple[tuple[str, str], ...] = (("f", "b"), ("h", "b"), ("g", "f"))
 
     def network(self, **limits: Any) -> NetworkFile:
-        links = [("m", "b"), ("m", "c"), ("b", "f"), ("f", "g")]
-        options = {**self.options, "coordinator": "m"}
-        return make_network("mbcfg", links, routing=self.routing, options=options, **limits)
+        links = [("m", "b"), ("m", "c"), ("b", "f"), ("f", "g"), ("b", "h")]
+        options = {**self.options, "coordinator": "m", "capacity_per_s": 5.0}
+        return make_network("mbcfgh", links, routing=self.routing, options=options, **limits)
 
     def greeting(self, name: str) -> bytes:
         near = self.near if name == self.name("b") else ()
@@ -158,7 +159,7 @@ class MeshDialect(Dialect):
         return MeshHeader(hops, Tunnel("g", "m" if way == 2 else "c"))
 
     def news(self, way: int, known: Mapping[str, list[int]], token: int) -> tuple[str, bytes]:
-        told = self.near[: way % 3]
+        told = self.near[: way % 4]
         return self.name("b"), control(Vicinity(brokers=told, token=token))
 
 
@@ -168,7 +169,7 @@ class ScotMeshDialect(MeshDialect):
     me = "m-2"
     names: Mapping[str, str] = {"b": "a-2", "c": "m-0", "f": "e-2"}
     others = ("b-2", "m-1")
-    soft = "e-2"
+    soft = ("e-2",)
     moves = ()
     near = (("e-2", "a-2"),)
 

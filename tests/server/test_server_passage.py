@@ -239,8 +239,8 @@ def open_twins(
         twins.do("broker", name)
         twins.do("say", name, dialect.greeting(name))
     twins.answer_all()
-    if dialect.soft is not None:
-        twins.do("soft", dialect.soft)
+    for name in dialect.soft:
+        twins.do("soft", name)
     return twins
 
 
@@ -274,7 +274,7 @@ def come_back(twins: Twins, who: str, dialect: Dialect) -> None:
     """Whose connection is gone."""
     if not all(told.talks[who].line.closed for told in twins.both):
         return
-    if who == dialect.soft:
+    if who in dialect.soft:
         twins.do("soft", who)
     elif who in CLIENTS:
         twins.do("client", who)
