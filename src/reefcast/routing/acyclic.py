@@ -29,7 +29,8 @@ from reefcast.model.messages import (
     Send,
 )
 from reefcast.model.publication import Publication
-from reefcast.routing.capabilities import ActsLater, Course, SetsCourses
+from reefcast.routing.capabilities import ActsLater, SetsCourses
+from reefcast.routing.courses import Course
 from reefcast.routing.covering.ghosts import GhostTable
 from reefcast.routing.covering.strategies import CoveringOptions, outgoing
 from reefcast.routing.router import (

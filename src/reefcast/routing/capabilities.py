@@ -12,14 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TypeVar
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import Filter
 from reefcast.model.messages import CloseLink, EntityId, Header, LinkName, Publish, Send
 from reefcast.model.publication import Publication
+from reefcast.routing.courses import Course
 from reefcast.routing.router import Action, Router
-from reefcast.routing.tables import Row
 
 C = TypeVar("C")
 
@@ -52,42 +52,11 @@ class ActsLater:
         return []
 
 
-class Rows(Enum):
-    """What the rows that a publication matches mean for copies to neighbours: each one where they
-    lead gets a copy, but not the one that it came from; or those that the routing has `chosen` of
-    these; or those where they lead on a tree (`Course.tree`); or it need not be matched, because
-    no client here can want it."""
-
-    FOLLOWED = "followed"
-    CHOSEN = "chosen"
-    BOUND = "bound"
-    UNMATCHED = "unmatched"
-
-
-class Binds(Protocol):
-    """What rows are bound to: by which link each came. `moved`: those that were bound or unbound
-    since this was last looked at; None as long as nobody does."""
-
-    bound: dict[Row, LinkName]
-    moved: list[Row] | None
-
-
-class Course(NamedTuple):
-    """What becomes of all publications that come by one link with one header, besides what they
-    match at this broker's own clients: `always`, copies to neighbours whatever they match; and
-    copies with the header `onward` to neighbours where `rows` lead."""
-
-    onward: Header
-    always: Sequence[tuple[LinkName, Header]] = ()
-    rows: Rows = Rows.FOLLOWED
-    tree: Binds | None = None
-
-
 class SetsCourses:
-    """A routing that can say beforehand what becomes of publications, so that compiled calls repeat
-    it (`plain`). A course holds until the broker's next input that is no publication, what is
-    done `afterwards` (`ActsLater`), or `limits` that say that none does. A client has none before
-    its first publication, which may advertise; that changes no course of others."""
+    """A routing that can say beforehand what becomes of publications (`courses`), so that compiled
+    calls repeat it (`plain`). A course holds until the broker's next input that is no publication,
+    what is done `afterwards` (`ActsLater`), or `limits` that say that none does. A client has none
+    before its first publication, which may advertise; that changes no course of others."""
 
     sets_courses: bool = False
     """Kept by the router: whether it ever does, with its options."""

@@ -20,9 +20,9 @@ from reefcast.matching.passage.layout import BOUND, CHOSEN, FOLLOWED, UNMATCHED
 from reefcast.matching.passage.sources import ANYTHING, Source
 from reefcast.model import wire
 from reefcast.model.messages import Header, LinkName
-from reefcast.routing.bound import BoundTables
-from reefcast.routing.capabilities import Rows, SetsCourses, capability
+from reefcast.routing.capabilities import SetsCourses, capability
 from reefcast.routing.clients import ClientState
+from reefcast.routing.courses import BoundTables, Rows
 from reefcast.routing.holding import Holding
 from reefcast.routing.ordering import Ordering
 from reefcast.routing.router import Router

@@ -59,7 +59,7 @@ from reefcast.model.messages import (
     Send,
     Unadvertise,
 )
-from reefcast.routing.capabilities import Course, Relearns, SetsCourses, SettlesTogether
+from reefcast.routing.capabilities import Relearns, SetsCourses, SettlesTogether
 from reefcast.routing.clt import (
     CivSet,
     CivUnset,
@@ -68,6 +68,7 @@ from reefcast.routing.clt import (
     ScotHeader,
     civ_of,
 )
+from reefcast.routing.courses import Course
 from reefcast.routing.covering.strategies import CoveringOptions, outgoing
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import (

@@ -53,7 +53,8 @@ from msgspec.structs import replace
 from reefcast.model.filters import TRUE
 from reefcast.model.messages import EntityId, Header, LinkName, Publish
 from reefcast.model.publication import Publication, PublicationId
-from reefcast.routing.capabilities import ActsLater, Course, HandsOver, Rows, SetsCourses
+from reefcast.routing.capabilities import ActsLater, HandsOver, SetsCourses
+from reefcast.routing.courses import Course, Rows
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import COUNTED, Action, Await, Decision, Route, Surroundings
 from reefcast.routing.tables import Row, next_hops_of

@@ -77,7 +77,7 @@ class Tree(Row):
     broker is *forward-only* for this tree. `hops`: the neighbours that some came by, by name.
     `version`: how often that changed. `untold`: neighbours that have been told of the tree, and
     have not answered yet: what is wanted behind them is not known. `moved`: see
-    `capabilities.Binds`.
+    `courses.Binds`.
     """
 
     __slots__ = ("_by_hop", "bound", "clients", "hops", "moved", "path", "untold", "version")

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from reefcast.model.messages import Header, LinkName, Publish, Send
-from reefcast.routing.capabilities import Course, Rows
 from reefcast.routing.clt import CivSet, CivUnset, civ_of
+from reefcast.routing.courses import Course, Rows
 from reefcast.routing.idr import Idr
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
 from reefcast.routing.mesh.messages import ClusterMeshHeader, Tunnel, tunnel_of

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import Filter
 from reefcast.model.messages import EntityId, Header, LinkName, PeerMessage, Publish, Send
-from reefcast.routing.capabilities import Course, MovesLinks, SoftLink
+from reefcast.routing.capabilities import MovesLinks, SoftLink
+from reefcast.routing.courses import Course
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
 from reefcast.routing.mesh.messages import stamp_of
 from reefcast.routing.mesh.move import Plan

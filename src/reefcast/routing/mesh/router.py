@@ -22,7 +22,7 @@ from itertools import zip_longest
 from typing import Any, ClassVar
 
 from reefcast.model.messages import Header, LinkName, PeerMessage, Publish, Send
-from reefcast.routing.capabilities import Course, Rows
+from reefcast.routing.courses import Course, Rows
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
 from reefcast.routing.mesh.messages import MeshHeader, Tunnel, stamp_of
 from reefcast.routing.mesh.view import SoftLinkTable

@@ -1,13 +1,16 @@
-"""Where rows lead on a tree, for compiled calls: a table by the handles of the rows in the index.
+"""What a routing says beforehand of publications, see `capabilities.SetsCourses`; and what of it is
+a table by the handles of rows.
 
-It is brought up to date when a course needs it, by what has moved since; not made anew, for a tree
-may have many rows, and change with each of them."""
+Such a table, of a tree, is brought up to date when a course needs it, by what has moved since; not
+made anew, for a tree may have many rows, and change with each of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from reefcast.routing.capabilities import Binds
+from reefcast.model.messages import Header, LinkName
 from reefcast.routing.tables import Row
 
 if TYPE_CHECKING:
@@ -16,6 +19,37 @@ if TYPE_CHECKING:
 
 MOST_TREES = 64
 """That have tables at a time."""
+
+
+class Rows(Enum):
+    """What the rows that a publication matches mean for copies to neighbours: each one where they
+    lead gets a copy, but not the one that it came from; or those that the routing has `chosen` of
+    these; or those where they lead on a tree (`Course.tree`); or it need not be matched, because
+    no client here can want it."""
+
+    FOLLOWED = "followed"
+    CHOSEN = "chosen"
+    BOUND = "bound"
+    UNMATCHED = "unmatched"
+
+
+class Binds(Protocol):
+    """What rows are bound to: by which link each came. `moved`: those that were bound or unbound
+    since this was last looked at; None as long as nobody does."""
+
+    bound: dict[Row, LinkName]
+    moved: list[Row] | None
+
+
+class Course(NamedTuple):
+    """What becomes of all publications that come by one link with one header, besides what they
+    match at this broker's own clients: `always`, copies to neighbours whatever they match; and
+    copies with the header `onward` to neighbours where `rows` lead."""
+
+    onward: Header
+    always: Sequence[tuple[LinkName, Header]] = ()
+    rows: Rows = Rows.FOLLOWED
+    tree: Binds | None = None
 
 
 class BoundTable:
