@@ -232,5 +232,5 @@ class TidDialect(Dialect):
         return TidHeader(hops, self._of(who, 1 + way // 2), way == 3) if way < 5 else Header(hops)
 
     def news(self, way: int, known: Mapping[str, list[int]], token: int) -> tuple[str, bytes]:
-        tree = self._of("pqxy"[way % 4], 1)
-        return "bc"[way // 4], control(Torn(tree=tree, token=token))
+        who, teller = ("pb", "qc", "xc", "yb")[way % 4]
+        return teller, control(Torn(tree=self._of(who, 1), token=token))

@@ -39,6 +39,15 @@ from reefcast.model.publication import Publication
 from reefcast.network.sections import TraceSection
 from reefcast.traces.files import id_hash
 
+PROBED: tuple[dict[str, Any], ...] = (
+    {},
+    {"a": 1},
+    {"a": 5, "s": "x"},
+    {"a": -1, "b": 7},
+    {"s": "y", "b": 0},
+    {"a": 2, "b": 2, "s": "é"},
+)
+HAPPENS = ("acknowledge", "answer", "break off", "come back", "move", "pass time")
 FILTERS = (
     "TRUE",
     "a > 3",
@@ -305,6 +314,43 @@ def sampled(folder: Path, sample: float) -> TraceSection | None:
     return TraceSection("sampled", str(folder), sample) if sample else None
 
 
+def plain(number: int, **attributes: Any) -> list[dict[str, Any]]:
+    return [{"how": "plain", "attributes": attributes, "payload": 0, "hops": 1, "way": 0}] * number
+
+
+PROBES = [
+    ("publish", who, [event for a in PROBED for event in plain(1, **a)])
+    for who in (*PUBLISHERS, *BEYOND)
+]
+changes = st.one_of(
+    steps.filter(lambda step: step[0] != "publish"),
+    steps.filter(lambda step: step[0] != "publish"),
+    happens.filter(lambda step: step[0] not in ("pause", "resume")),
+)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=repr)
+def test_no_course_is_out_of_date(dialect: Dialect) -> None:
+    """After each change, whatever it is, publications of many kinds come from everywhere."""
+    probe = ("say", PROBES, [])
+
+    @settings(max_examples=DIALECTS[dialect] // 2, deadline=None)
+    @given(st.lists(changes, min_size=1, max_size=10))
+    def holds(happenings: list[Any]) -> None:
+        with clock() as loop:
+            twins = open_twins(loop, "drop_oldest", dialect=dialect)
+            words = Said(dialect)
+            tell(twins, [BEGINNING, probe], words)
+            for what in happenings:
+                said = what if what[0] in HAPPENS else ("say", [what], [])
+                tell(twins, [said, probe], words)
+                for name in (*SUBSCRIBERS, *dialect.neighbours):
+                    twins.do("acknowledge", name, 0)
+            twins.end()
+
+    holds()
+
+
 @pytest.mark.parametrize("dialect", DIALECTS, ids=repr)
 def test_both_ways_write_the_same(dialect: Dialect, folder: Path) -> None:
     """Frames, counters, and the rows of a trace, under every routing that has a compiled way."""
@@ -323,10 +369,6 @@ def test_both_ways_write_the_same(dialect: Dialect, folder: Path) -> None:
             twins.end()
 
     same()
-
-
-def plain(number: int, **attributes: Any) -> list[dict[str, Any]]:
-    return [{"how": "plain", "attributes": attributes, "payload": 0, "hops": 1, "way": 0}] * number
 
 
 @pytest.mark.parametrize("policy", POLICIES)
