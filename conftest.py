@@ -16,7 +16,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dealing import dealt
-from inner_loop import GUARD, is_long, is_quick, try_fewer_examples
+from inner_loop import (
+    GUARD,
+    QUICK_TIMES,
+    SOAK_TIMES,
+    is_long,
+    is_property,
+    is_quick,
+    try_examples,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,15 +59,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that must be asked for are deselected, not skipped."""
+    """Tests that must be asked for are deselected, not skipped. `--soak`: every property is one of
+    the long seeded tests, with many times its examples."""
     unasked = [marker for marker in ("soak", "data") if not config.getoption(f"--{marker}")]
     leave_out(config, items, lambda item: any(map(item.get_closest_marker, unasked)))
     for item in items:
         item.stash[QUICK] = is_quick(item)
     if config.getoption("--quick"):
         leave_out(config, items, lambda item: not item.stash[QUICK] or is_long(item))
-        for item in items:
-            try_fewer_examples(item)
+        try_examples(items, QUICK_TIMES)
+    if config.getoption("--soak"):
+        properties = [item for item in items if is_property(item)]
+        try_examples(properties, SOAK_TIMES)
+        for item in properties:
+            item.add_marker("soak")
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     items[:] = dealt(items, workers, lambda item: item.stash[QUICK])
     for item in items:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
@@ -40,8 +41,10 @@ OPENING = frozenset(
     }
 )
 """The audit events of Python for what a quick test does not do."""
-QUICK_SHARE = 10
-"""One of so many examples of a property is tried in the inner loop."""
+QUICK_TIMES = 0.1
+"""So many times the examples of a property are tried in the inner loop."""
+SOAK_TIMES = 10
+"""So many times the examples of a property are tried by `make soak`."""
 
 
 def is_quick(item: pytest.Item) -> bool:
@@ -62,17 +65,27 @@ def is_long(item: pytest.Item) -> bool:
 
 def reaches_live(roots: Iterable[object]) -> bool:
     """Say whether these, or what they refer to, are or lead to something `LIVE`."""
-    todo = list(roots)
-    seen: dict[int, object] = {}  # kept, for the id of what is gone is given anew
+    todo: list[tuple[object, object]] = [(root, None) for root in roots]
+    seen: dict[int, tuple[object, object]] = {}
     while todo:
-        thing = todo.pop()
-        if id(thing) in seen:
+        thing, referrer = todo.pop()
+        if id(thing) in seen or id(thing) in _free:
             continue
-        seen[id(thing)] = thing
-        if _name(thing).startswith(LIVE):
+        seen[id(thing)] = thing, referrer
+        if id(thing) in _live or _name(thing).startswith(LIVE):
+            while referrer is not None:
+                _live[id(referrer)] = referrer
+                referrer = seen[id(referrer)][1]
             return True
-        todo += _referred(thing)
+        todo += [(each, thing) for each in _referred(thing)]
+    _free.update(seen)
     return False
+
+
+_free: dict[int, object] = {}
+_live: dict[int, object] = {}
+"""What leads to nothing that is `LIVE`, and what leads to some of it, by id: thousands of tests
+refer to the same helpers. Both keep it, for the id of what is gone is given anew."""
 
 
 def _name(thing: object) -> str:
@@ -146,21 +159,32 @@ def _is_ours(module: str) -> bool:
     return file is not None and any(Path(file).is_relative_to(folder) for folder in FOLDERS)
 
 
-def try_fewer_examples(item: pytest.Function) -> None:
-    """Let a property be tried with a share of its examples.
+def is_property(item: pytest.Item) -> bool:
+    """Say whether a test is tried with examples that hypothesis chooses."""
+    return _holder(item) is not None
 
-    Hypothesis has no public way to change what `@settings` on a test says.
+
+def try_examples(items: Iterable[pytest.Item], times: float) -> None:
+    """Let properties be tried with so many times the examples that they ask for.
+
+    Hypothesis has no public way to change what `@settings` on a test says. Tests with different
+    parameters are one function, which is changed once.
     """
-    if (machine := getattr(item.cls, "settings", None)) is not None:
-        item.cls.settings = _fewer(machine)
-    elif is_hypothesis_test(item.obj):
-        item.obj._hypothesis_internal_use_settings = _fewer(
-            item.obj._hypothesis_internal_use_settings
-        )
+    holders = {id(holder[0]): holder for holder in map(_holder, items) if holder is not None}
+    for thing, name in holders.values():
+        asked: settings = getattr(thing, name)
+        most = max(1, round(asked.max_examples * times))
+        setattr(thing, name, settings(asked, max_examples=most))
 
 
-def _fewer(there: settings) -> settings:
-    return settings(there, max_examples=max(1, there.max_examples // QUICK_SHARE))
+def _holder(item: pytest.Item) -> tuple[Any, str] | None:
+    """Return what has the settings of a property, and under which name; of other tests nothing."""
+    if not isinstance(item, pytest.Function):
+        return None
+    if getattr(item.cls, "settings", None) is not None:
+        return item.cls, "settings"
+    function = getattr(item.obj, "__func__", item.obj)
+    return (function, "_hypothesis_internal_use_settings") if is_hypothesis_test(function) else None
 
 
 class Guard:

@@ -5,7 +5,8 @@
 - The core reads no clock, opens no socket, knows no asyncio and draws from no global generator.
 - No module over 500 lines, no function over 70; half of the functions under 10.
 - Nothing is left open in the code.
-- The docstring of a public function of the product begins with a verb in the imperative.
+- The docstring of a function begins with a verb in the imperative, except of private functions of
+  the laboratory; no docstring begins as if its subject were missing ("Of one broker").
 - What silences a checker (in code, tests, tools, examples, pyproject.toml) says why.
 """
 
@@ -17,6 +18,7 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from statistics import median
@@ -76,29 +78,31 @@ VERBS = frozenset(
     Abandon Abort Accept Acknowledge Add Admit Adopt Advance Advertise Advise Allocate Allow
     Announce Answer Append Apply Arm Ask Assert Assign Attach Balance Become Begin Bind Block Break
     Bring Broadcast Build Bypass Call Cancel Carry Cast Catch Change Charge Check Choose Claim
-    Classify Clean Clear Close Collect Combine Compare Compile Compute Concatenate Configure Confirm
-    Connect Continue Convert Coordinate Copy Count Crash Create Cut Decide Declare Decode
+    Classify Clean Clear Close Collect Combine Come Compare Compile Compute Concatenate Configure
+    Confirm Connect Continue Convert Coordinate Copy Count Crash Create Cut Decide Declare Decode
     Deduplicate Define Delete Deliver Demote Derive Describe Design Destroy Detach Dial Disable
     Disarm Discard Disconnect Distribute Divide Do Double Drain Draw Drop Enable Encode Encrypt End
     Ensure Enter Enumerate Estimate Evaluate Exchange Exclude Execute Expand Expect Explain Export
-    Extend Extract Fail Fetch Fill Find Finish Flush Follow Forget Forward Free Freeze Generate Get
-    Give Go Grant Hand Handle Hash Have Hold Ignore Import Include Increment Inform Inject Insert
-    Inspect Install Intersect Invert Iterate Join Judge Keep Kill Learn Leave Let Limit Link Listen
-    Load Localise Lock Log Look Lose Make Mark Match Measure Merge Move Negate Normalise Note Notify
-    Observe Offer Open Overload Owe Pack Parse Partition Pass Pause Permit Pick Place Plan Prefer
-    Prepare Prevent Print Probe Produce Promote Provide Prune Publish Push Put Queue Raise Reach
-    Read Rearm Reassemble Rebuild Receive Recompute Reconnect Record Recover Recycle Redirect Reduce
-    Refer Refresh Refuse Register Reject Relay Relearn Release Remember Remove Rename Render Renew
-    Reopen Reorder Repair Repeat Replace Replay Report Request Require Reserve Reset Resolve Respond
-    Rest Restart Restore Resume Retry Return Reverse Review Rewrite Rise Rotate Round Route Run
-    Sample Satisfy Save Say Scale Scan Schedule Seal Search Select Send Separate Serve Set Settle
-    Share Shift Show Shrink Sign Simplify Skip Slow Solve Sort Split Spread Start Stop Store Stream
-    Submit Subscribe Subsume Subtract Sum Sweep Sync Take Tell Terminate Test Trace Transform
-    Translate Try Turn Unbind Undo Unlink Unlock Unregister Unsubscribe Update Use Validate Verify
-    Wait Waive Walk Warn Watch Withdraw Withhold Wrap Write Yield
+    Extend Extract Fail Fetch Fill Find Finish Flush Fold Follow Forget Forward Free Freeze Generate
+    Get Give Go Grant Hand Handle Hash Have Hold Ignore Import Include Increment Inform Inject
+    Insert Inspect Install Intersect Invert Iterate Join Judge Keep Kill Learn Leave Let Limit Link
+    Listen Load Localise Lock Log Look Lose Make Mark Match Measure Merge Move Negate Normalise Note
+    Notify Observe Offer Open Overload Owe Pack Parse Partition Pass Pause Permit Pick Place Plan
+    Prefer Prepare Prevent Print Probe Produce Promote Provide Prune Publish Push Put Queue Raise
+    Reach Read Rearm Reassemble Rebuild Receive Recompute Reconnect Record Recover Recycle Redirect
+    Reduce Refer Refresh Refuse Register Reject Relay Relearn Release Remember Remove Rename Render
+    Renew Reopen Reorder Repair Repeat Replace Replay Report Request Require Reserve Reset Resolve
+    Respond Rest Restart Restore Resume Retry Return Reverse Review Rewrite Rise Rotate Round Route
+    Run Sample Satisfy Save Say Scale Scan Schedule Seal Search Select Send Separate Serve Set
+    Settle Share Shift Show Shrink Sign Simplify Simulate Skip Slow Solve Sort Split Spread Start
+    Stop Store Stream Submit Subscribe Subsume Subtract Sum Sweep Sync Take Tell Terminate Test
+    Trace Transform Translate Try Turn Unbind Undo Unlink Unlock Unregister Unsubscribe Update Use
+    Validate Verify Wait Waive Walk Warn Watch Withdraw Withhold Wrap Write Yield
     """.split()  # noqa: SIM905 (a list of 260 strings would be hard to read)
 )
 """As docstrings begin; add what is missing, but no word that is as often a noun (Number, Time)."""
+NO_SUBJECT = frozenset({"Of", "Those", "Whose", "Whom", "Made"})
+"""Words after which a reader asks what the sentence is about."""
 SILENCER = re.compile(
     r"#\s*(?:noqa|type:\s*ignore|pragma|fmt:|mypy:|ruff:|pyright:|pylint:)"
     r"(?:\s*:?\s*(?:\[[^\]]*\]|[A-Z]+[0-9]+(?:,\s*[A-Z]+[0-9]+)*|off|on|skip|no cover))*"
@@ -126,9 +130,20 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+@cache
+def nodes_of(tree: ast.AST) -> list[ast.AST]:
+    """All of a tree, which several rules look through."""
+    return list(ast.walk(tree))
+
+
 def imports_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """(line, module) of every import, wherever it stands."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -139,7 +154,7 @@ def targets_of(module: str, tree: ast.Module, known: Iterable[str]) -> set[str]:
     """The modules of `known` that it imports, also where only types are checked. With `from a.b
     import c` that is `a.b.c` if there is such a module, else `a.b`."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -163,7 +178,7 @@ def long_median(trees: Iterable[ast.AST]) -> Iterator[str]:
     lines = [
         (node.end_lineno or node.lineno) - node.lineno + 1
         for tree in trees
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
     if lines and median(lines) > MAX_MEDIAN_LINES:
@@ -192,7 +207,7 @@ def impure(module: str, tree: ast.AST) -> Iterator[str]:
     for line, target in imports_of(tree):
         if target.split(".")[0] in FORBIDDEN_IN_CORE:
             yield f"{line}: the core must not import {target}"
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.ImportFrom) and node.module in GLOBAL_RANDOM:
             bad = [alias.name for alias in node.names if alias.name not in ALLOWED_OF_RANDOM]
             if bad:
@@ -212,7 +227,7 @@ def too_big(text: str, tree: ast.AST) -> Iterator[str]:
     lines = text.count("\n")
     if lines > MAX_MODULE_LINES:
         yield f"1: {lines} lines; a module has at most {MAX_MODULE_LINES}"
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > MAX_FUNCTION_LINES:
@@ -220,19 +235,29 @@ def too_big(text: str, tree: ast.AST) -> Iterator[str]:
 
 
 def described(module: str, tree: ast.Module) -> Iterator[str]:
-    """Docstrings of public functions and methods that begin with another word than a verb."""
-    if module.split(".", maxsplit=1)[0] != PRODUCT:
-        return
-    for node in ast.walk(tree):
+    """Docstrings of functions and methods that begin with another word than a verb."""
+    product = module.split(".", maxsplit=1)[0] == PRODUCT
+    for node in nodes_of(tree):
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         kinds = (ast.unparse(each).split("(")[0].split(".")[-1] for each in node.decorator_list)
         text = ast.get_docstring(node)
-        if text is None or node.name.startswith("_") or any(k in NO_VERB_NEEDED for k in kinds):
+        exempt = any(kind in NO_VERB_NEEDED for kind in kinds)
+        if text is None or exempt or (node.name.startswith("_") and not product):
             continue
         first = re.match(r"\w*", text)
         if first is not None and first[0] not in VERBS:
             yield f"{node.lineno}: {node.name}: begin the docstring with a verb, not {first[0]!r}"
+
+
+def subjectless(tree: ast.Module) -> Iterator[str]:
+    """Docstrings, also those of classes and values, that begin with a word of `NO_SUBJECT`."""
+    for node in nodes_of(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str() as text)):
+                first = text.split(maxsplit=1)[0].rstrip(",:") if text.strip() else ""
+                if first in NO_SUBJECT:
+                    yield f"{node.lineno}: {first!r} begins the docstring: name its subject first"
 
 
 def left_open(text: str) -> Iterator[str]:
@@ -244,6 +269,8 @@ def left_open(text: str) -> Iterator[str]:
 
 def silenced(text: str) -> Iterator[str]:
     """Comments that silence a checker and say why neither there nor in the line above."""
+    if not SILENCER.search(text):
+        return
     said = {}
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type != tokenize.COMMENT:
@@ -278,9 +305,9 @@ def findings(path: Path) -> Iterator[str]:
     text = path.read_text(encoding="utf-8")
     rules = [silenced(text)]
     if any(map(path.is_relative_to, PACKAGES)):
-        tree, module = ast.parse(text), module_name(path)
+        tree, module = parsed(text), module_name(path)
         rules += [upward(module, tree), impure(module, tree), too_big(text, tree), left_open(text)]
-        rules += [described(module, tree)]
+        rules += [described(module, tree), subjectless(tree)]
     for rule in rules:
         for finding in rule:
             yield f"{path.relative_to(ROOT)}:{finding}"
@@ -292,7 +319,7 @@ def findings_of_all() -> Iterator[str]:
         for path in sorted(root.rglob("*.py")):
             yield from findings(path)
     trees = {
-        module_name(path): ast.parse(path.read_text(encoding="utf-8"))
+        module_name(path): parsed(path.read_text(encoding="utf-8"))
         for package in PACKAGES
         for path in sorted(package.rglob("*.py"))
     }

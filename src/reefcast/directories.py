@@ -1,4 +1,4 @@
-"""Directories that are written to while something runs."""
+"""Directories that are written to during a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reefcast.errors import ConfigurationError
 
 def make_directory(directory: Path, what: str) -> None:
     """Create a directory unless it exists. Raises `ConfigurationError`, which names `what` was to
-    be written there, if nothing can be: better at the start than at the first flush."""
+    be written there, if it cannot be written to: better at the start than at the first flush."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,8 +1,7 @@
 """The packages that `pip install reefcast` does not install, and the extras that do.
 
-The client library and its commands need msgspec, lark and click alone. All else is imported where
-it is used, and what is missing there is told in one sentence.
-"""
+The client library and its commands need msgspec, lark and click alone. Everything else is imported
+where it is used, and a missing package is reported in one sentence."""
 
 from __future__ import annotations
 
@@ -18,13 +17,13 @@ EXTRAS = {
     **dict.fromkeys(_SPARK, "spark"),
     "scipy": "plan",
 }
-"""The extra that brings a package, as pyproject.toml says (a test compares them)."""
+"""The extra that brings a package, as in pyproject.toml (a test compares them)."""
 
 
 @contextmanager
 def extra_for(what: str) -> Iterator[None]:
     """Raise `LocalError`, which names the extra that `what` needs, if the block misses a package of
-    one; other missing packages raise as they do."""
+    one; other missing packages raise as usual."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The clock and chance, for code outside the core that needs them in several places."""
+"""The clock and randomness, for code outside the core that needs them in several places."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextvars import ContextVar
 
 
 class Machine:
-    """The machine of a program: its time and chance."""
+    """The machine of a program: its time and randomness."""
 
     def now_us(self) -> int:
         """Return the time of day in microseconds UTC."""
         return time.time_ns() // 1000
 
     def stopwatch_s(self) -> float:
-        """Return a number of seconds, to measure by how much work takes."""
+        """Return seconds of a clock that measures how long work takes."""
         return time.monotonic()
 
     def token(self, size: int) -> str:
@@ -29,7 +29,7 @@ class Machine:
 
 
 MACHINE: ContextVar[Machine] = ContextVar("machine", default=Machine())  # noqa: B039 (no state)
-"""Where the code that asks runs. Simulated machines are told apart by it (`simulation.wire`)."""
+"""The machine of the running code. It distinguishes simulated machines (`simulation.wire`)."""
 
 
 def now_us() -> int:

@@ -81,7 +81,7 @@ def changed_network(rng: random.Random) -> Network:
     return network
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(RANDOMS)
 def test_once_quiet_every_broker_knows_what_it_can_reach_and_how_far_it_is(
     rng: random.Random,
@@ -156,7 +156,7 @@ def test_requests_reach_their_storage_by_a_shortest_way_and_answers_come_back(
         assert (more.at, more.count) == (len(full) - 1, 5)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(RANDOMS)
 def test_whom_to_ask(rng: random.Random) -> None:
     """For a name: one of the nearest that have it. For a pattern: whoever has all of it, or the

@@ -36,7 +36,7 @@ events = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(filters, min_size=1, max_size=12),
     st.lists(events, min_size=1, max_size=5),

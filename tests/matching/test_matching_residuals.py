@@ -130,7 +130,7 @@ def found(index: Any, batch: Any) -> list[list[int]]:
     return [sorted(keys[a:b]) for a, b in pairwise(offsets)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(filters, min_size=1, max_size=6), st.lists(rows, min_size=1, max_size=12))
 def test_like_asking_each_filter(texts: list[str], events: list[dict[str, Any]]) -> None:
     """One by one and in columns, and when some of the filters are gone."""

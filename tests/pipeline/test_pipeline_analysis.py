@@ -61,35 +61,41 @@ def totals(analysis):
     return {row["name"]: row["value"] for row in analysis.totals}
 
 
-def test_full_trace(spark, tmp_path):
-    write_run(tmp_path, RUN)
-    write_details(tmp_path)
-    result = analyze(spark, tmp_path)
-    assert result.delays["count"] == 3
-    assert result.delays["mean"] == 2000
-    assert (result.delays["p50"], result.delays["max"]) == (1000, 4000)
-    assert [(round(row["low_us"]), row["count"]) for row in result.delay_bins] == [
+@pytest.fixture(scope="module")
+def full(spark, tmp_path_factory):
+    """The analysis of the trace of `write_details`, for tests that look at parts of it."""
+    directory = tmp_path_factory.mktemp("full")
+    write_run(directory, RUN)
+    write_details(directory)
+    return analyze(spark, directory)
+
+
+def test_full_trace(full):
+    assert full.delays["count"] == 3
+    assert full.delays["mean"] == 2000
+    assert (full.delays["p50"], full.delays["max"]) == (1000, 4000)
+    assert [(round(row["low_us"]), row["count"]) for row in full.delay_bins] == [
         (1000, 2),
         (3981, 1),
     ]
-    assert result.delays_by_hops == [{"hops": 1, "count": 3, "p50": 1000.0, "p99": 3940.0}]
-    assert result.links == [
+    assert full.delays_by_hops == [{"hops": 1, "count": 3, "p50": 1000.0, "p99": 3940.0}]
+    assert full.links == [
         {"a": "a", "b": "b", "publications": 2, "control": 1, "size_bytes": 290},
         {"a": "b", "b": "c", "publications": 0, "control": 0, "size_bytes": 0},
     ]
-    assert result.messages == [
+    assert full.messages == [
         {"message": "publish", "count": 2, "size_bytes": 250},
         {"message": "subscribe", "count": 1, "size_bytes": 40},
     ]
-    assert result.brokers == [
+    assert full.brokers == [
         broker("a", published=1, sent=1, deliveries=1),
         broker("b", published=1, sent=1, deliveries=2, matching_ns=3000, matched=3.0),
         broker("c"),
     ]
-    assert result.discards == [{"reason": "unwanted", "count": 1}]
-    assert result.body_bytes == 105
-    assert (result.link_publications, result.link_bytes) == (2, 290)
-    assert result.seconds == [
+    assert full.discards == [{"reason": "unwanted", "count": 1}]
+    assert full.body_bytes == 105
+    assert (full.link_publications, full.link_bytes) == (2, 290)
+    assert full.seconds == [
         {
             "second": 0,
             "published": 2,
@@ -100,10 +106,10 @@ def test_full_trace(spark, tmp_path):
             "queue_max": None,
         }
     ]
-    found = totals(result)
+    found = totals(full)
     assert (found["yield"], found["messages_per_publication"]) == (1.5, 1.0)
     assert (found["pure_forwarders"], found["brokers_reached"]) == (0, 2)
-    assert result.delays["within_1s"] == 1.0
+    assert full.delays["within_1s"] == 1.0
 
 
 def test_figures_of_the_way_of_publications(spark, tmp_path):
@@ -153,11 +159,8 @@ def test_figures_of_the_way_of_publications(spark, tmp_path):
     assert curve == [(0, 1, 100_000, None), (1, 2, None, 7), (3, 0, 1_500_000, None)]
 
 
-def test_the_tables_that_are_written(spark, tmp_path):
-    write_run(tmp_path, RUN)
-    write_details(tmp_path)
-    result = analyze(spark, tmp_path)
-    files = write_tables(result, tmp_path / "tables")
+def test_the_tables_that_are_written(spark, full, tmp_path):
+    files = write_tables(full, tmp_path / "tables")
     assert {file.stem for file in files} == set(TABLES)
     read = {
         name: spark.read.parquet(str(tmp_path / "tables" / f"{name}.parquet")) for name in TABLES
@@ -165,7 +168,7 @@ def test_the_tables_that_are_written(spark, tmp_path):
     for name, columns in TABLES.items():
         assert read[name].schema == DataType.fromDDL(columns)
         rows = [row.asDict() for row in read[name].collect()]
-        assert rows in (getattr(result, name), [getattr(result, name)])
+        assert rows in (getattr(full, name), [getattr(full, name)])
 
 
 def test_the_command_writes_tables_and_a_report(spark, tmp_path, monkeypatch):
@@ -195,7 +198,7 @@ def test_large_inputs_get_more_partitions(spark):
 @given(
     delays=st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 5)), min_size=1, max_size=30)
 )
-@settings(max_examples=8)
+@settings(max_examples=4)
 def test_percentiles_are_those_of_all_deliveries(spark, delays):
     """The slow twin sorts them; a delay is kept to four digits."""
     schema = "broker STRING, hops BIGINT, time_us BIGINT, published_us BIGINT, subscribers BIGINT"

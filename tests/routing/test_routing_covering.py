@@ -71,7 +71,7 @@ def churn(network: Harness, rng: random.Random, live: Claims, steps: int = 60) -
 
 
 @pytest.mark.parametrize("clusters", [0, 2])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(seed=SEEDS, kind=KINDS)
 def test_once_quiet_every_interested_subscriber_gets_it_exactly_once(
     clusters: int, seed: int, kind: str
@@ -90,7 +90,7 @@ def test_once_quiet_every_interested_subscriber_gets_it_exactly_once(
 
 
 @pytest.mark.parametrize("clusters", [0, 2])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(seed=SEEDS, kind=KINDS)
 def test_during_churn_settled_subscribers_miss_nothing(clusters: int, seed: int, kind: str) -> None:
     rng = random.Random(seed)

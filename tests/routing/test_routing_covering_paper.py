@@ -280,7 +280,7 @@ def test_as_many_false_positives_as_theta_allows_are_borne_for_ever() -> None:
     assert ghosts(network) == {"b4": [broad]}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([0.5, 0.8, 0.9]))
 def test_false_positives_are_bounded_by_theta(seed: int, theta: float) -> None:
     """What matches the ghost and nobody wants is at most a share 1 - theta of what matches it, but

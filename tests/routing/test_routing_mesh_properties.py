@@ -51,7 +51,7 @@ def publish_all(network: MeshNetwork, rng: random.Random) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_every_interested_broker_gets_each_publication_exactly_once(seed: int) -> None:
     rng = random.Random(seed)
     tree = some_tree(rng)

@@ -286,7 +286,7 @@ def restart_while_others_churn(seed: int, routing: str) -> tuple[Harness, Claims
     return network, live, rng
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(seed=SEEDS, routing=ROUTINGS)
 def test_after_a_restart_all_is_relearned(seed: int, routing: str) -> None:
     network, live, rng = restart_while_others_churn(seed, routing)

@@ -151,7 +151,7 @@ def faults(network: Sessions, live: dict[str, dict[int, str]]) -> list[str]:
 
 @pytest.mark.parametrize("same", [True, False])
 @pytest.mark.parametrize("routing", ROUTINGS)
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32))
 def test_once_quiet_only_the_last_session_counts(routing: str, same: bool, seed: int) -> None:
     network, live, rng = wandered(routing, "none", seed, same=same)
@@ -161,7 +161,7 @@ def test_once_quiet_only_the_last_session_counts(routing: str, same: bool, seed:
 
 
 @pytest.mark.parametrize("covering", COVERING)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32))
 def test_whatever_neighbours_are_told(covering: str, seed: int) -> None:
     network, live, rng = wandered("acyclic", covering, seed, same=False)

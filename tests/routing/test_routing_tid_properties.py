@@ -18,7 +18,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 @BOTH
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(seed=SEEDS)
 def test_what_was_settled_misses_nothing_and_nobody_gets_anything_twice(
     routing: str, seed: int
@@ -35,7 +35,7 @@ def test_what_was_settled_misses_nothing_and_nobody_gets_anything_twice(
 
 
 @BOTH
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(seed=SEEDS)
 def test_once_quiet_every_interested_subscriber_gets_it_exactly_once(
     routing: str, seed: int
@@ -44,7 +44,7 @@ def test_once_quiet_every_interested_subscriber_gets_it_exactly_once(
 
 
 @BOTH
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(seed=SEEDS)
 def test_after_links_were_lost_new_publishers_reach_all(routing: str, seed: int) -> None:
     scene = churned(routing, seed)
@@ -69,7 +69,7 @@ def test_after_links_were_lost_new_publishers_reach_all(routing: str, seed: int)
     check_tables(scene)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(seed=SEEDS)
 def test_tid_s_keeps_the_order_of_a_publisher_that_advertised_once(seed: int) -> None:
     scene = churned("tid-s", seed)
@@ -84,14 +84,14 @@ def test_tid_s_keeps_the_order_of_a_publisher_that_advertised_once(seed: int) ->
 
 
 @BOTH
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(seed=SEEDS)
 def test_tables_agree_with_the_truth_once_quiet(routing: str, seed: int) -> None:
     check_tables(churned(routing, seed))
 
 
 @BOTH
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(seed=SEEDS)
 def test_nothing_is_left_when_all_is_withdrawn(routing: str, seed: int) -> None:
     scene = churned(routing, seed)
@@ -114,7 +114,7 @@ def test_nothing_is_left_when_all_is_withdrawn(routing: str, seed: int) -> None:
 
 
 @BOTH
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(seed=SEEDS)
 def test_every_control_message_is_answered_once_quiet(routing: str, seed: int) -> None:
     network = churned(routing, seed).network

@@ -278,7 +278,7 @@ def all_is_answered(network: Harness) -> None:
 
 
 @BOTH
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(seed=SEEDS)
 def test_after_restarts_all_is_relearned(routing: str, seed: int) -> None:
     restart_and_check(routing, seed)
@@ -322,7 +322,7 @@ def settles_around_restarts(routing: str, seed: int) -> None:
 
 
 @BOTH
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(seed=SEEDS)
 def test_what_settles_around_restarts_is_served(routing: str, seed: int) -> None:
     settles_around_restarts(routing, seed)

@@ -31,7 +31,7 @@ def quiet_network(routing: str, rng: random.Random) -> Harness:
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(rng=RANDOMS)
 def test_nothing_accepted_before_is_lost(routing: str, rng: random.Random) -> None:
     network = quiet_network(routing, rng)

@@ -233,4 +233,9 @@ class TidDialect(Dialect):
 
     def news(self, way: int, known: Mapping[str, list[int]], token: int) -> tuple[str, bytes]:
         who, teller = ("pb", "qc", "xc", "yb")[way % 4]
-        return teller, control(Torn(tree=self._of(who, 1), token=token))
+        tree, said = self._of(who, 1), b""
+        if way > 3:  # and nothing is bound to it any more
+            for each in (each for each, via in BEYOND.items() if self.name(via) == teller):
+                for number in known[each]:
+                    said += control(Unbind(id=self._of(each, number), trees=(tree,)))
+        return teller, said + control(Torn(tree=tree, token=token))

@@ -1,5 +1,5 @@
 """Two live brokers of one kind, told the same bytes: one passes publications on by compiled calls
-where it can, the other one does it all the readable way. What they write must be the same."""
+where it can, the other one sends all by the readable path. What they write must be the same."""
 
 from __future__ import annotations
 

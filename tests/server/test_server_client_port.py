@@ -204,7 +204,7 @@ async def test_nobody_acknowledges_what_was_not_sent():
         port.acknowledged(2)
     port.detach()
     with pytest.raises(
-        ProtocolError, match="behind frame 0, but it was sent 1, and has acknowledged 1"
+        ProtocolError, match="claims to have 0 frames, but it was sent 1, and has acknowledged 1"
     ):
         port.check(0)
 

@@ -54,7 +54,7 @@ async def test_links_open_and_close_by_themselves_and_nobody_misses_anything(
 ):
     nodes = await live.up(nine(strategy=strategy, capacity_per_s=1000.0))
     async with Members(nine_of(nodes), LEAVES) as members:
-        traffic = asyncio.create_task(members.everybody_publishes(1500, pause_s=0.01))
+        traffic = asyncio.create_task(members.everybody_publishes(1000, pause_s=0.01))
         await until(lambda: any(row["gain"] > 0 for row in soft_rows(nodes)))
         await traffic
         await members.all_got_everything_once()
@@ -86,7 +86,7 @@ async def test_random_cuts_under_load(live: Live, strategies: str):
     nodes = await live.up(network.validate())
     rng = random.Random(strategies)
     async with Members(network, LEAVES) as members:
-        traffic = asyncio.create_task(members.everybody_publishes(2000, pause_s=0.01))
+        traffic = asyncio.create_task(members.everybody_publishes(1000, pause_s=0.01))
         cuts = 0
         while not traffic.done():
             cuts += await cut_some(nodes, rng)

@@ -1,4 +1,4 @@
-"""Publications that pass a broker by compiled calls, against the readable way of a like one."""
+"""Publications that pass a broker by compiled calls, against the readable path of another."""
 
 from __future__ import annotations
 
@@ -384,7 +384,7 @@ def test_a_queue_that_gets_too_full_within_one_read(policy: str, before: tuple[A
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=repr)
 def test_what_is_plain_makes_no_objects(dialect: Dialect) -> None:
-    """The readable way is not asked, for what came from a client and from a neighbour."""
+    """The readable path is not called for publications from a client and from a neighbour."""
     with clock() as loop, mock.patch.object(ScotDialect, "tau", 1000.0):
         twins = open_twins(loop, dialect=dialect)
         words = Said(dialect)

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow.parquet as pq
@@ -20,6 +21,9 @@ from reefcast.cli.plan import command
 from reefcast.client.client import Connecting
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.network.sections import RequestsSection
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def logging_network(directory: Path, **section: float) -> NetworkFile:
@@ -101,7 +105,8 @@ async def test_an_answer_that_goes_on_elsewhere_is_no_other_request(
 
 
 @pytest.mark.spark
-async def test_a_placement_takes_the_log(java: None, tmp_path: Path) -> None:
+async def test_a_placement_takes_the_log(spark: SparkSession, tmp_path: Path) -> None:
+    """By the command, which takes the session that this process has already."""
     network = logging_network(tmp_path / "log")
     await some_requests(network, tmp_path)
     file = tmp_path / "net.toml"

@@ -83,7 +83,7 @@ def random_run(seed: int, flood_hops: int, **options: int) -> Simulation:
     return simulation
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 3), st.integers(0, 3), st.integers(0, 5))
 def test_the_common_invariants_hold(seed: int, flood: int, walks: int, walk_hops: int) -> None:
     simulation = random_run(seed, flood, walks=walks, walk_hops=walk_hops)

@@ -41,7 +41,7 @@ def run_without_loss(number: int, routing: str) -> Simulation:
 EVERY = ("acyclic", "flooding", "spr", "idr", "tid-s", "tid-d")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(NUMBERS, st.sampled_from(EVERY))
 def test_exactly_once_in_order_with_true_tables(number: int, routing: str) -> None:
     run_without_loss(number, routing)
@@ -59,7 +59,7 @@ def run_crashes(number: int, routing: str) -> None:
     assert report.delivered == report.expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(NUMBERS, st.sampled_from(EVERY))
 def test_after_crashes_the_network_heals(number: int, routing: str) -> None:
     run_crashes(number, routing)
@@ -86,7 +86,7 @@ def settled_deliveries(number: int, routing: str, like: str) -> list[tuple[str, 
     return sorted(row for row, is_late in zip(every, late.tolist(), strict=True) if is_late)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(NUMBERS, st.sampled_from(("acyclic", "spr", "idr", "tid-s", "tid-d")))
 def test_each_routing_delivers_what_flooding_delivers(number: int, routing: str) -> None:
     found = settled_deliveries(number, routing, routing)

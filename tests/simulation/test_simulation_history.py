@@ -113,7 +113,7 @@ def check_ended(simulation: Simulation, result: Result) -> None:
     assert simulation.world.problems() == []
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(number=NUMBERS, faults=st.sampled_from((on_links, everywhere)))
 def test_once_quiet_all_that_was_stored_is_found(number: int, faults: Faults) -> None:
     simulation = changed(number, faults)
@@ -128,7 +128,7 @@ def test_once_quiet_all_that_was_stored_is_found(number: int, faults: Faults) ->
             assert (asked.error, asked.found) == ("", expected)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(number=NUMBERS)
 def test_after_deaths_it_is_found_or_nobody_has_it(number: int) -> None:
     """What was stored while a broker was down its storages may lack; who has all of a topic gives

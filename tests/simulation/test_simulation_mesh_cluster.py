@@ -62,7 +62,7 @@ def scripted(overlay: Scot, routing: str, seed: int, kernel: type[World]) -> Sim
     return simulated
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     routing=st.sampled_from(["spr-mesh", "idr-mesh"]),

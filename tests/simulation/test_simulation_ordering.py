@@ -66,7 +66,7 @@ def in_order(found: list[int]) -> bool:
     return found == sorted(found)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(NUMBERS)
 def test_who_asks_gets_each_publishers_order(number: int) -> None:
     for (client, _), found in seqs(run(number)).items():

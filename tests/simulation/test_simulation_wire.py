@@ -42,7 +42,7 @@ NUMBERS = st.integers(0, 2**32)
 ROUTING = st.sampled_from(ROUTINGS)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(NUMBERS, ROUTING)
 @example(2, "flooding")  # a second connection, dialled while the first is not greeted yet
 @example(1, "mesh")
@@ -50,14 +50,14 @@ def test_links_between_brokers_break_and_nothing_is_lost(number: int, routing: s
     check_wire(number, routing, on_links)
 
 
-@settings(max_examples=90)
+@settings(max_examples=40)
 @given(NUMBERS, ROUTING)
 @example(33, "spr-mesh")
 def test_connections_of_clients_break_too_and_sessions_stay(number: int, routing: str) -> None:
     check_wire(number, routing, everywhere)
 
 
-@settings(max_examples=110)
+@settings(max_examples=40)
 @given(NUMBERS, ROUTING)
 @example(57, "spr")  # a link that began anew twice at one end, and once at the other
 @example(136316, "acyclic")  # published again under an advertisement that settles too late
@@ -66,7 +66,7 @@ def test_brokers_die_and_only_what_they_had_in_memory_is_lost(number: int, routi
     check_wire(number, routing, with_deaths)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(NUMBERS, ROUTING)
 @example(5, "spr")
 @example(6, "tid-s")
@@ -113,7 +113,7 @@ def play(simulation: Simulation, clients: dict[str, str], rng: random.Random) ->
     return {(who, seq, client, claims[client, number]) for who, seq, client, number in rows}
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(NUMBERS, st.sampled_from(("flooding", "acyclic", "spr", "idr", "tid-s", "tid-d")))
 def test_both_simulators_deliver_the_same(number: int, routing: str) -> None:
     rng = random.Random(number)

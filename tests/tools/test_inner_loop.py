@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 import subprocess
@@ -16,12 +17,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from children import Children
 from dealing import dealt
-from inner_loop import GUARD, reaches_live, try_fewer_examples
+from inner_loop import GUARD, reaches_live, try_examples
 from live_networks import running
 
 ROOT = Path(__file__).parents[2]
@@ -135,7 +136,7 @@ def test_what_leads_to_a_process_or_connection_is_found(leads: object) -> None:
 
 
 def test_what_opens_nothing_is_quick() -> None:
-    assert not reaches_live([test_the_runs_begin_with_what_takes_long, try_fewer_examples])
+    assert not reaches_live([test_the_runs_begin_with_what_takes_long, try_examples])
 
 
 def test_it_covers_the_core() -> None:
@@ -162,18 +163,66 @@ def test_it_covers_the_core() -> None:
     assert {folder: found[folder] for folder in AT_LEAST if found[folder] < AT_LEAST[folder]} == {}
 
 
-def test_a_property_is_tried_with_a_share_of_its_examples() -> None:
-    tried = []
+PROPERTIES = """
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
 
-    @settings(max_examples=100, database=None)
-    @given(st.integers())
-    def property(number: int) -> None:
-        tried.append(number)
+tried = {"a": 0, "b": 0, "machine": 0}
 
-    item: Any = SimpleNamespace(obj=property, cls=None)
-    try_fewer_examples(item)
-    property()
-    assert len(tried) == 10
+@pytest.mark.parametrize("name", ["a", "b"])
+@settings(max_examples=20, database=None)
+@given(number=st.integers())
+def test_property(name, number):
+    tried[name] += 1
+
+class Machine(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        tried["machine"] += 1
+
+    @rule(number=st.integers())
+    def step(self, number):
+        pass
+
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(max_examples=20, stateful_step_count=1, database=None)
+
+def test_of_something_else():
+    pass
+
+@pytest.fixture(autouse=True, scope="module")
+def told():
+    yield
+    print(tried)
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "ran", "tried"),
+    [
+        (["--quick"], 4, {"a": 2, "b": 2, "machine": 2}),
+        (["--soak", "-m", "soak"], 3, {"a": 200, "b": 200, "machine": 200}),
+    ],
+)
+def test_how_many_examples_of_a_property_are_tried(
+    asked: list[str], ran: int, tried: dict[str, int], tmp_path: Path
+) -> None:
+    """By the inner loop and by `make soak`; parameters do not count twice."""
+    file = tmp_path / "test_properties.py"
+    file.write_text(PROPERTIES, encoding="utf-8")
+    plugins = ("-p", "no:cacheprovider", "-p", "no:xdist", "-c", ROOT / "pyproject.toml")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-s", "-p", "conftest", *plugins, *asked, file],
+        env=os.environ | {"PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{ran} passed" in done.stdout
+    assert str(tried) in done.stdout
 
 
 def made_up(name: str, *marks: str) -> Any:

@@ -131,6 +131,7 @@ def test_half_of_the_functions_are_short() -> None:
         'class C:\n    def f(self):\n        """Those that are missing, which they are no more."""',
         'class C:\n    @classmethod\n    def f(cls):\n        """As `g`."""',
         'def f():\n    """Returns the next hops."""',
+        'def _f():\n    """The next hops."""',
         'def f():\n    """"""',
     ],
 )
@@ -146,12 +147,36 @@ def test_a_docstring_that_begins_without_a_verb_is_seen(source: str) -> None:
         'class C:\n    """A link."""\n    @property\n    def f(self):\n        """Its end."""',
         'class C:\n    @functools.cached_property\n    def f(self):\n        """Its end."""',
         '@click.group(cls=Group)\ndef f():\n    """A network."""',
-        'def _f():\n    """The next hops."""',
         "def f():\n    pass",
     ],
 )
 def test_other_docstrings_may_begin_with_a_noun(source: str) -> None:
     assert not list(tidy.described("reefcast.model.x", ast.parse(source)))
+
+
+def test_only_private_functions_of_the_laboratory_need_no_verb() -> None:
+    private, public = (ast.parse(f'def {f}():\n    """The next hops."""') for f in ("_f", "f"))
+    assert not list(tidy.described("reefcast_lab.bench.x", private))
+    assert list(tidy.described("reefcast_lab.bench.x", public))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Of one broker."""',
+        'class C:\n    """Those: that are missing."""',
+        'MOST = 7\n"""Of a run."""',
+        'def f():\n    """Made when it is first asked for."""',
+    ],
+)
+def test_a_docstring_without_a_subject_is_seen(source: str) -> None:
+    (found,) = tidy.subjectless(ast.parse(source))
+    assert "name its subject first" in found
+
+
+def test_other_words_are_a_subject_or_a_verb() -> None:
+    source = '"""The links of one broker."""\nx = "Of this"\n""\nclass C:\n    """Offers it."""\n'
+    assert not list(tidy.subjectless(ast.parse(source)))
 
 
 # --- what silences a checker ----------------------------------------------------------------------

@@ -142,7 +142,9 @@ def test_changes_as_the_twin_does(make, make_index, steps):
 
 @pytest.mark.long
 @every_graph
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 10))]
+)
 def test_stays_with_the_twin(make, make_index, seed):
     same_as_the_twin(make(make_index()), random_changes(seed, 80))
 

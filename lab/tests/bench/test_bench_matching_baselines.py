@@ -76,7 +76,7 @@ def assert_finds(name: str, table: Table, events: Events, expected: list[list[in
 
 @pytest.mark.parametrize("name", BASELINES)
 @given(rows=st.lists(row, min_size=1, max_size=40), events=st.lists(event, min_size=1, max_size=9))
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_a_baseline_finds_what_the_twin_finds(
     name: str, rows: list[Any], events: list[Any]
 ) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from analyses import an_analysis
+from reefcast.cli.analyze import command as analyze
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import load_network
 from reefcast_lab.cli.demo import Terminal, command
@@ -24,19 +23,13 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("java")
-def test_small_demo(tmp_path):
+def test_small_demo(spark, tmp_path):
     """Real flights, a SCOT of four brokers, a hundred subscriptions: nothing lost, doubled or made
-    up."""
+    up. Both commands take the session that this process has already."""
     sizes = ("--events", "1500", "--subscriptions", "100", "--tree", "path:2", "--clusters", "2")
     folders = ("--out", str(tmp_path / "demo"), "--data", str(tmp_path / "data"))
-    done = subprocess.run(
-        [sys.executable, "-m", "reefcast_lab", "demo", *sizes, *folders, "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(command, [*sizes, *folders, "--json"])
+    assert done.exit_code == 0, (done.output, done.exception)
     summary = json.loads(done.stdout)
     assert (summary["published"], summary["brokers"]) == (1500, 4)
     assert summary["expected"] == summary["delivered"] > 100
@@ -47,12 +40,7 @@ def test_small_demo(tmp_path):
     assert "exactly as Spark SQL says" in page
     assert "What dynamic routing did" in page
     assert summary["idr_unreachable"] == 0
-    analysis = subprocess.run(
-        [sys.executable, "-m", "reefcast", "analyze", str(tmp_path / "demo" / "trace"), "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    analysis = CliRunner().invoke(analyze, [str(tmp_path / "demo" / "trace"), "--json"])
     figures = json.loads(analysis.stdout)
     assert sum(link["publications"] for link in figures["links"]) == summary["link_messages"]
 

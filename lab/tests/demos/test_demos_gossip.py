@@ -21,6 +21,7 @@ from reefcast_lab.demos.gossip_figures import (
     binned,
     figures,
     in_one_piece,
+    lacks,
     moment,
     pairs,
     recovery_s,
@@ -164,11 +165,13 @@ def test_what_is_due() -> None:
     dues = list(all_due(run, cast))
     assert len(dues) == 3 + 4 + 0 + 3
     assert {due.delay_us for due in dues} == {1000}
+    assert not lacks(run, cast)
     (victim,) = cast.victims
     living = next(peer for peer in range(5) if peer != victim)
     run.came_us[victim, 2, living] = 20 * SECOND
     dues = list(all_due(run, cast))
     assert sorted(due.delay_us for due in dues[7:11]) == [NEVER] * 3 + [11 * SECOND]
+    assert lacks(run, cast)
     # Who had not joined yet is owed nothing, and the second one of the victim died with it again.
     assert run.published[0][0] == living
     run.joined_us[living] = 11 * SECOND

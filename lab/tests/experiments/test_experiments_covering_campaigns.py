@@ -277,7 +277,15 @@ def test_our_engine_is_measured_at_both_rates() -> None:
     assert 0 < fast["mean_delay_s"] <= fast["largest_delay_s"]
 
 
-@pytest.mark.parametrize("campaign", ["unsubscribing", "slow_engine", "mobile", "own_engine"])
+@pytest.mark.parametrize(
+    "campaign",
+    [
+        pytest.param("unsubscribing", marks=pytest.mark.soak),
+        pytest.param("slow_engine", marks=pytest.mark.soak),
+        "mobile",
+        "own_engine",
+    ],
+)
 def test_one_seed_measures_the_same_again(campaign: str) -> None:
     again = run(campaign, "incremental", XS[campaign])
     assert tuple(again) == measured(campaign, "incremental")

@@ -82,7 +82,7 @@ def small(**changed: object) -> Crowd:
     return workload(core_topology(), **given)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.integers(1, 60), st.integers(0, 20), st.sampled_from([2e-6, 0.01, 0.3]), st.integers())
 def test_the_covering_degree_is_exact(
     subscriptions: int, degree: int, selectivity: float, seed: int

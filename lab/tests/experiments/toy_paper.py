@@ -65,6 +65,10 @@ def toy_paper(folder: Path, broken: float | None = None) -> Paper:
         with kept:
             return [f"There are {len(measured.points)} points at scale {measured.scale}."]
 
+    def outline() -> list[str]:
+        with kept:
+            return []
+
     folder.mkdir(parents=True, exist_ok=True)
     parameters = folder / "parameters.toml"
     if not parameters.exists():
@@ -99,4 +103,5 @@ def toy_paper(folder: Path, broken: float | None = None) -> Paper:
         parameters,
         "All runs are toys.",
         evidence,
+        outline,
     )

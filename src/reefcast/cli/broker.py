@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reefcast.server.node import Node
 
 ALONE, LOOPBACK = "b1", "127.0.0.1"
-"""Of a broker that is in no network file: its name, and the host that it listens on."""
+"""The name of a broker that is in no network file, and the host on which it listens."""
 
 COMPILING = "preparing the matching index: it is compiled at the first start (some 20 seconds)"
 

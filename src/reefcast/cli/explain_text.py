@@ -121,7 +121,7 @@ def _how(plan: str) -> str:
 
 
 def _table(rows: list[dict[str, Any]], *columns: str) -> Iterator[str]:
-    """Numbers to the right, text to the left."""
+    """Return a table with numbers to the right and text to the left."""
     cells = [[column.replace("_", " ") for column in columns]]
     cells += [[_cell(row[column]) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

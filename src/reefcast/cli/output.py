@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 LAST_S = 2.0
-"""For so long `finish` waits for what is being written."""
+"""How long `finish` waits for output that is being written."""
 
 
 class Output:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Callable[..., Any])
 
 TIME_LIMIT_S = 20.0
-"""For the optimum."""
+"""Seconds for the optimum."""
 
 NAMES = {
     "plan": "this plan",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 PARQUET = click.Path(exists=True, path_type=Path)
 """A file, or a directory of them."""
 TOPICS = 20
-"""Of generated publications, where the routing carries what has a topic."""
+"""How many topics generated publications have, where the routing needs topics."""
 ENDS_S = 10.0
 """After the last publication a network that never becomes quiet is left to itself for so long."""
 

@@ -5,12 +5,12 @@ Rules
 - The broker says which storages answer for the topics of the filter (`Find`, `Found`); each gets a
   request. All answer in the order of `Position`; the answers are merged, so that events come in
   that order, each once, also those that several storages have.
-- With a handover an answer stays open for what comes in meanwhile. That comes in any order, and
-  maybe again; ids tell.
-- A storage may send `window` events more than were taken here: credit follows what is taken.
-- An answer that ends early, has a gap, or hangs, is asked for again, behind the last event that
-  came: maybe of another storage. After `ATTEMPTS` without an event in between the question fails.
-"""
+- With a handover an answer stays open for new events. These come in any order, and maybe twice;
+  their ids tell.
+- A storage may send `window` events more than were read here: reading grants credit.
+- An answer that ends early, has a gap, or hangs is requested again, from behind the last event that
+  came: maybe from another storage. After `ATTEMPTS` without an event in between the question
+  fails."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LOST = "a broker on the way lost a part of it"
 
 
 class Past(Protocol):
-    """A stored publication, as the client that asks sees it; made from its encoded form."""
+    """A stored publication, as the asking client sees it; made from its encoded form."""
 
     @property
     def publisher(self) -> str: ...
@@ -79,7 +79,7 @@ def question_about(
     for_storage: bool = False,
 ) -> Question:
     """Return the question for a filter and a span of time. Raises `FilterSyntaxError`, and
-    `ConfigurationError` for what no storage can be asked."""
+    `ConfigurationError` for a question that no storage can answer."""
     topics = topic_patterns_of(parse_filter(filter))
     if topics is None:
         raise ConfigurationError(
@@ -94,7 +94,7 @@ def question_about(
 
 
 class Numbers:
-    """Of the requests of one client."""
+    """Numbers the requests of one client."""
 
     def __init__(self, client_id: str) -> None:
         self.client_id = client_id
@@ -111,8 +111,8 @@ def position_of(event: Past) -> Position:
 
 class Answer(Generic[E]):
     """The answer of one storage. `after`: the position of the last event that came in order;
-    `path`: empty until the first one has come; `late`: events that came behind the others, in any
-    order, once `is_late`."""
+    `path`: empty until the first event has come; `late`: events behind the others, in any order,
+    once `is_late`."""
 
     def __init__(self, number: int, topics: tuple[str, ...], after: Position | None) -> None:
         self.number = number
@@ -128,7 +128,7 @@ class Answer(Generic[E]):
 
     @property
     def waits(self) -> bool:
-        """Whether nothing can be said before its next event comes."""
+        """Whether the next event must come before anything can be delivered."""
         return not self.over and not self.is_late and not self.events
 
     def put(self, items: Items, events: Sequence[E]) -> None:
@@ -151,10 +151,9 @@ class Answer(Generic[E]):
 
 
 class Asking(Generic[E]):
-    """Follow one question. `handle` and the others return what is to be said to the broker;
-    `error`: why it failed; `heard`: counts what came, for who watches whether something does;
-    `answered`: the path to each storage that gave something, or said that this was all, by its id.
-    `made`: makes an event of an encoded publication."""
+    """Follow one question. `handle` and the others return messages for the broker; `error`: why it
+    failed; `heard`: counts events, to show progress; `answered`: the path to each storage that sent
+    something, or the end, by its id. `made`: makes an event of an encoded publication."""
 
     def __init__(self, question: Question, numbers: Numbers, made: Callable[[bytes], E]) -> None:
         self.question = question
@@ -204,7 +203,7 @@ class Asking(Generic[E]):
         )
 
     def cancel(self) -> list[ServiceMessage]:
-        """Return the messages that cancel all that is open."""
+        """Return the messages that cancel everything that is open."""
         messages = self._cancelled(self._answers.values())
         self._answers.clear()
         self._finding.clear()
@@ -296,8 +295,8 @@ class Asking(Generic[E]):
         return self._find(topics, after)
 
     def hangs(self) -> list[ServiceMessage]:
-        """Return the messages that ask again for all that is open: nothing has come for too long,
-        and something should."""
+        """Return the messages that ask again for everything open: something should have come, and
+        nothing has for too long."""
         self._finding.clear()
         silent = [a for a in self._answers.values() if not (a.over or a.events or a.late)]
         error = ConnectionLostError("no storage answered in time")
@@ -323,7 +322,7 @@ class Asking(Generic[E]):
 
     @property
     def hands_over(self) -> bool:
-        """Whether only what comes in meanwhile may still come."""
+        """Whether only new events may still come."""
         answers = self._answers.values()
         told = all((a.is_late or a.over) and not a.events for a in answers)
         return self._started and not self._finding and told

@@ -1,4 +1,4 @@
-"""The choice of the rows to be returned, among those that were read."""
+"""Choosing the rows to return, among those that were read."""
 
 from __future__ import annotations
 

@@ -19,20 +19,20 @@ from reefcast.model.filters import TOPIC, Conjunction, Filter
 from reefcast.model.values import Kind
 
 MOST_MEMBERS = 500
-"""Of a set that is compared with; more than that is left to the compiled index."""
+"""Members of a set in a comparison; larger sets are left to the compiled index."""
 MOST_POINTS = 32
-"""Values of one attribute that are each looked up by themselves."""
+"""Values of one attribute that are looked up one by one."""
 
 
 class Condition(NamedTuple):
-    """`text` with a `?` for each of `parameters`."""
+    """A condition: `text` with a `?` for each of `parameters`."""
 
     text: str
     parameters: tuple[Any, ...]
 
 
 class Indexed(NamedTuple):
-    """The demand of a conjunction on an indexed attribute. `points`: the values of its column, if
+    """What a conjunction requires of an indexed attribute. `points`: the values of its column, if
     they are few."""
 
     number: int
@@ -41,11 +41,11 @@ class Indexed(NamedTuple):
 
 
 Demands = list[Indexed]
-"""What a conjunction demands of the indexed attributes, each necessary."""
+"""What a conjunction requires of the indexed attributes; each is necessary."""
 
 
 def demands(filter: Filter, attributes: Sequence[str]) -> list[Demands]:
-    """Return what each conjunction demands of the indexed attributes; `attributes`: these, by
+    """Return what each conjunction requires of the indexed attributes; `attributes`: these, by
     number."""
     numbers = {name: number for number, name in enumerate(attributes)}
     return [_demands_of(conjunction, numbers) for conjunction in filter.conjunctions]

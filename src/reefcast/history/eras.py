@@ -1,10 +1,9 @@
-"""Eras: which rows came in together.
+"""Eras: rows that were stored at about the same time.
 
-An index over an attribute scatters what comes in over all of its pages, and a page that is touched
-is written as a whole. So the indexes begin with the *era*, a number that goes up after `ROWS` rows:
-what comes in now touches the few pages of the latest era only. A request looks into one era after
-the other, in the order of time, those alone that have rows of the time it asks for.
-"""
+An index over an attribute scatters new rows over all of its pages, and a page that is touched is
+written as a whole. So the indexes begin with the *era*, a number that goes up after `ROWS` rows:
+new rows touch only the few pages of the latest era. A request reads one era after the other, in the
+order of time, and only eras with rows of the time that it asks for."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ from dataclasses import dataclass
 from reefcast.history.schema import index
 
 ROWS = 100_000
-"""Of an era: 1 to 2 MB of each index."""
+"""Rows of an era: 1 to 2 MB of each index."""
 
 
 @dataclass(slots=True)
 class Era:
-    """`first_us`, `last_us`: of its rows, both inclusive."""
+    """An era. `first_us`, `last_us`: the times of its rows, both inclusive."""
 
     number: int
     first_us: int

@@ -45,7 +45,8 @@ class Limits:
 
 @dataclass(slots=True)
 class Topic:
-    """`last`: the greatest position that was ever stored, whatever has gone since."""
+    """A topic with its counts. `last`: the greatest position that was ever stored, even if its row
+    is gone."""
 
     id: int
     name: str
@@ -62,8 +63,8 @@ class Topic:
 
 
 class Kept(dict[tuple[str, ...], tuple[str, ...]]):
-    """The topics of a publication that are kept. `patterns`: names or patterns of those that
-    are."""
+    """The kept topics of a publication. `patterns`: the names or patterns of those that are
+    kept."""
 
     MOST = 100_000
 
@@ -182,14 +183,14 @@ class Topics:
 
 
 class Excess(NamedTuple):
-    """The rows and bytes that must be removed; `guess`: how many rows that may be."""
+    """The rows and bytes to remove; `guess`: how many rows that may be."""
 
     rows: int
     bytes: int
     guess: int
 
     def enough(self, sizes: Sequence[int]) -> int:
-        """Return how many of the oldest rows, of these sizes, have to go."""
+        """Return how many of the oldest rows, of these sizes, must be removed."""
         size = 0
         for rows, each in enumerate(sizes):
             if rows >= self.rows and size >= self.bytes:

@@ -1,9 +1,8 @@
 """Several sorted sources of rows as one.
 
-Each source has fetched some rows ahead; what is not behind the last row of any of them is complete,
-and is sorted together. A publication that several sources have (several topics; database and sealed
-segment) comes once.
-"""
+Each source has fetched some rows ahead; rows that are not behind the last row of any source are
+complete, and are sorted together. A publication that several sources have (several topics; database
+and sealed segment) comes once."""
 
 from __future__ import annotations
 
@@ -15,9 +14,10 @@ from reefcast.history.rows import ABOVE_ALL, Key, Row
 from reefcast.model.publication import INT64_MAX
 
 FIRST_ROWS = 64
-"""That a source fetches at first, if it is the only one: who asked gets something soon."""
+"""Rows that a source fetches at first, if it is the only one, so that the first results come
+soon."""
 FEW_ROWS = 16
-"""That each of many sources fetches at first."""
+"""Rows that each of many sources fetches at first."""
 _ALL_SOURCES = 1 << 62
 
 
@@ -30,7 +30,7 @@ class Source(ABC):
         self.start_us = max(start_us, before[0])
         self.before = before
         if start_us > before[0]:
-            # were there an earlier row, added just now, others behind it may have been read already
+            # if an earlier row was just added, others behind it may have been read already
             self.before = (start_us - 1, ABOVE_ALL, INT64_MAX)
         self.rows: list[Row] = []
         self.done = False

@@ -17,16 +17,16 @@ from reefcast.model.wire import MAX_NAME_CHARS, Codec
 MOST_TOPICS = 10_000
 MOST_HOPS = 64
 FARTHEST = MOST_HOPS
-"""The distance of what cannot be reached."""
+"""The distance of an unreachable storage."""
 
 RequestId = EntityId
-"""Client, and its number of the request."""
+"""A client, and its number for the request."""
 
 Position = tuple[int, str, int]
-"""Where a publication stands in history: time (microseconds), publisher, seq."""
+"""The place of a publication in history: time (microseconds), publisher, seq."""
 
 Topics = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_TOPICS)]
-"""Names, or patterns as MATCHES has them."""
+"""Topic names, or patterns as for MATCHES."""
 Place = Annotated[int, msgspec.Meta(ge=0, le=MOST_HOPS)]
 Path = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_HOPS)]
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_CHARS)]
@@ -54,8 +54,8 @@ class Stored(ServiceMessage, frozen=True, kw_only=True, tag="stored"):
 
 
 class Find(ServiceMessage, frozen=True, kw_only=True, tag="find"):
-    """A client asks its broker who answers for these topics, besides itself: the nearest ones, or
-    `every` one."""
+    """A client asks its broker which storages answer for these topics, besides itself: the nearest
+    ones, or `every` one."""
 
     number: Count
     topics: Topics
@@ -63,7 +63,7 @@ class Find(ServiceMessage, frozen=True, kw_only=True, tag="find"):
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
-    """A storage, how far it is (hops), and what it is to be asked about."""
+    """A storage, its distance (hops), and the topics to ask it about."""
 
     storage: str
     distance: Place
@@ -100,7 +100,7 @@ class Request(ServiceMessage, frozen=True, kw_only=True, tag="request"):
 
 
 class OnPath(ServiceMessage, frozen=True, kw_only=True):
-    """The root of what goes along the path of a request."""
+    """The base class of messages that go along the path of a request."""
 
     id: RequestId
     path: Path
@@ -126,19 +126,19 @@ class End(OnPath, frozen=True, kw_only=True, tag="end"):
 
 
 class More(OnPath, frozen=True, kw_only=True, tag="more"):
-    """To the storage: so many publications more may be sent."""
+    """To the storage: it may send this many more publications."""
 
     count: Count
 
 
 class Cancel(OnPath, frozen=True, kw_only=True, tag="cancel"):
-    """To the storage: no more is wanted."""
+    """To the storage: the client wants nothing more."""
 
 
 BACKWARD = (Items, End)
 FORWARD = (More, Cancel)
 FROM_STORAGES = (Stores, *BACKWARD)
-"""What only a client that is a storage says."""
+"""Messages that only a client that is a storage sends."""
 MESSAGES = (Stores, Stored, Find, Found, Request, Items, End, More, Cancel)
 CLIENT_CODEC = Codec(MESSAGES)
-"""Of what clients and their brokers say to each other."""
+"""Encodes the messages between clients and their brokers."""

@@ -30,12 +30,12 @@ from reefcast.history.writing import RAW
 from reefcast.model.publication import INT64_MAX, INT64_MIN
 
 Connected = Callable[[], AbstractContextManager[sqlite3.Connection]]
-"""Gives a connection for a moment."""
+"""Lends a connection for a moment."""
 
 FEW = 2000
 """Rows of an interval that are sorted."""
 MOST_PATHS = 64
-"""Into one topic."""
+"""The most access paths into one topic."""
 _WHOLE_TOPIC = "sqlite_autoindex_message_1"
 """SQLite's own name of the primary key."""
 
@@ -124,8 +124,8 @@ class AccessPaths:
 
 
 class DatabaseSource(Source):
-    """The rows of one topic, by one access path. `raw`: what the rows that were fetched last were
-    made of, with their expiries and checksums."""
+    """The rows of one topic, by one access path. `raw`: the raw rows behind those fetched last,
+    with their expiries and checksums."""
 
     def __init__(
         self,

@@ -3,11 +3,11 @@ methods return the messages for the broker.
 
 Rules
 -----
-- What was found is said as far as there is credit; the rest waits, and nothing more should be read.
-- With a handover the answer stays open for that long, and then until all was found: what is stored
-  in that time is late. What comes after it is live for who asks.
-- The end is said when nothing waits.
-"""
+- Rows that were found are sent as far as there is credit; the rest waits, and nothing more should
+  be read.
+- With a handover the answer stays open for that long, and then until everything was found: events
+  stored in that time are late. Later events reach the asking client live. - The end is sent when
+  nothing waits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ ITEMS_BYTES = 1 << 20
 
 
 class Reply:
-    """To one request, which came by its path to the storage `me`. Raises `FilterSyntaxError`."""
+    """The answer to one request, which came by its path to the storage `me`. Raises
+    `FilterSyntaxError`."""
 
     def __init__(self, request: Request, me: str) -> None:
         self.request = request
@@ -42,7 +43,7 @@ class Reply:
 
     @property
     def waits(self) -> bool:
-        """Whether something cannot be said for lack of credit."""
+        """Whether something waits for credit."""
         return bool(self._found) or (self._is_late and bool(self._late))
 
     def found(self, bodies: Sequence[bytes]) -> list[ServiceMessage]:
@@ -63,7 +64,7 @@ class Reply:
         return self._ready()
 
     def grant(self, count: int) -> list[ServiceMessage]:
-        """Allow so many publications more, and return what can be sent now."""
+        """Allow this many more publications, and return what can be sent now."""
         self._credit += count
         return self._ready()
 

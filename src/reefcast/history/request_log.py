@@ -2,9 +2,8 @@
 
 A directory of Parquet files, for all brokers of a network: a row for each request and topic, with
 the columns `time_us`, `broker` and `topic`. The placement of storages takes its rates from it
-(`pipeline.planning.placement`). A file is put in place by a rename, so that whoever reads the
-directory, at any time and whatever died when, finds whole ones.
-"""
+(`pipeline.planning.placement`). A file is put in place by a rename, so that readers of the
+directory find only complete files, at any time and after any crash."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from pathlib import Path
 from reefcast.directories import make_directory
 
 MOST_ROWS = 1_000_000
-"""That wait to be written; what is more is counted, not kept."""
+"""Rows that may wait to be written; more are counted, not kept."""
 
 Rows = tuple[list[int], list[str]]
 """Times and topics."""
@@ -70,9 +69,7 @@ class RequestLog:
         table = pa.table({**columns, "topic": pa.array(topics, pa.string())})
         target = self._directory / f"{self._broker}-{self._number:06d}.parquet"
         self._number += 1
-        hidden = target.with_name(
-            f".{target.name}"
-        )  # Spark passes over names that start with a dot
+        hidden = target.with_name(f".{target.name}")  # Spark ignores names that start with a dot
         pq.write_table(table, hidden)
         hidden.rename(target)
 

@@ -1,9 +1,7 @@
-"""The rows of stored publications: the body as it came in, and the columns read off it.
+"""The rows of stored publications: the body as received, and the columns derived from it.
 
-The checksum of a row covers the body and all that says where the row belongs: topic, time,
-publisher, seq, expiry. So a row that was moved by a flipped bit is as damaged as one whose body
-was.
-"""
+The checksum of a row covers the body and its place: topic, time, publisher, seq, expiry. So a row
+that was moved by a flipped bit is as damaged as one whose body was."""
 
 from __future__ import annotations
 
@@ -19,21 +17,20 @@ from reefcast.model.wire import decode_publication
 
 _MASK = (1 << 64) - 1
 _OF_SEQ, _OF_EXPIRY = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
-"""Odd, so that each bit of what they are multiplied with counts."""
+"""Odd numbers, so that each bit of a factor counts."""
 
 Key = tuple[int, bytes, int]
-"""A position, as the database has it."""
+"""A position, as the database stores it."""
 FIRST: Key = (INT64_MIN, b"", INT64_MIN)
 ABOVE_ALL = b"\xff"
 """Greater than every publisher's name in UTF-8."""
 
 
 class Incoming(NamedTuple):
-    """A publication to be stored: `body` as it came in (`model.wire`).
+    """A publication to be stored: `body` as received (`model.wire`).
 
     `topics`: those of its topics under which it is to be stored; None: all that it has.
-    `lifetime_us`: for so long from its time on; None: as its topic says (`Limits.lifetimes_s`).
-    """
+    `lifetime_us`: how long from its time on; None: as its topic says (`Limits.lifetimes_s`)."""
 
     body: bytes
     lifetime_us: int | None = None
@@ -41,8 +38,8 @@ class Incoming(NamedTuple):
 
 
 Row = tuple[int, bytes, int, int, bytes | None]
-"""One that was read: position, source (tells rows of the same position apart), body. Where the row
-is damaged the body is None, and the position that of the row before."""
+"""A row that was read: position, source (distinguishes rows of the same position), body. In a
+damaged row the body is None, and the position that of the row before."""
 
 
 class Seeds(dict[bytes, int]):
@@ -70,7 +67,7 @@ def checksum(seed: int, time_us: int, seq: int, expiry_us: int | None, body: byt
 
 
 def topics_of(publication: Publication) -> tuple[str, ...]:
-    """Return the topics by which a publication can be asked for."""
+    """Return the topics under which a publication can be found."""
     topics = publication.topics
     if topics:
         return topics if len(topics) == 1 else tuple(dict.fromkeys(topics))

@@ -1,14 +1,13 @@
-"""The rescue of a damaged database: what can be read of it goes into a new one.
+"""The rescue of a damaged database: its readable rows go into a new one.
 
-SQLite finds its rows from the root of a tree on, and one page that is lost there takes many rows
-with it, so the pages are read one by one, those of the log too, and what looks like a row is taken
-for one if its checksum says so. Nothing else in the file is believed. That finds rows on pages that
-are free again as well: what had expired goes as before, what had to make room goes again. Of a
-publication on several topics each row becomes one by itself.
+SQLite finds its rows from the root of a tree, where one lost page takes many rows with it. So the
+pages are read one by one, those of the log too, and anything that looks like a row is one if its
+checksum is right. Nothing else in the file is trusted. This also finds rows on free pages: expired
+ones expire as before, and those that had been removed for room are removed again. Each row of a
+publication on several topics becomes a row by itself.
 
 Source: SQLite's "Database File Format", sections 1.6 (pages of index trees, which tables without
-rowids are) and 2.1 (records).
-"""
+rowids are) and 2.1 (records)."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from reefcast.history.writing import Writer
 
 SET_ASIDE = ".damaged"
-"""Ends the name of a database that was set aside; the latest is kept."""
+"""The ending of a database's name that was set aside; the latest is kept."""
 _BATCH = 1024
 _WAL_HEADER, _FRAME_HEADER = 32, 24
 _INTERIOR, _LEAF = 2, 10
@@ -57,7 +56,7 @@ def set_aside(path: Path) -> Path:
 
 
 def save(aside: Path, writer: Writer) -> Saved:
-    """Save what can be read of the old database into that of `writer`."""
+    """Save the readable rows of the old database into that of `writer`."""
     if not aside.exists():
         return Saved(0, 0)
     with closing(_Pages(aside)) as pages:
@@ -146,7 +145,7 @@ class _Salvage:
     # --- pages -----------------------------------------------------------------------------------
 
     def _records(self, page: bytes) -> Iterator[tuple[Any, ...]]:
-        """Yield what looks like rows on a page of an index tree."""
+        """Yield anything that looks like a row on a page of an index tree."""
         if len(page) < PAGE or page[0] not in (_INTERIOR, _LEAF):
             return
         head = 12 if page[0] == _INTERIOR else 8

@@ -1,11 +1,12 @@
 """The database of a history: its tables, and connections to it.
 
-- `message`: a row for each topic of a publication, clustered by topic and position, so that what a
-  topic holds lies together in the order in which it is asked for. A column for each indexed
+- `message`: a row for each topic of a publication, clustered by topic and position, so that a
+  topic's rows are adjacent, in the order in which they are read. A column for each indexed
   attribute, with an index on (era, topic, attribute, position), see `eras`.
 - `shared`: the bodies of publications on several topics, each once; `message.body` is NULL there.
-- `topic`: names, and what is counted for each. `dropped`: how much of a sealed segment has gone.
-- `whole`: topics and patterns, and up to when nothing is lacking of them (`HistoryStore.whole_us`).
+- `topic`: names, with the counts of each. `dropped`: how many rows of a sealed segment were
+  dropped. - `whole`: topics and patterns, and up to when they are complete
+  (`HistoryStore.whole_us`).
 
 Publishers are BLOBs of UTF-8: their order is that of the strings, whatever is garbled. An attribute
 is INTEGER, REAL, TEXT, or NULL where it is missing; TRUE and FALSE are 1 and 0, and NaN, which
@@ -15,8 +16,7 @@ now and then more.
 `synchronous=NORMAL`: a commit is the operating system's when it returns, and outlives the death of
 the process at any moment. It does not wait for the disk. After a loss of power the database is
 sound, and may lack what was committed since the last checkpoint (`CHECKPOINT_PAGES`); a replica has
-it (`HistoryStore.whole_us`).
-"""
+it (`HistoryStore.whole_us`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ APPLICATION_ID = 0x72656568
 VERSION = 2
 PAGE_BYTES = 4096
 CHECKPOINT_PAGES = 8000
-"""In the log before they are moved into the database: 32 MB."""
+"""Pages in the log before they are moved into the database: 32 MB."""
 CACHE_KIB = 64 * 1024
 BUSY_S = 10.0
 
@@ -94,8 +94,8 @@ def index(number: int) -> str:
 def prepare(database: sqlite3.Connection, path: Path, indexed: Mapping[str, Kind]) -> None:
     """Create the tables, or check that they are those of a history with these attributes.
 
-    Raises `ConfigurationError` if they are others; `DamagedError` if they are none of ours.
-    """
+    Raises `ConfigurationError` for other attributes; `DamagedError` if the database is not a
+    history."""
     if _number(database, "PRAGMA schema_version") == 0:
         _create(database, indexed)
     found = _number(database, "PRAGMA application_id"), _number(database, "PRAGMA user_version")

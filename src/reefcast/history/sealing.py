@@ -87,7 +87,7 @@ def export(
 def _rows(
     source: Source, report: Callable[[DamagedError], None], pause: Callable[[], None]
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the raw rows of one source; damaged ones stay where they are."""
+    """Yield the raw rows of one source; damaged ones stay in the database."""
     assert isinstance(source, DatabaseSource)
     while not source.done:
         source.fetch(_FETCHED)
@@ -172,7 +172,7 @@ class _File:
         return footer
 
     def abandon(self) -> None:
-        """Close the writer, whatever happened."""
+        """Close the writer after a failure."""
         self._writer.close()
 
 
@@ -183,8 +183,8 @@ def _of_kind(value: Value | None, kind: Kind) -> Any:
 
 
 def as_json(attributes: Mapping[str, Value]) -> str:
-    """Return the attributes as a JSON object; NaN and the infinities, which JSON does not know,
-    become strings."""
+    """Return the attributes as a JSON object; NaN and the infinities, which JSON lacks, become
+    strings."""
     return msgspec.json.encode(
         {name: _finite(value) for name, value in attributes.items()}
     ).decode()
@@ -197,7 +197,7 @@ def _finite(value: Value) -> Value:
 
 
 def _to_disk(path: Path) -> None:
-    """Have the contents of a file or a folder survive a loss of power."""
+    """Flush the contents of a file or a folder to disk, so that they survive a loss of power."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,9 +1,8 @@
 """Reading sealed segments: the rows of a topic in their order, by row groups.
 
-Row groups whose statistics exclude all of their rows are passed over; of the others the columns of
-the filter's attributes are read first, and the rest only if a row is left. A few row groups are
-kept decoded while a request is answered: several topics may share one.
-"""
+Row groups whose statistics exclude all of their rows are skipped; of the others, the columns of the
+filter's attributes are read first, and the rest only if a row is left. A few row groups are kept
+decoded while a request is answered: several topics may share one."""
 
 from __future__ import annotations
 
@@ -32,17 +31,17 @@ from reefcast.model.publication import INT64_MAX, INT64_MIN
 from reefcast.model.values import NAN, Kind, is_nan
 
 KEPT = 32
-"""Row groups: a few megabytes each."""
+"""Row groups that stay decoded: a few megabytes each."""
 _ROW = ("time_us", "publisher", "seq", "expiry_us", "checksum", "body")
 _FAILED = (OSError, pa.ArrowException)
 
 Wanted = list[dict[str, Constraint]]
-"""Of each conjunction, what the columns can say."""
+"""For each conjunction, the conditions that columns can check."""
 
 
 def wanted_of(filter: Filter | None, indexed: Mapping[str, Kind]) -> Wanted:
-    """Return what each conjunction demands of columns; empty if one demands nothing, since then all
-    rows are read."""
+    """Return what each conjunction requires of columns; empty if one requires nothing, since then
+    all rows are read."""
     found = [
         {
             name: constraint
@@ -111,7 +110,7 @@ class SegmentFile:
         self, segment: Segment, filter: Filter | None, indexed: Mapping[str, Kind]
     ) -> None:
         self.segment = segment
-        self._file: Any = None  # opened when it is read: a request may end long before
+        self._file: Any = None  # opened when it is read: a request may end long before that
         self._wanted = wanted_of(filter, indexed)
         self._names = sorted({name for each in self._wanted for name in each})
         metadata = segment.metadata
@@ -130,7 +129,7 @@ class SegmentFile:
         return self._file.read_row_group(group, columns=columns, use_threads=False)
 
     def last_time_us(self, group: int) -> int | None:
-        """Return the latest time in a row group by its statistics; None if they do not say."""
+        """Return the latest time in a row group by its statistics; None if they lack it."""
         statistics = self._statistics(group, "time_us")
         return None if statistics is None else int(statistics.max)
 
@@ -140,8 +139,8 @@ class SegmentFile:
         return statistics if statistics is not None and statistics.has_min_max else None
 
     def rows(self, group: int) -> Any:
-        """Return the columns that a row needs, and `row`, its number in the file, of the rows that
-        the filter may want."""
+        """Return the columns of the rows that the filter may want, and `row`, their numbers in the
+        file."""
         if group in self._kept:
             self._kept.move_to_end(group)
             return self._kept[group]
@@ -256,7 +255,7 @@ class SegmentSource(Source):
         self._take_over(table, end, size)
 
     def _take_over(self, table: Any, end: int, size: int) -> None:
-        """Append rows of a row group, up to this row of the file, or so many."""
+        """Append rows of a row group, up to this row of the file, or up to `size`."""
         if table is not None:
             numbers = table["row"].to_numpy()
             first, last = np.searchsorted(numbers, (self._next, end)).tolist()

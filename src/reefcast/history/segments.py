@@ -1,9 +1,9 @@
-"""Sealed segments: what of the history lies in Parquet files.
+"""Sealed segments: the part of the history that is in Parquet files.
 
 A segment has the publications of a stretch of time (a day, unless the store says otherwise), in
-`segments/since_us=<start>/<number>.parquet`: a partition for Spark, which reads the whole folder
-as one table and passes over files, row groups and pages that a condition excludes. What comes in
-late for a stretch that is sealed makes another file of it, some day.
+`segments/since_us=<start>/<number>.parquet`: a partition for Spark, which reads the whole folder as
+one table and passes over files, row groups and pages that a condition excludes. Publications that
+come late for a sealed stretch make another file of it later.
 
 Rows are sorted by topic, time, publisher and seq. Columns: `topic` (a row for each of a
 publication's), `time_us`, `publisher`, `seq`, `expiry_us` (null: never), `checksum` (`rows`), the
@@ -12,9 +12,9 @@ another kind), `attributes` (all of them, a JSON object; NaN and infinity as str
 of Spark reads them) and `body`, the encoded publication. The file's footer says, under "reefcast",
 where each topic's rows lie.
 
-The files are the truth: one that was renamed into place is whole, was verified, and belongs to the
-history, whatever died when. Only how far its rows have been dropped is in the database.
-"""
+The files are the truth: a file that was renamed into place is complete, was verified, and belongs
+to the history, after any crash. The database only records how many of its rows have been
+dropped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from reefcast.model.values import Kind
 
 DAY_US = 86_400_000_000
 ROWS = 8192
-"""Of a row group."""
+"""Rows of a row group."""
 COLUMNS = ("topic", "time_us", "publisher", "seq", "expiry_us", "checksum", "attributes", "body")
 FOOTER = b"reefcast"
 HIDDEN = "."
@@ -151,7 +151,7 @@ class Segments:
 
     def load_dropped(self, database: sqlite3.Connection) -> list[str]:
         """Load how many rows of each segment have been dropped from the database; return the names
-        of segments that are gone."""
+        of missing segments."""
         self.dropped = dict(database.execute("SELECT file, rows FROM dropped"))
         return sorted(self.dropped.keys() - {segment.name for segment in self.all})
 
@@ -199,7 +199,7 @@ class Segments:
         return self.dropped.get(segment.name, 0) < segment.footer.rows
 
     def tell(self, topics: Topics) -> None:
-        """Tell `topics` which topics the segments have; the database need not know them."""
+        """Tell `topics` which topics the segments have, as the database may not know them."""
         for segment in self.all:
             for extent in segment.footer.extents:
                 time_us, publisher, seq = extent.last

@@ -3,17 +3,16 @@
 Rules
 -----
 - A storage is a client that says what it stores (`Stores`). While it is connected, all brokers know
-  a way to it (`table`).
+  a route to it (`table`).
 - A client asks its broker which storages answer for some topics (`Find`), and then sends each of
-  them a request. That goes by the nearest way, and collects its path. What is sent along the path
-  afterwards needs no table.
-- A request that cannot go on is ended with a reason; so are those that a storage had open when its
-  link went down or it went away, and what a client sends after an answer whose path is broken. Who
-  asked may ask again, behind the last position that it got.
+  them a request. The request takes the shortest route, and collects its path. Messages along the
+  path need no table.
+- A request that cannot go on is ended with a reason; so are the open requests of a storage when its
+  link goes down or it goes away, and a client's messages along a broken path. The client may ask
+  again, from behind the last position that it has.
 
-Source: section 3 of `papers/storing-replication.txt`. Costs: a broker keeps nothing for a request
-but that of a storage of its own.
-"""
+Source: section 3 of `papers/storing-replication.txt`. Costs: a broker keeps only the requests of
+its own storages."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ from reefcast.routing.tables import TableView
 
 
 class HistoryService(Service):
-    """See the module's docstring. `me`: the broker's name."""
+    """History at one broker; see the module's docstring. `me`: the broker's name."""
 
     messages = MESSAGES
 
@@ -108,7 +107,7 @@ class HistoryService(Service):
         if not self.table.heard(stored, link):
             return []
         if stored.topic in self._stores.get(stored.storage, ()):
-            self.table.opened(key, stored.storage)  # it is here all the same
+            self.table.opened(key, stored.storage)  # it is connected here all the same
             return self._tell([key])
         return self._tell([key], but=link)
 
@@ -119,7 +118,7 @@ class HistoryService(Service):
             self._clients.add(link)
             return []
         sends: list[Send] = []
-        if link in self._brokers:  # it has restarted, and knows of no storage any more
+        if link in self._brokers:  # it has restarted, and knows no storage any more
             sends += self._close(self.table.by(link), but=link)
         else:
             self._brokers.append(link)
@@ -140,8 +139,7 @@ class HistoryService(Service):
         return self._close(self.table.by(link)) + self._end_open(link)
 
     def away(self, client: LinkName) -> Sequence[Send]:
-        """Send questions elsewhere until this storage is back; then it says again what it
-        stores."""
+        """Redirect questions until this storage is back and has said what it stores."""
         self._stores.pop(client, None)
         return self._close(self.table.by(client)) + self._end_open(client)
 

@@ -1,25 +1,24 @@
 """The history of one storage: publications of its topics, in a directory of its own.
 
-What is where: `history.sqlite` (see `schema`) has what came in lately, `segments/` what was sealed
-(see `segments`), as Parquet; reads span both. `lock` keeps other processes out.
+Files: `history.sqlite` (see `schema`) has the recent rows, `segments/` the sealed ones (see
+`segments`), as Parquet; reads span both. `lock` keeps other processes out.
 
-What may be called when: `append`, `clean`, `seal`, `keep`, `note_whole` and `rebuild` change the
-database, one of them at a time. `read`, `lacking`, `whole_us`, `positions`, `counts`, `closed`,
-`export` and `verify` may go on meanwhile, in any number and in any thread, each iterator in one
-thread at a time: they have connections of their own.
-They never wait for the writer, nor it for them. Every call blocks on files: event loops make them
-in worker threads. After `close` nothing may be called.
+Concurrency: `append`, `clean`, `seal`, `keep`, `note_whole` and `rebuild` change the database, one
+of them at a time. `read`, `lacking`, `whole_us`, `positions`, `counts`, `closed`, `export` and
+`verify` may go on meanwhile, in any number and in any thread, each iterator in one thread at a
+time: they have connections of their own. They never wait for the writer, nor the writer for them.
+Every call blocks on files, so event loops call them in worker threads. After `close` nothing may be
+called.
 
-What is damaged is never handed out: rows have checksums (`rows`), so have pages of Parquet. It is
-reported as `DamagedError`, and the rest can be read. To append a publication again heals its row;
-to open the history with `repair` saves what can be read. Whoever looks for damage that no read has
-met calls `verify`.
+Damaged rows are never returned: rows have checksums (`rows`), and so have pages of Parquet. Damage
+is reported as `DamagedError`, and the rest can be read. Appending a publication again repairs its
+row; opening the history with `repair` saves the readable rows. `verify` looks for damage that no
+read has met.
 
-What is lacking here and may be in a replica: all that is later than `whole_us`, with a minute or so
-before it, for publishers' clocks differ and ways take their time. What a replica told of it is
-appended as `lacking` says, and then noted (`note_whole`). Damage, and topics that were forgotten
-(`keep`), make that nothing, that is all.
-"""
+Rows that are missing here and may be in a replica are those later than `whole_us`, and about a
+minute earlier, because publishers' clocks differ and events are under way for some time. The rows
+of a replica are appended as `lacking` says, and then noted (`note_whole`). After damage, and for
+topics that were forgotten (`keep`), `whole_us` is None: everything may be missing."""
 
 from __future__ import annotations
 
@@ -74,14 +73,13 @@ class HistoryStore:
 
     `indexed`: attributes by which publications are looked up, and the kind of value that each has
     in sealed segments (others are found all the same, not as quickly). `segment_us`: how long a
-    time a sealed segment holds. `report` is told what was found damaged by other calls than `read`;
-    `damage` is the last of that since it was opened. `repair`: damage has been found, so all that
-    is sealed is verified, what is damaged of it set aside, and the database rebuilt.
+    time a sealed segment holds. `report` is called with the damage that other calls than `read`
+    find; `damage` is the last of it since the store was opened. `repair`: damage has been found, so
+    all segments are verified, the damaged ones set aside, and the database rebuilt.
 
     Raises `ConfigurationError` if the directory cannot be used: another process has it, or it was
-    made with other indexed attributes. A database that is too damaged to be opened is set aside
-    and reported, and what can be read of it is saved into a new one: that takes a while.
-    """
+    made with other indexed attributes. A database that is too damaged to be opened is set aside and
+    reported, and its readable rows are saved into a new one, which takes a while."""
 
     def __init__(
         self,
@@ -208,7 +206,7 @@ class HistoryStore:
         return cleaned._replace(dropped=dropped, more=cleaned.more or dropped > 0)
 
     def _drop_sealed(self, most: int) -> int:
-        """Drop rows that a segment has as well; return how many of its rows were gone through."""
+        """Drop rows that a segment has as well; return how many of its rows were checked."""
         waiting = self._segments.to_drop()
         if waiting is None:
             return 0
@@ -219,7 +217,7 @@ class HistoryStore:
         try:
             found = keys(segment, done, most)
         except DamagedError as error:
-            # what the database still has of it stays there, and is sealed again
+            # the rows that the database still has stay there, and are sealed again
             self._segments.dropped[segment.name] = segment.footer.rows
             self._found(error)
             return 0
@@ -270,7 +268,7 @@ class HistoryStore:
         return max(covering, default=None)
 
     def note_whole(self, marks: Mapping[str, int]) -> None:
-        """Note that nothing is lacking of these topics or patterns up to these times."""
+        """Note that these topics or patterns are complete up to these times."""
         with self._changing():
             self._set_whole({**self._whole, **marks})
 
@@ -371,7 +369,7 @@ class HistoryStore:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection for the `with` block."""
+        """Take a connection for the `with` block, and give it back."""
         try:
             database = self._idle.pop()
         except IndexError:

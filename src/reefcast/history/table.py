@@ -3,16 +3,14 @@
 Rules (distance vectors with sequence numbers, as DSDV has them)
 -----
 - Each storage's number for a topic comes from its own broker, and is even while it can be reached.
-- A newer number wins; of equal numbers the nearer route. What changes is told to all other
-  neighbours.
-- Who loses the route (a link went down) makes the number odd, and tells; the storage's own broker
-  answers that with the next even number. A withdrawal is an odd number that nobody answers. So
-  nobody ever goes by old news, whatever the overlay.
+- A newer number wins; of equal numbers the nearer route. All other neighbours are told of a change.
+- A broker that loses the route (a link went down) makes the number odd, and tells its neighbours;
+  the storage's own broker answers with the next even number. A withdrawal is an odd number that
+  nobody answers. So no broker ever follows an outdated route, whatever the overlay.
 
 Source: section 3 of `papers/storing-replication.txt`, which keeps only the nearest storages; with a
 withdrawal the farther ones are forgotten there, for good. Perkins and Bhagwat, "Highly dynamic
-destination-sequenced distance-vector routing" (1994). Costs: a message for each link and change.
-"""
+destination-sequenced distance-vector routing" (1994). Costs: a message for each link and change."""
 
 from __future__ import annotations
 
@@ -41,8 +39,9 @@ class Route(NamedTuple):
 
 
 class StorageTable(TableView[Key]):
-    """Of one broker. `routes`: also those that are closed, for their numbers. `names`: what
-    storages are called in the network file, "" or nothing for those that are in none."""
+    """The storages that one broker knows. `routes`: to storages, also to closed ones, for their
+    numbers. `names`: the storages' names in the network file, "" or nothing for those that are in
+    none."""
 
     name = "storages"
     columns = ("topic", "storage", "distance", "link", "name")
@@ -55,7 +54,7 @@ class StorageTable(TableView[Key]):
     # --- what changes it --------------------------------------------------------------------------
 
     def heard(self, stored: Stored, link: LinkName) -> bool:
-        """Update the table by what a neighbour says; return whether it is news."""
+        """Update the table by what a neighbour tells; return whether it is news."""
         key, distance = (stored.topic, stored.storage), min(stored.distance + 1, FARTHEST)
         known = self.routes.get(key)
         if known is not None and (
@@ -74,8 +73,8 @@ class StorageTable(TableView[Key]):
         self.routes[key] = Route(seq + 2 - seq % 2, 0, link)
 
     def closed(self, key: Key) -> None:
-        """Close the route to a storage that is no longer a client here, or that no route leads
-        to."""
+        """Close the route to a storage that is no longer a client here, or to which no route
+        leads."""
         known = self.routes[key]
         self.routes[key] = Route(known.seq + 1, FARTHEST, known.link)
 
@@ -104,9 +103,9 @@ class StorageTable(TableView[Key]):
     def parts(
         self, topics: Iterable[str], but: str = "", *, every: bool = False
     ) -> tuple[list[Part], list[str]]:
-        """Return whom to ask about these topics (names or patterns), and the topics that nobody
-        stores. `but`: the storage that asks, and need not ask itself; `every`: ask all that have
-        something of them."""
+        """Return which storages to ask about these topics (names or patterns), and the topics that
+        nobody stores. `but`: the storage that asks, and need not ask itself; `every`: ask all that
+        have something of them."""
         asked: dict[str, list[str]] = {}
         missing = []
         for topic in topics:

@@ -1,7 +1,7 @@
-"""Changes of the database: batches of publications in, what is too old or too much out.
+"""Changes of the database: batches of publications are added, and rows that are too old or too many
+removed.
 
-Each call is one transaction. Rows go in sorted by topic and position: neighbours share a page.
-"""
+Each call is one transaction. Rows go in sorted by topic and position: neighbours share a page."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ RAW = (
     "CAST(time_us AS INTEGER), CAST(publisher AS BLOB), CAST(seq AS INTEGER), "
     f"CAST(expiry_us AS INTEGER), CAST(checksum AS INTEGER), {_BODY}"
 )
-"""Of a row of `message`: what `rows.checked` takes, of the types it takes, whatever has become of
-it."""
+"""The columns of a row of `message` that `rows.checked` takes, with the types that it takes,
+whatever has become of them."""
 
 _GONE = "topic, time_us, publisher, seq, size, body IS NULL"
 _KEY = "topic = ? AND time_us = ? AND publisher = ? AND seq = ?"
@@ -55,8 +55,8 @@ _key = itemgetter(0, 1, 2, 3)
 
 
 class Appended(NamedTuple):
-    """`stored`, `known`: counted once for each topic of a publication. `evicted`: what had to go
-    for it."""
+    """How many rows were stored, and how many were `known`, counted once for each topic of a
+    publication. `evicted`: rows that were removed for them."""
 
     stored: int
     known: int
@@ -64,8 +64,8 @@ class Appended(NamedTuple):
 
 
 class Cleaned(NamedTuple):
-    """How many rows were removed for which reason; `more`: whether another call has something to
-    do."""
+    """How many rows were removed for which reason; `more`: whether another call would remove
+    more."""
 
     expired: int
     evicted: int
@@ -81,7 +81,7 @@ class _Prepared(NamedTuple):
 
 
 class Writer:
-    """The one that changes the database."""
+    """The only writer of the database."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class Writer:
         return _Prepared(rows, shared)
 
     def _store_all(self, prepared: _Prepared) -> list[tuple[Any, ...]]:
-        """Store rows, and return those that were not there. Most batches hold nothing else."""
+        """Store rows, and return those that were not there. Most batches contain nothing else."""
         rows, shared = prepared
         database = self._database
         database.executemany(f"INSERT OR IGNORE {_STORE_SHARED}", shared)
@@ -184,8 +184,7 @@ class Writer:
     def _store_one(
         self, row: tuple[Any, ...], shared: dict[tuple[Any, ...], tuple[Any, ...]]
     ) -> bool:
-        """Store a row, and return whether it is new. A row that is known repairs what is stored, if
-        that is damaged."""
+        """Store a row, and return whether it is new. A known row replaces a damaged one."""
         database = self._database
         if database.execute(f"INSERT OR IGNORE {self._store}", row).rowcount:
             return True
@@ -231,7 +230,7 @@ class Writer:
         return len(found)
 
     def _evict(self, topics: Iterable[Topic], most: int) -> int:
-        """Evict rows first for the limits of these topics, then for those of all."""
+        """Remove rows first for the limits of these topics, then for the limit of all."""
         left = most
         for topic in topics:
             while left > 0 and (excess := self._topics.excess_of(topic)).guess:

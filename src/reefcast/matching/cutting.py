@@ -250,7 +250,7 @@ def _chosen(state: Int, attributes: Int, found: Int, sampled: Int) -> tuple[Int,
 
 @part
 def _padded(cuts: Int, word: Int, numbers: Int) -> Int:
-    """Pad the boundaries of numbers that begin at `word`; return the word behind them."""
+    """Fill up the boundaries of numbers that begin at `word`; return the word behind them."""
     end = word + numbers
     while (end - word) & (GROUP_WORDS - 1) != 0:
         put8(cuts, end, HIGHEST)

@@ -33,7 +33,7 @@ def _numba_finds_one() -> bool:
 
 
 def _nothing() -> None:
-    """A kernel that is never compiled."""
+    """Return nothing: a kernel that is never compiled."""
 
 
 _settle(config)

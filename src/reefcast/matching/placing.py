@@ -201,7 +201,7 @@ def add_row(state: Int, row: Int) -> None:
 
 @part
 def _learn(state: Int, default: Int, block: Int) -> None:
-    """Examine a full block of the default partition, and move the rows that fit another
+    """Look through a full block of the default partition, and move the rows that fit another
     partition."""
     size = 8 * get8(block, B_USED)
     rows, values = new(state, size), new(state, size)

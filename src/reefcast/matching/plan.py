@@ -111,7 +111,7 @@ def places_of(state: int, handle: int) -> list[dict[str, Any]]:
 
 
 def _summary(state: int, group: list[_Partition]) -> dict[str, Any]:
-    """Summarise all partitions by one attribute; `values` is their number."""
+    """Sum up all partitions by one attribute; `values` is their number."""
     attribute, kind, *_ = group[0]
     most = max(partition.rows for partition in group)
     # of several, not the first one: addresses decide their order

@@ -371,7 +371,7 @@ def _joined(decisive: Int, left: Int, right: Int) -> Int:
 
 @part
 def _calculate(number: Int, left: Int, right: Int, out: Int) -> None:
-    """Calculate with two int64; a result beyond int64 is UNKNOWN."""
+    """Compute with two int64; a result beyond int64 is UNKNOWN."""
     if number == ADD:
         result = left + right
         _put_int(out, result, ((left ^ result) & (right ^ result)) < 0)

@@ -184,8 +184,7 @@ def _look(state: Int, block: Int, keys: Int, lanes: Int, scratch: Int, out: Int,
 def _search_group(
     state: Int, block: Int, at: Int, slots: Int, scratch: Int, out: Int, end: Int
 ) -> Int:
-    """Process the survivors of 512 rows: write those that match for certain, and note the
-    others."""
+    """Handle the survivors of 512 rows: write those that match for certain, and note the others."""
     room, shift = get8(state, S_SLOT_ROOM), get8(block, B_SHIFT)
     unsure, lanes = get8(block, B_UNSURE) + at, lane_groups(get8(block, B_CUTS))
     scaled_slots, other_slots = slots + 8 * room, slots + 16 * room

@@ -40,7 +40,7 @@ exhaust the stack."""
 
 
 class Fault(Exception):
-    """Something that only the actions can see, at an offset of the text."""
+    """A fault that only the actions can see, at an offset of the text."""
 
     def __init__(self, position: int, message: str, expected: tuple[str, ...] = ()) -> None:
         super().__init__(message)

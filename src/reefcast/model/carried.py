@@ -25,7 +25,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 _SCALARS = (int, float, str)  # bool is an int
 _TIMES = ("M", "m")
-"""What numpy calls the kinds of datetime64 and timedelta64."""
+"""The kinds of numpy's datetime64 and timedelta64."""
 
 
 def form_of(kind: type) -> Form:
@@ -136,4 +136,4 @@ _FORMS: dict[type, Form] = {
     UUID: _uuid,
     Enum: _enumeration,
 }
-"""The first one that a class is of: an enumeration of texts is a text."""
+"""The forms; the first whose class fits counts: an enumeration of texts is a text."""

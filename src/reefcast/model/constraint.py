@@ -1,4 +1,4 @@
-"""A constraint: what one conjunction of a filter's normal form demands of one attribute.
+"""A constraint: the condition of one conjunction of a filter's normal form on one attribute.
 
 A constraint is either `IS NULL` (`missing=True`, everything else at its default) or the demand that
 the attribute is there *and* its value lies in a set, given by the fields below; all of them must
@@ -17,9 +17,8 @@ hold. Kinds never mix: a number compared with a string is UNKNOWN, which satisfi
   What a positive pattern's matches start with is in the interval too.
 
 The functions here take and return constraints in this form, which is canonical for intervals and
-sets: over a dense order two of them hold for the same values only if they are equal. A filter's
-`a > 5 AND a < 7` is not empty without 6, and neither is `a > 5 AND a < 6` for an int.
-"""
+sets: over a dense order two of them hold for the same values only if they are equal. A filter's `a
+> 5 AND a < 7` is not empty without 6, and neither is `a > 5 AND a < 6` for an int."""
 
 from __future__ import annotations
 
@@ -131,7 +130,7 @@ def _boolean(operator: str, value: bool) -> Constraint:
 
 
 def _compared_with_nan(operator: str) -> Constraint:
-    """NaN exceeds every number."""
+    """Return the constraint of a comparison with NaN, which exceeds every number."""
     return {
         "<": Constraint(kind=Kind.NUMBER, high=math.inf),
         "<=": Constraint(kind=Kind.NUMBER),
@@ -188,7 +187,7 @@ def satisfies(constraint: Constraint, value: Value | None) -> bool:
 
 
 def _contains(constraint: Constraint, value: Value) -> bool:
-    """`satisfies` for a value of the constraint's kind."""
+    """Return what `satisfies` does, for a value of the constraint's kind."""
     value = canonical(value)
     if constraint.members is not None:
         return value in constraint.members
@@ -254,7 +253,7 @@ def exclusive(a: Constraint, b: Constraint) -> bool:
 
 
 def _ends_before(a: Constraint, b: Constraint) -> bool:
-    """Whether the interval `a` ends before `b` starts."""
+    """Return whether the interval `a` ends before `b` starts."""
     if a.high is None or b.low is None:
         return False
     if a.high == b.low:
@@ -263,7 +262,7 @@ def _ends_before(a: Constraint, b: Constraint) -> bool:
 
 
 def _intersect_any_kind(a: Constraint, b: Constraint) -> Constraint:
-    """One of them is `PRESENT` or `EMPTY`."""
+    """Intersect two constraints, one of which is `PRESENT` or `EMPTY`."""
     if is_empty(a) or is_empty(b):
         return EMPTY
     return b if a.kind is None else a
@@ -275,7 +274,7 @@ def _filtered(members: Constraint, other: Constraint) -> Constraint:
 
 
 def _overlap(a: Constraint, b: Constraint) -> Constraint:
-    """Not canonical yet."""
+    """Return the overlap of two intervals, not canonical yet."""
     lowest = a if _low_within(b, a) else b
     highest = a if _high_within(b, a) else b
     return Constraint(
@@ -290,7 +289,7 @@ def _overlap(a: Constraint, b: Constraint) -> Constraint:
 
 
 def _low_within(outer: Constraint, inner: Constraint) -> bool:
-    """Whether `inner` starts where `outer` does or further up."""
+    """Return whether `inner` starts where `outer` does, or above."""
     if outer.low is None or inner.low is None:
         return outer.low is None
     if outer.low == inner.low:
@@ -299,7 +298,7 @@ def _low_within(outer: Constraint, inner: Constraint) -> bool:
 
 
 def _high_within(outer: Constraint, inner: Constraint) -> bool:
-    """Whether `inner` ends where `outer` does or further down."""
+    """Return whether `inner` ends where `outer` does, or below."""
     if outer.high is None or inner.high is None:
         return outer.high is None
     if outer.high == inner.high:
@@ -356,12 +355,12 @@ def unite(constraints: Iterable[Constraint]) -> Constraint:
 
 
 def _sorted(values: Iterable[Value]) -> tuple[Value, ...]:
-    """Values of one kind without equals."""
+    """Return values of one kind in order, each once."""
     return tuple(sorted(dict.fromkeys(map(canonical, values)), key=sort_key))
 
 
 def _normal(c: Constraint) -> Constraint:
-    """Of an interval of numbers or strings, whose bounds are not NaN."""
+    """Normalise an interval of numbers or strings whose bounds are not NaN."""
     c = _trim_bounds(_exclude(c))
     if any(each.negated and _covered_by(each.opposite(), c) for each in c.patterns):
         return EMPTY
@@ -392,7 +391,8 @@ def _exclude(c: Constraint) -> Constraint:
 
 
 def _trim_bounds(c: Constraint) -> Constraint:
-    """A bound below everything is none; what is cut from the bottom opens it."""
+    """Remove a bound below which there is nothing; open the interval where its lowest value is
+    excluded."""
     assert c.kind is not None
     least = _LEAST[c.kind]
     if c.low is None and least in c.excluded:
@@ -404,7 +404,8 @@ def _trim_bounds(c: Constraint) -> Constraint:
 
 
 def _few_points(c: Constraint) -> tuple[Value, ...] | None:
-    """The values that an interval of one or two points, or none, can hold; None for longer ones."""
+    """Return the values that an interval of one or two points, or none, can hold; None for longer
+    ones."""
     assert c.kind is not None
     if c.high is None:
         return (math.inf, NAN) if c.low == math.inf else None

@@ -1,9 +1,8 @@
-"""Warnings about what is legal in a filter and looks like a mistake, before any event comes.
+"""Warnings about filters that are legal and look like a mistake, before any event comes.
 
 Only what is certain or very likely is doubted: a filter that no event can match, a string in double
-quotes (they make a name of it), a number in single quotes that is compared by order. What an event
-shows to be wrong is for `hints`.
-"""
+quotes (they make a name of it), a number in single quotes that is compared by order. `hints`
+explains what a given event shows to be wrong."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from reefcast.model.wording import readable, readable_name
 
 _QUOTED = re.compile(r"""'[^']*(?:''[^']*)*'|"([^"]*(?:""[^"]*)*)["]""")
 _NUMBER = re.compile(r"\s*[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
-"""Without zeros in front, which codes and times of day have."""
+"""A number without leading zeros, which codes and times of day have."""
 
 
 def doubts_about(filter: Filter) -> tuple[str, ...]:

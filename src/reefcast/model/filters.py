@@ -29,13 +29,14 @@ __all__ = [
 ]
 
 TOPIC = "topic"
-"""The attribute of which a publication may have several values, its topics."""
+"""The attribute that may have several values in a publication, its topics."""
 
 LATEST = 1 << 12
-"""Filters that are kept although nobody uses them: the latest that were asked for."""
+"""How many filters are kept although nobody uses them: the latest that were asked for."""
 
 UNDER_WAY = 64
-"""Filters whose normal form is at hand: what is parsed is put into indexes next."""
+"""How many filters keep their normal form at hand: parsed filters are usually put into indexes
+next."""
 
 _encode = msgspec.msgpack.Encoder(enc_hook=plain_value).encode
 
@@ -55,7 +56,7 @@ def _packed(conjunction: Conjunction) -> tuple[Program | None, Mapping[str, Cons
 
 @lru_cache(maxsize=UNDER_WAY)
 def _plain_form(text: str) -> Form | None:
-    """None for a filter that is not plain."""
+    """Return the form of a plain filter; None for any other."""
     return plain.read(text)
 
 
@@ -77,7 +78,7 @@ class Filter:
     _packed: bytes | None
 
     def __init__(self, text: str, expression: Expression | None = None) -> None:
-        """`parse_filter` is the way to a filter; `expression` is what `text` says."""
+        """Make a filter of `text`, which means `expression`; elsewhere use `parse_filter`."""
         self.text = text
         if expression is None and _plain_form(text) is not None:
             self._expression = self._conjunctions = self._packed = None
@@ -172,4 +173,4 @@ def parse_filter(text: str) -> Filter:
 
 
 TRUE = Filter("TRUE", Literal(True))
-"""What everything satisfies; made without the parser, whose library takes its time to load."""
+"""The filter that matches everything; made without the parser, whose library loads slowly."""

@@ -1,7 +1,6 @@
 """Nested mappings as attributes: `{"order": {"price": 3}}` is the attribute `order.price`.
 
-Structs of msgspec and dataclasses are mappings of their fields. `typed` nests what comes back.
-"""
+Structs of msgspec and dataclasses are mappings of their fields. `typed` is the inverse."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from reefcast.model.carried import Form, foreign, form_of
 from reefcast.model.publication import Value, check_attributes
 
 MAX_DEPTH = 100
-"""Of nested mappings; what holds itself has no end."""
+"""The most levels of nested mappings; one that contains itself has no end."""
 TYPES_KEPT = 1024
 
 
@@ -28,7 +27,7 @@ class Dataclass(Protocol):
 
 
 Attributes = Mapping[str, object] | msgspec.Struct | Dataclass
-"""What a program publishes."""
+"""The attributes that a program publishes."""
 
 _BUILT_IN = frozenset((int, float, bool, str, type(None)))
 

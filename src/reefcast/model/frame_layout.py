@@ -1,5 +1,5 @@
-"""How the bytes of a frame lie, written down once: `wire` and `protocol.frames` read and write
-them in Python, `matching.passage.frames` in compiled code; all take offsets and sizes from here.
+"""The layout of a frame's bytes, declared once: `wire` and `protocol.frames` read and write them in
+Python, `matching.passage.frames` in compiled code; all take offsets and sizes from here.
 
 Every frame begins with `HEAD`; that of a publication (PUBLISH, DELIVER, and the same AGAIN) with
 `PARTS`, behind which its header stands, and then its body. Numbers are big endian. The length
@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 _CODES = {1: "B", 4: "I"}
-"""How `struct` calls a number of so many bytes."""
+"""The codes of `struct` for a number of so many bytes."""
 
 
 class Field(NamedTuple):
@@ -23,18 +23,18 @@ class Field(NamedTuple):
 
 
 class Layout(tuple[Field, ...]):
-    """Fields that stand one behind the other."""
+    """Consecutive fields."""
 
     __slots__ = ()
 
     @property
     def bytes(self) -> int:
-        """How many bytes they take."""
+        """The size of the fields in bytes."""
         return sum(field.size for field in self)
 
     @property
     def counted(self) -> int:
-        """How many of these bytes the length in the first field counts."""
+        """The part of this size that the length in the first field counts."""
         return self.bytes - self[0].size
 
     def packing(self) -> struct.Struct:
@@ -50,4 +50,4 @@ PARTS = _one_behind_the_other(4, 1, 4)
 LENGTH, KIND, HEADER_LENGTH = PARTS
 HEAD = Layout(PARTS[:2])
 MAX_FRAME_BYTES = 16 * 1024 * 1024
-"""What the length in a frame says at most."""
+"""The largest length that a frame may have."""

@@ -1,9 +1,8 @@
-"""Why a predicate disappoints: what people overlook, said in a sentence.
+"""Hints on why a predicate has another value than expected: what people overlook, in a sentence.
 
 `hints_for` looks at one predicate that is not what its filter needs and at the event, and says what
 may be wrong: a name in other letters, a number published as a string, NaN, an integer against a
-float, a pattern that is not one. It says nothing where the values speak for themselves.
-"""
+float, a pattern that is not one. It says nothing where the values speak for themselves."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The filter language: from a text to an expression (see docs/reference/filter-language.md).
 
-The grammar is in `filter.lark`, what it cannot say in `actions`; `quick` reads most filters without
-lark. Here are the parser and what a person is told whose filter cannot be read.
-"""
+The grammar is in `filter.lark`, the checks beyond it in `actions`; `quick` reads most filters
+without lark. This module has the parser, and the explanation of syntax errors."""
 
 from __future__ import annotations
 
@@ -145,7 +144,7 @@ _FOREIGN_SIGNS = {
     "!": "'not' is written NOT",
     "`": "the name of an attribute is written without quotes, or in double quotes",
 }
-"""Signs of other languages."""
+"""What to write instead of other languages' signs."""
 
 
 def _foreign_sign(text: str, position: int) -> tuple[int, str]:

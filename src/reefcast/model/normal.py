@@ -57,7 +57,7 @@ from reefcast.model.expression import (
 
 MAX_CONJUNCTIONS = 256
 MULTIPLIED = 8
-"""Conjunctions that an AND of several ORs may make; else one of the ORs makes some."""
+"""Conjunctions that an AND of several ORs may make; beyond that, one of the ORs makes some."""
 
 MAX_STEPS = 16_384
 """Bound on the work for one filter: conjunctions merged for its ANDs, and looked at for its ORs."""
@@ -131,7 +131,7 @@ def _either(forms: Iterable[Form], work: _Work) -> Form:
 
 
 def _unite_members(form: Form, work: _Work) -> Form:
-    """Conjunctions that differ only in the members of one attribute become one."""
+    """Join conjunctions that differ only in the members of one attribute."""
     with_members = Counter(
         name
         for conjunction in form
@@ -164,11 +164,9 @@ def _united(group: list[Conjunction], name: str) -> Conjunction:
 
 
 def _all_of(forms: list[Form], terms: list[Expression], work: _Work) -> Form:
-    """The AND of the terms, which have these forms.
-
-    Short forms first, for they cut the others down; the single conjunctions by halves, or a long
-    list of `a <> 1 AND a <> 2 ...` would take the square of its length.
-    """
+    """Return the AND of the terms, which have these forms. Short forms come first, because they cut
+    the others down; single conjunctions are joined by halves, or a long list of `a <> 1 AND a <> 2
+    ...` would take quadratic time."""
     single = _by_halves([form for form in forms if len(form) <= 1], work)
     longer = [each for each in zip(forms, terms, strict=True) if len(each[0]) > 1]
     longer.sort(key=lambda each: len(each[0]))
@@ -211,7 +209,7 @@ def _bounded(form: Form) -> Form:
 
 
 def _merged(a: Conjunction, b: Conjunction) -> Conjunction | None:
-    """None if they contradict each other."""
+    """Return the AND of two conjunctions; None if they contradict each other."""
     constraints = {**a.constraints}
     for name, constraint in b.constraints.items():
         both = intersect(constraints[name], constraint) if name in constraints else constraint
@@ -271,7 +269,7 @@ def _comparison(sign: str, left: Expression, right: Expression) -> Form:
 
 
 def _oriented(comparison: Comparison) -> Comparison:
-    """One of `a < b` and `b > a`, so that equal conditions look equal."""
+    """Return one of `a < b` and `b > a`, so that equal conditions look equal."""
     sign, left, right = comparison.operator, comparison.left, comparison.right
     if sign in (">", ">=") or (sign in ("=", "<>") and to_sql(right) < to_sql(left)):
         return Comparison(_FLIPPED[sign], right, left)
@@ -289,7 +287,7 @@ def _residual(expression: Expression, negated: bool) -> Form:
 
 
 def _folded(expression: Expression) -> Expression:
-    """With the constant parts of its arithmetic computed."""
+    """Return the expression with the constant parts of its arithmetic computed."""
     match expression:
         case Arithmetic(sign, left, right):
             expression = Arithmetic(sign, _folded(left), _folded(right))

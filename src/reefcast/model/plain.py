@@ -1,10 +1,9 @@
-"""Plain filters, from their text to their normal form at once: most of what is subscribed to.
+"""Plain filters, from their text directly to their normal form: most subscriptions are plain.
 
 A filter is plain if it compares attributes with literals, by a sign or with BETWEEN, IN or LIKE,
-and all of it must hold: `symbol = 'IBM' AND price BETWEEN 80 AND 120`. Everything else, and what is
-written oddly, is left to `language` and `normal`, which take several times as long and say what is
-right.
-"""
+and all of it must hold: `symbol = 'IBM' AND price BETWEEN 80 AND 120`. Everything else, and
+anything written in an unusual way, is left to `language` and `normal`, which take several times as
+long and define what is right."""
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ from reefcast.model.quick import KEYWORDS
 from reefcast.model.values import kind_of
 
 LONGEST = 64 * 1024
-"""Characters of a filter that is read here."""
+"""The longest filter that is read here, in characters."""
 MOST_TERMS = 100
-"""Of one filter. Constraints of the same attribute are intersected one after the other, which takes
-the square of their number."""
+"""The most terms of one filter. Constraints of the same attribute are intersected one after the
+other, which takes the square of their number."""
 _LONGEST_NUMERAL = 40
 _NAME = r"(?>[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_][A-Za-z_0-9]*)*)"
 _STRING = r"(?>'[^']*(?:''[^']*)*')"

@@ -1,13 +1,12 @@
 """Programs: residual conditions as instructions for a small stack machine.
 
-An index runs them (`matching.programs`) where no constraint says what a filter demands. A program
-computes what `expression.evaluate` does, with NULL and UNKNOWN as one value; it holds if what is
+An index runs them (`matching.programs`) for conditions that no constraint expresses. A program
+computes what `expression.evaluate` does, with NULL and UNKNOWN as one value; it holds if the value
 left on the stack is TRUE. It is packed as a list of
 
 - how many values are on the stack at once, at most;
 - how many words the machine needs for it (`WORDS` for each instruction);
-- the instructions, each its number and its operand in turn.
-"""
+- the instructions, each its number and its operand in turn."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ LESS, EQUAL, GREATER = 1, 2, 4
 
 VALUE_WORDS = 8
 WORDS = {PUSH_CONSTANT: 1 + VALUE_WORDS, TEST: 3, WITHIN: 3}
-"""Words of an instruction; 1 of all others."""
+"""Words of an instruction; 1 for all others."""
 
 Program = tuple[int, int, list[Any]]
 
@@ -128,7 +127,7 @@ def _follows(condition: Expression) -> list[tuple[str, Constraint]]:
 
 
 def _numbers(calculated: Expression) -> frozenset[str]:
-    """The attributes without which nothing comes of it."""
+    """Return the attributes without which the result is missing."""
     match calculated:
         case Attribute(name):
             return frozenset((name,))
@@ -233,7 +232,7 @@ class _Writer:
         self._write(COMPARE, _ORDERS[sign], -1)
 
     def _within(self, operand: Expression, constraint: Constraint) -> None:
-        """UNKNOWN for a value of another kind than the constraint's."""
+        """Compare a value with a constraint; the result for a value of another kind is UNKNOWN."""
         if isinstance(operand, Attribute):
             self._write(TEST, (operand.name, constraint), 1)
         else:

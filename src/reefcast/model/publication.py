@@ -1,9 +1,8 @@
-"""A publication: what a publisher says once, and the network carries unchanged.
+"""A publication, which the network carries unchanged.
 
 A publication has one id, `(publisher, seq)`, whatever the number of its topics. It is encoded once,
 by its publisher's client, and every broker forwards the very bytes (the *body*) that it received;
-what changes from hop to hop is the `Header` in front of it (see `messages.Publish`).
-"""
+what changes from hop to hop is the `Header` in front of it (see `messages.Publish`)."""
 
 from __future__ import annotations
 

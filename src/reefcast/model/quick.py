@@ -1,10 +1,9 @@
-"""The filter language, read quickly: what most texts need, in a third of lark's time.
+"""A quick parser of the filter language: it reads most texts in a third of lark's time.
 
 The grammar of `filter.lark` as functions that call each other; nodes and checks are the same
 `actions`. Whatever is odd (anything that is no filter, and names beyond ASCII, for keywords are
-found in them by Unicode's rules) is left to lark, which is the twin that says what is right, and
-the one who explains errors. So no position is kept here.
-"""
+found in them by Unicode's rules) is left to lark, which is the twin that defines what is right, and
+explains errors. So no position is kept here."""
 
 from __future__ import annotations
 
@@ -51,11 +50,11 @@ SHORT = 18
 
 
 class _OddError(Exception):
-    """Not for us."""
+    """The text is not for this parser."""
 
 
 class _Token(str):
-    """What actions take for one of lark's."""
+    """A token as actions expect it of lark."""
 
     __slots__ = ()
     type = ""

@@ -88,9 +88,10 @@ HEADERS_KEPT, SHORT_HEADER_BYTES = 4096, 64
 QUEUE_POLICIES = ("block", "drop_oldest", "disconnect")
 """What may happen when a subscriber's queue is full."""
 MAX_NAME_CHARS = 200
-"""Of a client's id."""
+"""The most characters of a client's id."""
 ID_BYTES = 1 + 3 + 4 * MAX_NAME_CHARS + 9
-"""Of a publication's encoding, at most: the array's head, the publisher's name, the number."""
+"""The most bytes of a publication's id in its encoding: the array's head, the publisher's name, the
+number."""
 PING_INTERVAL_S = 5.0
 SILENCE_S = 15.0
 BROKER_PING_S = 1.0
@@ -215,10 +216,10 @@ _header_fields = msgspec.msgpack.Decoder(list[object])
 _publication = msgspec.msgpack.Decoder(Publication)
 _publications = msgspec.msgpack.Decoder(list[Publication])
 _ARRAY32 = b"\xdd"
-"""How msgpack begins an array whose length has four bytes."""
+"""The byte with which msgpack begins an array whose length has four bytes."""
 _numbers = msgspec.msgpack.Decoder(tuple[int, ...])
 FIRST_HEADER = _encoder.encode((FIRST_HOP.hops,))
-"""What most publications of clients have for a header."""
+"""The header of most publications of clients."""
 _int = msgspec.msgpack.Decoder(int)
 _any = msgspec.msgpack.Decoder()
 
@@ -437,7 +438,7 @@ def _header_of(kind: type[Header] | None, head: bytes) -> Header:
 
 
 CLIENT_CODEC = Codec()
-"""What clients may say, and what all of them understand."""
+"""Encodes messages that clients may send, and that all of them understand."""
 
 
 def decode_numbers(head: bytes | memoryview) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ KEYWORDS = frozenset(
         *("BETWEEN", "IN", "IS", "LIKE", "ESCAPE", "MATCHES"),
     }
 )
-"""Of `filter.lark`: a name that reads like one of these is written in double quotes."""
+"""The keywords of `filter.lark`: a name that equals one of these is written in double quotes."""
 
 LONGEST_STRING = 80
 """Characters of a value's string that are shown."""

@@ -42,7 +42,7 @@ from reefcast.routing.router import RoutingOptions, Shape
 from reefcast.traces.vocabulary import LEVELS
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-"""What TOML takes for a key without quotation marks."""
+"""A key that TOML accepts without quotation marks."""
 _TIMES = (datetime, date, time)
 
 
@@ -82,16 +82,16 @@ class NetworkFile(Section, kw_only=True):
         )
 
     def address(self, name: str) -> tuple[str, int]:
-        """Return where the broker or the peer listens: host and port."""
+        """Return the address on which the broker or the peer listens: host and port."""
         return (self._peer(name) or self.entry(name)).address
 
     def is_node(self, name: str) -> bool:
-        """Return whether this is the name of a broker, or may be that of a peer."""
+        """Return whether this is the name of a broker, or can be that of a peer."""
         return name in self.names or self._peer(name) is not None
 
     def _peer(self, name: str) -> BrokerEntry | None:
-        """Return the entry of a *peer*, a broker that is in no file: its name says where it
-        listens. Only where brokers find each other, and at addresses that brokers may have."""
+        """Return the entry of a *peer*, a broker that is in no file: its name is its address. Only
+        where brokers find each other, and at addresses that brokers may have."""
         entry = BrokerEntry(name=name, listen=name)
         if name in self.names or routing_named(self.network.routing).overlay is not Shape.NONE:
             return None
@@ -139,7 +139,7 @@ class NetworkFile(Section, kw_only=True):
             raise ConfigurationError(f"{where}: {error}") from error
 
     def statistics_window(self) -> Window:
-        """Return which statistics count."""
+        """Return which rows of statistics count."""
         section = self.statistics
         return Window(section.window_s, section.rows, section.total)
 
@@ -261,8 +261,7 @@ def scot_network(
 ) -> NetworkFile:
     """Return the network of a SCOT. `listen`: the brokers' addresses, in the order of `made.graph`.
 
-    Raises `ConfigurationError` for a name or an address that cannot be.
-    """
+    Raises `ConfigurationError` for a name or an address that is not allowed."""
     brokers = [
         BrokerEntry(broker, address, made.places[broker].region, made.places[broker].cluster)
         for broker, address in zip(made.graph, listen, strict=True)

@@ -1,4 +1,5 @@
-"""A network file after a link has moved: one entry is changed, all else as somebody wrote it."""
+"""Rewriting a network file after a link has moved: one entry changes, everything else stays as it
+was written."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """A plan of storages, applied to a network file in two steps, so that nothing stored is lost.
 
-1. The file is *widened*: storages get what the plan gives them, and keep what they have. What
-   others keep already they *join*: a storage does not answer for it before it has all of it.
-2. When all brokers know that all storages of the plan answer for all of their topics, it is
-   *narrowed* to the plan.
+1. The file is *widened*: storages get the topics of the plan, and keep those that they have. A
+  topic that others keep already they *join*: a storage does not answer for it before it has all of
+  it.
+2. When all brokers know that all storages of the plan answer for all of their topics, the file is
+  *narrowed* to the plan.
 
-Both follow from the file and the plan alone: whoever was interrupted begins again, and a network
-that is started again in between goes on. What is done in either step twice changes nothing.
-"""
+Both steps follow from the file and the plan alone: an interrupted command can start again, and a
+network that is restarted in between continues. Repeating a step changes nothing."""
 
 from __future__ import annotations
 
@@ -27,19 +27,18 @@ if TYPE_CHECKING:
     from tomlkit.items import Array, InlineTable, Table
 
 LISTS = ("topics", "joining")
-"""Of a storage that stays, what a plan changes."""
+"""The lists of a remaining storage that a plan changes."""
 
 
 def planned_storages(
     storages: Sequence[StorageEntry], plan: Iterable[PlannedStorage], directory: str
 ) -> list[StorageEntry]:
     """Return the storages of the plan: the storage at the same broker, if there is one (of several
-    the one with most of its topics), else a new one, limited and indexed as the storage with most
-    of its topics; its history is in `directory`, under its name.
+    the one with most of its topics), otherwise a new one, with the limits and indexes of the
+    storage with most of its topics; its history is in `directory`, under its name.
 
-    Raises `ConfigurationError` for a plan by which what is stored now would be stored no more, and
-    for topics of which several storages have parts: none could be taken over from.
-    """
+    Raises `ConfigurationError` for a plan that would drop a stored topic, and for topics of which
+    several storages have parts: none could be taken over from."""
     made: list[StorageEntry] = []
     taken = {entry.name for entry in storages}
     for each in plan:
@@ -128,8 +127,8 @@ def _begun(topic: str, storages: Iterable[StorageEntry]) -> bool:
 
 
 def said_in(entry: StorageEntry) -> tuple[Any, ...]:
-    """Return a key that is equal for two entries that say the same: the order of topics says
-    nothing."""
+    """Return a key that is equal for two entries that mean the same: the order of topics does not
+    matter."""
     plain = msgspec.structs.asdict(entry)
     return tuple(
         tuple(sorted(value)) if key in LISTS else value for key, value in sorted(plain.items())
@@ -144,8 +143,8 @@ def say_the_same(some: Iterable[StorageEntry], others: Iterable[StorageEntry]) -
 
 
 def with_storages(text: str, storages: Sequence[StorageEntry]) -> str:
-    """Return the text of a network file with these storages; of those that it has already, only the
-    topics are changed."""
+    """Return the text of a network file with these storages; existing entries change only in their
+    topics."""
     import tomlkit
 
     document = tomlkit.parse(text)

@@ -1,6 +1,5 @@
-"""A plan of storages as a TOML file, which a network can be given: a `[[storage]]` for each, with
-the broker that it stands at and the topics that it keeps.
-"""
+"""A plan of storages as a TOML file: a `[[storage]]` for each, with its broker and the topics that
+it keeps."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from reefcast.errors import ConfigurationError
 
 
 class PlannedStorage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """broker: where it stands; topics: what it keeps, sorted."""
+    """broker: where it is; topics: those that it keeps, sorted."""
 
     broker: str
     topics: tuple[str, ...]
@@ -34,7 +33,7 @@ def dump_plan(storages: Iterable[PlannedStorage], remarks: Iterable[str] = ()) -
 
 
 def _text(value: str) -> str:
-    """Return a string as TOML: strings of JSON are strings of TOML, but for a DEL, which must be
+    """Return a string as TOML: strings of JSON are strings of TOML, except for a DEL, which must be
     escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -42,9 +41,8 @@ def _text(value: str) -> str:
 def load_plan(file: Path, brokers: Iterable[str]) -> tuple[PlannedStorage, ...]:
     """Load the storages of a plan for an overlay of these brokers.
 
-    Raises `ConfigurationError`, naming the file, for what is no plan, for a broker that there is
-    not or that has two storages, and for a topic that comes twice at one.
-    """
+    Raises `ConfigurationError`, naming the file, for a file that is not a plan, for an unknown
+    broker or one with two storages, and for a topic that comes twice at one storage."""
     try:
         plan = msgspec.toml.decode(file.read_bytes(), type=_PlanFile)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""A network file is changed: at once, by one at a time, and only into one that is right."""
+"""Changing a network file: in one step, by one writer at a time, and only into a valid file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ def rewrite(file: Path, change: Callable[[str, NetworkFile], str]) -> NetworkFil
     the new network. Readers meanwhile see the old file or the new one; other writers wait.
 
     Raises `ConfigurationError` if the file is wrong, or would be, and `OSError` if it cannot be
-    written, as well as what `change` raises; the file is as it was then.
-    """
+    written, and what `change` raises; the file then stays as it was."""
     file = file.resolve()
     with _alone_in(file.parent):
         text = file.read_bytes().decode()

@@ -10,7 +10,7 @@ from reefcast.errors import ConfigurationError
 
 
 class Section(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A part of the file: a key that is not known is an error, not a silent nothing."""
+    """A part of the file: an unknown key is an error, and never ignored."""
 
 
 class NetworkSection(Section):
@@ -219,12 +219,12 @@ SECTIONS: dict[str, type[Section]] = {
     "[[link]]": LinkEntry,
     "[[storage]]": StorageEntry,
 }
-"""By the title that each has in the file. `[routing]` is what the routing makes of it."""
+"""The section classes by their titles in the file. `[routing]` is defined by the routing."""
 
 
 def check_keys(given: object, section: type[msgspec.Struct], where: str) -> None:
-    """Raise `ConfigurationError` for a key that the section does not have, and say which it has.
-    What is no table at all is left for others to refuse."""
+    """Raise `ConfigurationError` for a key that the section does not have, and say which it has. A
+    value that is not a table is left for others to refuse."""
     known = [field.name for field in msgspec.structs.fields(section)]
     for key in given if isinstance(given, dict) else ():
         if key not in known:

@@ -11,7 +11,7 @@ from reefcast.model.values import Kind
 from reefcast.network.sections import StorageEntry
 
 KINDS = tuple(kind.name.lower() for kind in Kind)
-"""Of values, as `index` names them."""
+"""The kinds of values, as `index` names them."""
 
 
 def storage_named(name: str, storages: Sequence[StorageEntry]) -> StorageEntry:

@@ -1,9 +1,8 @@
-"""From a trace, simulated or live, to figures: delays, load, tables, queues, discards.
+"""The figures of a trace, simulated or live: delays, load, tables, queues, discards.
 
 Reads the data sets of `traces.vocabulary`; any of them may be missing (a trace level leaves out
-most). What is computed, and how, stands in `trace_metrics`; here it is read and gathered, and
-written as tables.
-"""
+most). `trace_metrics` defines each figure; this module reads the trace, gathers the figures, and
+writes them as tables."""
 
 from __future__ import annotations
 

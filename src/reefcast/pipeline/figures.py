@@ -77,7 +77,7 @@ def _draw_over_time(figure: Figure, analysis: Analysis) -> None:
 
 
 def _mark(axes: Axes, faults: list[dict[str, Any]], ended_s: float) -> None:
-    """Shade the seconds of each fault; draw one that takes no time as a line."""
+    """Mark the seconds of each fault by a shade; draw one that takes no time as a line."""
     for fault in faults:
         from_s, to_s = fault["from_s"], fault["to_s"]
         if from_s <= ended_s:

@@ -37,7 +37,7 @@ def positions(
 
 
 def _from_the_centre(overlay: Graph) -> list[str]:
-    """Order the brokers depth-first from the centre, so that branches start side by side."""
+    """Sort the brokers depth-first from the centre, so that branches start side by side."""
     order: list[str] = []
     waiting = [centre(overlay)]
     while waiting:
@@ -60,7 +60,7 @@ def _relax(points: Points, hops: Points) -> Points:
 
 
 def _level(points: Points) -> Points:
-    """Centre the points and turn them so that the widest direction is horizontal."""
+    """Move the points to the centre, and turn them so that the widest direction is horizontal."""
     centred = points - points.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     signs = np.where(axes[:, np.abs(axes).argmax(axis=1)].diagonal() < 0, -1.0, 1.0)

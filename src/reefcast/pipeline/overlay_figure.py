@@ -123,8 +123,8 @@ def _grid(analysis: Analysis, notes: Mapping[str, str], made: Scot) -> str:
 
 
 def _way_round(a: Place, b: Place, columns: Mapping[str, int]) -> Point:
-    """Lead links between brokers that are not neighbours in the grid round those in between: aLinks
-    above them, iLinks by turns to their right and left."""
+    """Return the bend of a link between brokers that are not neighbours in the grid, so that it
+    passes those in between: aLinks above them, iLinks by turns to their right and left."""
     across, down = abs(columns[a.region] - columns[b.region]), abs(a.cluster - b.cluster)
     if across + down == 1:
         return 0.0, 0.0

@@ -108,7 +108,7 @@ def _has_session() -> bool:
 
 
 PARTITION_BYTES = 64 * 2**20
-"""Of a large input, what one task takes."""
+"""How much of a large input one task takes."""
 
 
 @contextlib.contextmanager
@@ -149,7 +149,7 @@ def check_java() -> None:
 
 
 def _java_command() -> str | None:
-    """The program that Spark's launcher would take."""
+    """Return the program that Spark's launcher would run."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
 
@@ -209,7 +209,7 @@ def _launch_java(configured: dict[str, str], log: IO[bytes]) -> None:
 
 
 def _tail(log: IO[bytes]) -> str:
-    """What Spark said last, without the frames of its stacks."""
+    """Return what Spark logged last, without the frames of its stacks."""
     log.seek(0)
     lines = log.read().decode(errors="replace").splitlines()
     return " / ".join([line for line in lines if line and not line.startswith("\t")][-3:])

@@ -31,7 +31,7 @@ PERCENTILES = (0.5, 0.9, 0.99, 0.999)
 BINS_PER_DECADE = 10
 """Resolution of the delays' distribution as it is drawn, in bins of equal width in log10."""
 DIGITS = 4
-"""Of a delay, so many are kept where delays are counted; percentiles are as exact."""
+"""How many digits of a delay are kept where delays are counted; percentiles are as exact."""
 
 # --- delays --------------------------------------------------------------------------------------
 

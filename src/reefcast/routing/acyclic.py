@@ -4,11 +4,10 @@ Rules
 -----
 - Advertisements and subscriptions spread as in `tree_router`. Publications follow the subscriptions
   back.
-- With covering *incremental*, publications carry what the statistics need (`CoverHeader`), and how
-  far an unsubscription goes is read off these.
+- With covering *incremental*, publications carry what the statistics need (`CoverHeader`), and the
+  statistics decide how far an unsubscription goes.
 
-Source: `Siena` and `PADRES`; the covering paper, sections II and V.
-"""
+Source: `Siena` and `PADRES`; the covering paper, sections II and V."""
 
 from __future__ import annotations
 
@@ -47,9 +46,9 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_HOPS)]
 
 
 class CoverHeader(Header, frozen=True, gc=False):
-    """For the statistics of *incremental*: at how many brokers (`count`) another subscription
-    matched, too, and how many hops ago (`distance`) that was the last time; and the advertisement
-    that the publication lies in."""
+    """The header for the statistics of *incremental*: at how many brokers (`count`) another
+    subscription matched, too, how many hops ago (`distance`) the last of these was, and the
+    advertisement within which the publication lies."""
 
     count: Count = 0
     distance: Count = 0
@@ -74,7 +73,7 @@ class AcyclicOptions(CoveringOptions, frozen=True):
 
 
 class Acyclic(TreeRouter, ActsLater, SetsCourses):
-    """See the module's docstring for the rules."""
+    """Advertisement-based routing; see the module's docstring for the rules."""
 
     name = "acyclic"
     keeps_order = True
@@ -174,7 +173,7 @@ class Acyclic(TreeRouter, ActsLater, SetsCourses):
         return Course(Header(header.hops + 1)) if type(header) is Header else None
 
     def _onward(self, publish: Publish, link: LinkName, matched: int) -> Header:
-        """The header of the copies from here on."""
+        """Return the header of the copies from here on."""
         header = publish.header
         hops = header.hops + 1
         if type(header) is CoverHeader:
@@ -188,7 +187,7 @@ class Acyclic(TreeRouter, ActsLater, SetsCourses):
         return Header(hops)
 
     def _published_under(self, publication: Publication, client: LinkName) -> EntityId | None:
-        """The first advertisement of this client that it lies in."""
+        """Return the first advertisement of this client within which it lies."""
         for row in self.srt.from_hop(client):
             if row.filter.matches(publication):
                 return row.id

@@ -1,9 +1,8 @@
-"""What one client advertised, and whether a publication lies within it.
+"""The advertisements of one client, and whether a publication lies within them.
 
-A few filters are asked in turn. More are put into an index when the first publication comes: 100
-filters take 50 to 120 us in turn and 1.3 us in the index, which takes some 20 KB and, for 100
-filters, half a millisecond to make.
-"""
+A few filters are evaluated in turn. More are put into an index when the first publication comes:
+100 filters take 50 to 120 us in turn and 1.3 us in the index, which takes some 20 KB and, for 100
+filters, half a millisecond to build."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ FEW = 4
 
 
 class AnyOf:
-    """Matches what one of these filters matches; they are put into the index when it is asked."""
+    """Matches what any of these filters matches; the first question puts them into the index."""
 
     def __init__(self, filters: dict[int, Filter]) -> None:
         self._filters = filters
@@ -32,7 +31,7 @@ class AnyOf:
 
     @property
     def index(self) -> CompiledIndex[Any]:
-        """Made when it is first asked for."""
+        """The index, built when it is first needed."""
         if self._index is None:
             self._index = new_index()
             for number, filter in self._filters.items():
@@ -49,8 +48,8 @@ class AnyOf:
 
 
 class Advertised:
-    """Filters of advertisements, by the client's number of each. `asked`: a publication lies within
-    one of them if one of these matches it."""
+    """The filters of advertisements, by the client's number of each. `asked`: a publication lies
+    within the advertisements if one of these matches it."""
 
     def __init__(self) -> None:
         self._filters: dict[int, Filter] = {}
@@ -62,7 +61,7 @@ class Advertised:
         return number in self._filters
 
     def __iter__(self) -> Iterator[Filter]:
-        """In the order in which they came."""
+        """Iterate in the order of arrival."""
         return iter(self._filters.values())
 
     def add(self, number: int, filter: Filter) -> None:

@@ -2,13 +2,13 @@
 
 Rules
 -----
-- `handle(item, link, now)` takes a message, a link that came up or went, or a timer; it returns
-  what is to be done, in this order, without I/O or clock. Simulator and live server drive it.
+- `handle(item, link, now)` takes a message, a link that came up or went down, or a timer; it
+  returns the effects in their order, without I/O or clock. Simulator and live server drive it.
 - A publication that fails costs only itself: `PartlyFailed` tells of it (`failures`).
-- What clients publish goes through the `gate`: it must lie within what they advertised, and waits
-  until that has settled.
-- Every control message is answered (`settlement`): Settled when all that it caused is done, or
-  Refused with a sentence.
+- Clients' publications go through the `gate`: they must lie within the client's advertisements, and
+  wait until these have settled.
+- Every control message is answered (`settlement`): by Settled when everything that it caused is
+  done, or by Refused with a sentence.
 - A neighbour without memory of this broker is told all that it must know (`neighbour_links`).
 - Publications for a neighbour that is about to stop, or that relearns, wait (see `holding`). Those
   of a broker's own clients wait while it relearns itself.
@@ -90,10 +90,9 @@ ROUND_TIMER = "round"
 
 
 class Broker:
-    """One broker. `neighbours` are the brokers that it has links to, whether these are up or not,
-    and that it should hear from when it relearns. `most_held`: publications that wait here for one
-    of them; `patience_s`: seconds after its start for which what is to settle waits for those that
-    have not been up."""
+    """One broker. `neighbours`: the brokers to which it has links, up or not, and from which it
+    should hear when it relearns. `most_held`: publications that wait here for one of them;
+    `patience_s`: how long after the start settling waits for neighbours that were not up."""
 
     def __init__(
         self,
@@ -277,7 +276,7 @@ class Broker:
         return effects
 
     def _ends_here(self, publish: Publish, decision: Decision, hosted: bool) -> list[Effect]:
-        """Nobody here and nobody beyond: an event that nobody wanted, or a copy too many."""
+        """Return whether nobody here or beyond gets it: it is unwanted, or a copy too many."""
         if decision.duplicate:
             self.counters["duplicate"] += 1
             return [Discard(publish, "duplicate")]
@@ -346,7 +345,7 @@ class Broker:
         return self._then.finish(self._then.settlement.answered(link, answer.token, reason))
 
     def _neighbour_changed(self, change: Promote | Demote) -> list[Effect]:
-        """A link was promoted or demoted: services are told of the neighbour, too."""
+        """Tell the services of a neighbour whose link was promoted or demoted."""
         self._neighbours = tuple(link for link in self._neighbours if link != change.link)
         if isinstance(change, Demote):
             return self._then.act(self._services.link_down(change.link, client=False))
@@ -415,7 +414,7 @@ class Broker:
         self._require_up(link)
         client = self.clients.get(link)
         if client is not None:
-            client.leaving = True  # what it published and is held goes first
+            client.leaving = True  # its publications that are held go first
             return [] if client.held else self._client_left(client)
         effects = self.neighbours.lose(link)
         effects += then.act(self._services.link_down(link, client=False))
@@ -440,7 +439,7 @@ class Broker:
 
     @property
     def soft_links(self) -> Mapping[LinkName, SoftLink]:
-        """The links besides those of the overlay that it has, or is about to have or to lose."""
+        """The links besides those of the overlay that it has, or is about to open or close."""
         return self._opens_links.soft_links
 
     def alongside(self, link: LinkName) -> Sequence[LinkName]:
@@ -449,16 +448,16 @@ class Broker:
 
     @property
     def messages(self) -> tuple[type[PeerMessage | ServiceMessage], ...]:
-        """What only brokers say to each other, of its routing and of its services."""
+        """The messages that only brokers exchange, of its routing and of its services."""
         return (*self.router.messages, *self._services.messages)
 
     @property
     def header(self) -> type[Header]:
-        """What its copies carry from hop to hop."""
+        """The header that copies carry from hop to hop."""
         return self.router.header
 
     def known_as(self, id: EntityId, client: LinkName) -> EntityId:
-        """Return the id by which other brokers know what this client calls `id`."""
+        """Return the id by which other brokers know the client's own `id`."""
         return self._then.settling.known_as(id, client)
 
     # --- what can be seen -------------------------------------------------------------------------
@@ -471,7 +470,7 @@ class Broker:
 
     @property
     def holds_publications(self) -> bool:
-        """Whether some wait here for their publisher's advertisement to settle."""
+        """Whether publications wait here for their publisher's advertisement to settle."""
         return any(client.held for client in self.clients.values())
 
     def tables(self) -> dict[str, int]:
@@ -480,7 +479,7 @@ class Broker:
 
     @property
     def relearning(self) -> bool:
-        """Whether neighbours have still to tell what they know, or what was asked for then."""
+        """Whether neighbours still have to tell what they know, or answers are still to come."""
         return self.neighbours.relearning
 
     def status(

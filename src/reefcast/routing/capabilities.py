@@ -1,10 +1,8 @@
-"""Capabilities that only some routings have: classes that such a routing derives from besides
-`Router`.
+"""Capabilities of some routings: classes from which such a routing derives besides `Router`.
 
 Each class says which part of the broker calls it, and when. The methods here are the answers for a
 routing without the capability: the broker calls `capability(router, ...)`, and need not know which
-routings there are.
-"""
+routings there are."""
 
 from __future__ import annotations
 
@@ -25,7 +23,8 @@ C = TypeVar("C")
 
 
 def capability(router: Router, kind: type[C]) -> C:
-    """Return the router itself if it has this capability, or else what answers for it."""
+    """Return the router itself if it has this capability, otherwise an object that answers for
+    it."""
     return router if isinstance(router, kind) else kind()
 
 
@@ -92,7 +91,7 @@ class Relearns:
     relearning: bool = False
     """Kept by the broker: whether neighbours still have to tell what they know."""
     repairing: bool = False
-    """Kept by the router: whether what it asked for when that was over is still to come."""
+    """Kept by the router: whether answers to its questions after relearning are still to come."""
 
     def passes_on(self, source: LinkName, target: LinkName) -> bool:
         """Return whether neighbour `target` is told what neighbour `source` tells: then `target` is
@@ -115,7 +114,7 @@ class Relearns:
 
 
 class SettlesTogether:
-    """A routing where something settles only when what neighbours are told of something else has
+    """A routing in which an input settles only when what neighbours are told of another one has
     been answered. `consequences` and `settlement` ask when an advertisement or a subscription
     comes, and when a neighbour has lost its memory."""
 
@@ -130,17 +129,17 @@ class SettlesTogether:
         return []
 
     def known_as(self, id: EntityId, link: LinkName) -> EntityId:
-        """Return the id by which neighbours are told of what came with `id` by `link`."""
+        """Return the id by which neighbours know what came with `id` by `link`."""
         return id
 
     def came_by(self, id: EntityId) -> LinkName | None:
-        """Return the neighbour that publications under this advertisement come from; None if no
-        more than one tells of it."""
+        """Return the neighbour from which publications under this advertisement come; None if at
+        most one neighbour knows it."""
         return None
 
 
 class HandsOver:
-    """A routing whose publications reach a neighbour only while it is told of something.
+    """A routing whose publications reach a neighbour only while the neighbour has an advertisement.
     `neighbour_links` asks about publications that waited for a neighbour: when it comes up, and
     when it is about to get them."""
 

@@ -1,4 +1,5 @@
-"""What a broker knows of one of its clients: its advertisements, and what waits for them."""
+"""The state of one client at its broker: its advertisements, and the publications that wait for
+them."""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class ClientState:
-    """`unsettled`: advertisements under way; `holding`: its publications wait for them, in `held`;
+    """`unsettled`: advertisements under way; `holding`: publications wait for them, in `held`;
     `withdrawn`: advertisements withdrawn since, whose routes these publications still need;
-    `superseded`: withdraws the implicit TRUE when all that it advertised itself has settled;
-    `leaving`: its link is down, but what is held has not been sent yet."""
+    `superseded`: withdraws the implicit TRUE when all of the client's own advertisements have
+    settled; `leaving`: its link is down, but the held publications have not been sent yet."""
 
     def __init__(self, name: LinkName) -> None:
         self.name = name
@@ -82,8 +83,8 @@ class ClientState:
         return None
 
     def _supersede_implicit(self) -> None:
-        """From now on only what it says itself counts; the network hears of it later, so that what
-        was published until now still finds its way."""
+        """Let only the client's own advertisements count from now on; the network learns of it
+        later, so that earlier publications still find their way."""
         if self._implicit is not None:
             self._advertised.remove(self._implicit[1])
             self.superseded, self._implicit = Unadvertise(self._implicit), None

@@ -10,9 +10,8 @@ Section 8 of the paper gives it three contexts:
 - *publication context*, in the header of a copy (`ScotHeader`).
 
 A row in subscription context keeps a *witness*, one subscription of the cluster that intersects the
-advertisement: its bit is 1 if and only if there is one. So a subscription that comes is compared
-with the rows without a witness only, and one that goes matters to the rows whose witness it was.
-"""
+advertisement: its bit is 1 if and only if there is one. So a new subscription is compared only with
+the rows without a witness, and a withdrawn one concerns only the rows whose witness it was."""
 
 from __future__ import annotations
 
@@ -45,14 +44,14 @@ class CivUnset(PeerMessage, frozen=True, kw_only=True, tag="civ_unset"):
 
 
 class ScotHeader(Header, frozen=True, gc=False):
-    """The header of a copy that has clusters to reach: bit j of `civ` is set for each cluster j
-    that this copy still has to be sent to. A copy that has none carries the plain `Header`."""
+    """The header of a copy that has clusters to reach: bit j of `civ` is set for each cluster j to
+    which this copy must still be sent. A copy without any carries the plain `Header`."""
 
     civ: Annotated[int, msgspec.Meta(ge=0)] = 0
 
     def packed(self) -> tuple[object, ...]:
-        """Return the fields, the CIV of more than 63 clusters as bytes: msgpack's integers end
-        there."""
+        """Return the fields; the CIV of more than 63 clusters is bytes, because msgpack's integers
+        end there."""
         civ = self.civ
         wide = civ > INT64_MAX
         return (self.hops, civ.to_bytes((civ.bit_length() + 7) // 8) if wide else civ)

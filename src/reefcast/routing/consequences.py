@@ -1,5 +1,5 @@
-"""What follows from one input of the broker core: messages with their tokens, answers when all that
-the input caused is done, and what waited for that (see `settlement`)."""
+"""The consequences of one input of the broker core: messages with their tokens, answers when
+everything that the input caused is done, and the work that waited for that (see `settlement`)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from reefcast.routing.unopened import Unopened
 
 
 class Consequences:
-    """Of one broker. `neighbours`: those that it should hear from when it relearns; `is_up`:
-    whether a link of that name can be sent on; `changed` is told of links that come to belong to
-    the overlay, or cease to; `routed` routes publications as if they had come by that link;
-    `most_held`: see `holding`. `due`: what is to be done next, because what it waited for is over.
-    """
+    """The consequences of inputs of one broker. `neighbours`: those from which it should hear when
+    it relearns; `is_up`: whether a link of that name can be sent on; `changed` is told of links
+    that come to belong to the overlay, or cease to; `routed` routes publications as if they had
+    come by that link; `most_held`: see `holding`. `due`: what to do next, because what it waited
+    for is over."""
 
     def __init__(
         self,
@@ -72,9 +72,10 @@ class Consequences:
         return work
 
     def wait_for_stand_ins(self, work: PendingWork, id: EntityId) -> None:
-        """Let `work`, of a subscription, wait for the subscriptions that neighbours are told of in
-        its place. Not for one told to the neighbour that it came from: if the same id came by other
-        links, too, and stands for something there, both ends would wait for each other."""
+        """Let `work`, of a subscription, wait for the subscriptions that stand in for it at
+        neighbours. Not for one that is told to the neighbour from which it came: if the same id
+        came by other links, too, and stands in for something there, both ends would wait for each
+        other."""
         row = self._router.prt.get(id)
         settlement, settling = self.settlement, self.settling
         if row is not None:
@@ -83,7 +84,7 @@ class Consequences:
         settlement.join_said(work, told)
 
     def act(self, actions: Sequence[Action]) -> list[Effect]:
-        """Return the effects of actions that nobody waits for."""
+        """Return the effects of actions for which nobody waits."""
         return self.send(PendingWork(), actions)
 
     def send(self, work: PendingWork, actions: Sequence[Action]) -> list[Effect]:

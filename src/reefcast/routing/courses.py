@@ -53,7 +53,7 @@ class Course(NamedTuple):
 
 
 class BoundTable:
-    """Of one tree. `leads`: what numbers destinations."""
+    """The table of one tree. `leads`: numbers the destinations."""
 
     def __init__(self, tree: Binds, filters: CompiledIndex[Any], leads: Leads) -> None:
         from reefcast.matching.passage.leads import Words  # loads what no client has
@@ -94,7 +94,7 @@ class BoundTable:
 
 
 class BoundTables:
-    """Those of a broker."""
+    """The tables of a broker."""
 
     def __init__(self) -> None:
         self._tables: dict[Binds, BoundTable] = {}

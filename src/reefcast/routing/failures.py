@@ -1,5 +1,5 @@
-"""Failures of a broker on single inputs: each affects only itself, and all else of the same input
-happens."""
+"""Failures of a broker on single inputs: a failure affects only its input, and the rest of the same
+input happens."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Match = Callable[[Sequence[Publish], LinkName], Sequence[Any]]
 
 
 class Failure(NamedTuple):
-    """`publish` could not be routed, or handed out; None: what all of them gave cause for."""
+    """`publish` could not be routed or delivered; None: the failure is of all of them together."""
 
     publish: Publish | None
     error: Exception
 
 
 class PartlyFailed(InternalError):
-    """A broker failed on some publications; what else the input caused is in `effects`."""
+    """A broker failed on some publications; `effects` has the other effects of the input."""
 
     def __init__(self, broker: str, effects: list[Effect], failures: Sequence[Failure]) -> None:
         publish, error = failures[0]
@@ -41,7 +41,7 @@ class Failures(list[Failure]):
         self.append(Failure(publish, error))
 
     def told(self, broker: str, effects: list[Effect]) -> list[Effect]:
-        """Return `effects`, or raise them in a `PartlyFailed` if there are failures."""
+        """Return `effects`, or raise a `PartlyFailed` with them if there are failures."""
         if not self:
             return effects
         failures = tuple(self)

@@ -3,10 +3,10 @@
 Rules
 -----
 - A subscription stays at its host broker; advertisements need no broker but the publisher's own.
-- A publication goes to every neighbour but the one it came from; a broker drops a copy of what it
-  has seen (overlays may have cycles), as far as it remembers (see `recent`).
-- With FIFO links the first copies of one publisher's publications keep their order.
-"""
+- A publication goes to every neighbour except the one from which it came; a broker drops copies of
+  publications that it has seen (overlays may have cycles), as far as it remembers them (see
+  `recent`).
+- With FIFO links the first copies of one publisher's publications keep their order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reefcast.routing.tables import NextHops
 
 
 class Flooding(Router):
-    """See the module's docstring for the rules."""
+    """Flooding; see the module's docstring for the rules."""
 
     name = "flooding"
     keeps_order = True

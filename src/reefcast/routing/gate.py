@@ -1,5 +1,5 @@
-"""The gate through which clients' publications go: they are accepted or refused, wait for the
-advertisements of their client to settle, and go on.
+"""The gate for clients' publications: it accepts or refuses them, and holds them until the
+advertisements of their client have settled.
 
 Rules
 -----
@@ -8,8 +8,7 @@ Rules
 - They wait until all its advertisements have settled, so that no settled subscriber misses the
   first ones; but at most `HOLD_S`, in case a part of the network is away, or as long as the broker
   itself relearns its tables.
-- What a client withdraws or says when it leaves counts behind the publications that wait.
-"""
+- Withdrawals, and the end of a client, take effect after the publications that wait."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ NO_TOPIC = "routing {routing!r} carries what has a topic: publish(..., topics=[.
 
 
 class Onward(NamedTuple):
-    """The broker as the gate calls it: `route` what a client published; finish with a client that
+    """The broker as the gate calls it: `route` a client's publications; finish with a client that
     `left`."""
 
     route: Callable[[Sequence[Publish], LinkName], list[Effect]]
@@ -48,7 +47,7 @@ class Onward(NamedTuple):
 
 
 class Gate:
-    """Of broker `broker`; the parts are the broker's."""
+    """The gate of broker `broker`, whose parts it uses."""
 
     def __init__(
         self,

@@ -2,26 +2,26 @@
 
 Rules
 -----
-- A neighbour that says `Leaving` gets no publication any more: what is for it waits here until it
-  is back.
-- So does what is for a neighbour that has not been up within `RELEARN_S` of this broker's start
-  (see `relearning`); it is dropped when the patience with it is over.
-- So does what is for a neighbour whose link comes up anew (`LinkUp`): it may have restarted, and
-  find no way for publications before it has relearned. First comes what it did not acknowledge in
-  its former life (`LinkUp.kept`), then what is published meanwhile.
-- The wait ends when the neighbour has *relearned* (`Relearned`) and has answered all that it was
-  *told* when the link came up: then the subscriptions beyond it are there, those of advertisements
-  too that are new to it. An answer may have to wait for a broker further on that is away; so the
-  wait for answers ends `ANSWER_S` after `Relearned`.
-- An `Unadvertise` keeps its place among the publications: they need what it takes back. So does an
-  advertisement that comes again behind it.
+- A neighbour that says `Leaving` gets no more publications: those for it wait here until it is
+  back.
+- So do those for a neighbour that has not been up within `RELEARN_S` of this broker's start (see
+  `relearning`); they are dropped when the patience with it is over.
+- So do those for a neighbour whose link comes up again (`LinkUp`): it may have restarted, and have
+  no next hops for publications before it has relearned. It first gets those that it did not
+  acknowledge in its former life (`LinkUp.kept`), then those published meanwhile.
+- The wait ends when the neighbour has *relearned* (`Relearned`) and has answered everything that it
+  was *told* when the link came up: then the subscriptions beyond it are known, also those for
+  advertisements that are new to it. An answer may have to wait for a broker further on that is
+  away; so the wait for answers ends `ANSWER_S` after `Relearned`.
+- An `Unadvertise` keeps its place among the publications: they need the advertisement that it
+  withdraws. So does an advertisement that comes again behind it.
 - At most `limit` publications wait for a neighbour. The oldest goes, counted as `link_lost`; all of
   them go when the link is given up.
-- What the neighbour did not say again is swept when it has said `Synced` and has answered all that
-  it was told: before it has handled an advertisement it does not say what that one makes it say.
+- Rows that the neighbour did not repeat are removed when it has said `Synced` and has answered
+  everything that it was told: until it has handled an advertisement, it does not send the
+  subscriptions for it.
 
-Source: `delivery.md`, P5. Cost: a look into a dict for each copy that goes to a neighbour.
-"""
+Source: `delivery.md`, P5. Cost: a look into a dict for each copy that goes to a neighbour."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from reefcast.model.messages import (
 
 ANSWER_S = 2.0
 HELD = 100_000
-"""Publications that wait for one neighbour, unless the broker is told another number."""
+"""Publications that wait for one neighbour, unless the broker is given another number."""
 TIMER = "answer:"
 
 
 class Wait:
-    """Of one neighbour. `told`: it has answered what it was told; `relearned`, `synced`: it has
-    said so. `items`: what waits, in order; `publications`: how many of these are some;
-    `withdrawn`: advertisements that are taken back among them."""
+    """The wait for one neighbour. `told`: it has answered what it was told; `relearned`, `synced`:
+    it has said so. `items`: what waits, in order; `publications`: how many of these are
+    publications; `withdrawn`: advertisements among them that are withdrawn."""
 
     __slots__ = ("items", "publications", "relearned", "synced", "told", "withdrawn")
 
@@ -87,14 +87,15 @@ class Wait:
 
 
 def _again(message: ControlMessage | Publish, link: LinkName) -> Send:
-    """Return a send marked `again`: its receivers may get it more than once."""
+    """Return a send marked `again`: its receivers may get it twice."""
     if isinstance(message, Publish):
         message = msgspec.structs.replace(message, again=True)
     return Send(link, message)
 
 
 class Holding:
-    """Of one broker. `closed`: the neighbours for which publications wait, with what waits."""
+    """What waits for the neighbours of one broker. `closed`: the neighbours for which publications
+    wait."""
 
     def __init__(self, limit: int = HELD) -> None:
         self.closed: dict[LinkName, Wait] = {}
@@ -119,18 +120,18 @@ class Holding:
         return (send.message for send in sends if isinstance(send.message, Publish))
 
     def misses(self, link: LinkName) -> None:
-        """Hold publications for a neighbour that has not been here yet, and is no longer waited
-        for."""
+        """Hold publications for a neighbour that has not been here yet, and for which the broker no
+        longer waits."""
         self.closed.setdefault(link, Wait())
 
     def begin(self, link: LinkName, kept: Iterable[Publish]) -> tuple[Wait, list[Effect]]:
-        """Begin a wait for a neighbour that is here, without memory; return the wait, and what had
-        to be discarded because too many wait. What was withdrawn meanwhile need not be withdrawn
-        from it any more.
+        """Begin a wait for a neighbour that is here, without memory; return the wait, and the
+        publications that had to be discarded because too many wait. Advertisements withdrawn
+        meanwhile need not be withdrawn from it any more.
 
-        All that waits goes as *again*: also of what was not sent by this link, a copy may have come
-        to the neighbour by another one in its former life, or come sooner by another way.
-        """
+        Everything that waits is sent as *again*: even of a publication that this link never sent, a
+        copy may have reached the neighbour over another link in its former life, or may reach it
+        sooner now."""
         before, wait = self.closed.get(link), Wait()
         held = () if before is None else (send.message for send in before.items)
         for message in (*kept, *held):
@@ -140,7 +141,8 @@ class Holding:
         return wait, self._bounded(link, wait)
 
     def pass_on(self, send: Send) -> Sequence[Effect]:
-        """Return the send; or, if it has to wait, what had to be discarded for it."""
+        """Return the send; or, if it has to wait, the publications that had to be discarded for
+        it."""
         wait = self.closed.get(send.link)
         if wait is None or not wait.delays(send.message):
             return (send,)

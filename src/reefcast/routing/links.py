@@ -1,8 +1,8 @@
-"""What a router may know of its links: publications waiting on them, and how many pass.
+"""A router's view of its links: how many publications wait on them, and how many pass.
 
 Publications are counted once, since the start; windows take the differences. Rates are counts of a
-whole window: the last one that is over, so that a decision does not depend on
-how far the present one has come. A window without any input of the broker counts as empty.
+whole window, the last one that is over, so that a decision does not depend on the progress of the
+present one. A window without any input of the broker counts as empty.
 
 The LST (link status table) says which links are *overloaded* (OctopiA, section 9.2, equation 3):
 
@@ -12,8 +12,7 @@ Q_len is the length of the link's output queue at this moment, Q_in and Q_out th
 entered and left that queue during the last whole window of `window_s`. A window ends when its time
 is over, but is looked at only at the broker's next input. If several have passed by then, nothing
 entered in the last of them (all that enters does so at an input), and what left is shared out over
-all of them evenly.
-"""
+all of them evenly."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ WINDOW_S = 1.0
 
 
 class LinkQueues(Protocol):
-    """What a driver tells about the links: publications waiting on `link`."""
+    """What a driver reports of the links: publications waiting on `link`."""
 
     def queue_len(self, link: LinkName) -> int: ...
 
@@ -73,7 +72,8 @@ class LinkStatusTable:
     def __init__(
         self, queues: LinkQueues, overload: Overload, entered: Mapping[LinkName, int]
     ) -> None:
-        """`entered`: publications that entered each link's output queue; its owner counts on."""
+        """Make the LST. `entered`: the publications that entered each link's output queue; its
+        owner keeps counting."""
         self._queues = queues
         self.tau = overload.tau
         self.window_s = overload.window_s
@@ -84,7 +84,7 @@ class LinkStatusTable:
         self._last: dict[LinkName, tuple[int, float]] = {}
         self._ratio: dict[LinkName, float] = {}
         self.found_overloaded: Counts[LinkName] = Counts()
-        """How often a decision looked at the link and found it overloaded."""
+        """How often a decision looked up the link and found it overloaded."""
 
     def pass_time(self, now: float) -> None:
         """Close the window if it is over at `now` (seconds)."""
@@ -120,7 +120,8 @@ class LinkStatusTable:
         return LinkStatus(queue_len, queue_in, queue_out, load, load > self.tau)
 
     def _close(self, windows: int) -> None:
-        """The window is over, and `windows - 1` more; links without any traffic keep no entry."""
+        """Close the window that is over, and `windows - 1` more; links without any traffic keep no
+        entry."""
         entered_before, self._entered_before = self._entered_before, dict(self._entered)
         len_before, self._len_before = self._len_before, {}
         self._last, self._ratio = {}, {}
@@ -147,7 +148,8 @@ class Links:
     ) -> None:
         self._queues = queues or NoQueues()
         self.held: Callable[[LinkName], int] = _nothing_held
-        """Kept by the broker: publications that wait at it, not at its driver, for a link."""
+        """Kept by the broker: publications for a link that wait at the broker, not at its
+        driver."""
         self._put: Counts[LinkName] = Counts()
         self.now = 0.0
         """When the present input came, seconds."""
@@ -163,7 +165,7 @@ class Links:
 
     def queue_len(self, link: LinkName) -> int:
         """Return how many publications wait on `link`, including those put there since the present
-        input came: the driver learns of them when all of it has been routed."""
+        input came: the driver learns of them when the whole input has been routed."""
         return self._queues.queue_len(link) + self._put.get(link, 0) + self.held(link)
 
     def rates(self, link: LinkName) -> Rates:

@@ -1,20 +1,19 @@
-"""The links to neighbours in the overlay: they come up, without memory of this broker, and go; what
-is said about that, and what waits for it.
+"""The links to neighbours in the overlay: how they come up without memory of this broker, and go
+down; the messages about that, and the publications that wait for it.
 
 Rules
 -----
-- A neighbour without memory of this broker (first contact, or a restart) is told all that it must
-  know, then `Synced`. A broker that relearns says `Synced` to a neighbour only when it has heard it
-  from all others (`relearning`); the neighbour then sweeps what was not said again. If some
-  neighbour stays away for `RELEARN_S`, the broker goes on without it. What is to settle waits for
-  it until `patience_s`, `Synced` for others, too; and for it wait all publications that might be
-  wanted there.
+- A neighbour without memory of this broker (first contact, or a restart) is told everything that it
+  must know, then `Synced`. A broker that relearns says `Synced` to a neighbour only when it has
+  heard it from all others (`relearning`); the neighbour then removes the rows that were not
+  repeated. If some neighbour stays away for `RELEARN_S`, the broker goes on without it. Settling
+  waits for it until `patience_s`, and so does `Synced` for others; all publications that might be
+  wanted there wait for it.
 - When a broker has relearned, it says `Relearned`: then neighbours send it what they have held for
   it (`holding`).
 - A broker that is about to stop says `Leaving`, and has left when all neighbours that it can reach
   have answered: then nothing more comes. One that is about to stop, too, answers when all its
-  others have answered it: until then it may still have something to hand over.
-"""
+  others have answered it: until then it may still have something to hand over."""
 
 from __future__ import annotations
 
@@ -54,7 +53,8 @@ TOGETHER_S = 1.0
 
 
 class NeighbourLinks:
-    """Of broker `name`; the parts are those of the broker. `patience_s`: see `Broker`."""
+    """The links of broker `name` to its neighbours; it uses the broker's parts. `patience_s`: see
+    `Broker`."""
 
     def __init__(self, name: str, router: Router, then: Consequences, patience_s: float) -> None:
         self._leaving = self._is_overdue = False
@@ -81,19 +81,19 @@ class NeighbourLinks:
     # --- a link comes up, or goes -----------------------------------------------------------------
 
     def begin(self, now: float) -> list[Effect]:
-        """Start the patience with other neighbours when the first link has come up."""
+        """Start the patience with the other neighbours when the first link has come up."""
         begins = self._relearning.start_patience()
         return [SetTimer(RELEARN_TIMER, now + RELEARN_S)] if begins else []
 
     def up(self, up: LinkUp, link: LinkName) -> list[Effect]:
-        """Handle a neighbour that is here, without memory of this broker: it is told everything."""
+        """Handle a neighbour that is here without memory of this broker: tell it everything."""
         router, then, settlement = self._router, self._then, self._then.settlement
         if link not in router.brokers:
             router.brokers.append(link)
             router.brokers.sort()
         before = settlement.begin_life(link)
         wait, effects = self._holding.begin(link, up.kept)
-        # Once the broker has relearned, this waits for nobody else who is absent.
+        # Once the broker has relearned, this waits for no other absent neighbour.
         work = then.begin_work(link) if self._relearning.active else PendingWork(link)
         work.then.append(lambda: then.due.append(partial(self._told, link, wait)))
         lent = self._lend(link, wait)
@@ -161,9 +161,8 @@ class NeighbourLinks:
         return self._answer_those_who_leave()
 
     def _answer_those_who_leave(self) -> list[Effect]:
-        """Answer neighbours that stop, as soon as there is nothing more to send to them. Brokers of
-        a cycle that leave together would wait for each other for ever: so only until `TOGETHER_S`.
-        """
+        """Answer neighbours that stop, as soon as nothing more has to be sent to them. Brokers of a
+        cycle that leave together would wait for each other for ever: so only until `TOGETHER_S`."""
         leaving = set(self._owed) if self._is_overdue else set()
         ready = [link for link in self._owed if not self._unanswered - leaving - {link}]
         for link in ready:
@@ -180,8 +179,8 @@ class NeighbourLinks:
         return swept + self._hand_over(released)
 
     def _hand_over(self, released: list[Effect]) -> list[Effect]:
-        """Send what has waited for a neighbour there; or over another link, if it can no longer
-        reach it."""
+        """Send a neighbour what has waited for it; over another link, if that no longer reaches
+        it."""
         effects: list[Effect] = []
         strays: list[Publish] = []
         for effect in released:
@@ -196,7 +195,7 @@ class NeighbourLinks:
         return effects + self._then.act(self._hands_over.reroute(strays)) if strays else effects
 
     def _said_all(self, link: LinkName) -> list[Effect]:
-        """Remove what the neighbour has not said again: it does not hold any more."""
+        """Remove the rows that the neighbour has not repeated: it no longer has them."""
         swept = self._then.send(self._then.begin_work(link), self._relearns.synced(link))
         return swept + self._no_longer_absent(link)
 
@@ -238,7 +237,7 @@ class NeighbourLinks:
 
     @property
     def left(self) -> bool:
-        """Whether this broker is about to stop, and its neighbours have sent all."""
+        """Whether this broker is about to stop, and its neighbours have sent everything."""
         return self._leaving and not self._unanswered
 
     # --- timers -----------------------------------------------------------------------------------
@@ -279,8 +278,8 @@ class NeighbourLinks:
         return effects + self._tell_synced(self._relearning.forget_absent())
 
     def _no_longer_absent(self, link: LinkName) -> list[Effect]:
-        """Handle that a neighbour is no longer absent: what is wanted behind it is known, or it has
-        been given up."""
+        """Handle that a neighbour is no longer absent: the subscriptions behind it are known, or it
+        has been given up."""
         if link not in self._absent:
             return []
         self._absent.remove(link)

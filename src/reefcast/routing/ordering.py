@@ -1,18 +1,18 @@
-"""The order of each publisher, for clients that ask for it: routings that use several ways at once
-(mesh, TID) may have publications overtake each other.
+"""The order of each publisher, for clients that ask for it: with routings that use several paths at
+once (mesh, TID), publications may overtake each other.
 
-Publications are numbered by their publisher, but a client gets only those that it wants: from a gap
-nobody can tell whether something is missing. So one that does not follow right upon the last one is
-held, for as long as the client said (`order_s`), and those that come in between are put before it.
-What comes later than that is handed out at once, behind its successors, and counted ("late").
+Publications are numbered by their publisher, but a client gets only those that it wants: a gap does
+not mean that something is missing. So a publication that is not the next one is held, for as long
+as the client said (`order_s`), and those that arrive meanwhile with lower numbers go before it. A
+publication that comes later than that is delivered at once, behind its successors, and counted
+("late").
 
-Publishers come and go. Of those that a client gets nothing of for longest, and for whom nothing is
-held, the broker forgets the last number when there are more than `KEPT`: what comes of one of them
-after all waits as behind a gap, and is not counted as late.
+Publishers come and go. When there are more than `KEPT`, the broker forgets the last number of those
+of whom the client has received nothing for longest, and for whom nothing is held: a later
+publication of such a publisher waits as behind a gap, and is not counted as late.
 
 Source: `papers/multipath-mesh.txt`, which leaves the order to sequence numbers at the subscriber.
-Costs: up to `order_s` of delay for what follows upon a gap, none for what does not.
-"""
+Costs: up to `order_s` of delay for publications behind a gap, none for others."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Held(NamedTuple):
 
 
 class Line:
-    """What one client gets of one publisher. `last`: the number of the last one handed out, 0 if
-    there was none."""
+    """The publications of one publisher for one client. `last`: the number of the last one
+    delivered, 0 if there was none."""
 
     __slots__ = ("held", "last")
 
@@ -61,8 +61,8 @@ class Line:
         insort(self.held, held, key=lambda h: h.seq)
 
     def ready(self, now: float) -> list[Held]:
-        """Return those to be delivered: all up to the last one that is due or follows upon the one
-        before it."""
+        """Return the publications to be delivered: all up to the last one that is due or is the
+        next."""
         held, last, count = self.held, self.last, 0
         for place, (seq, due, _, _) in enumerate(held):
             follows = count == place and seq <= last + 1
@@ -74,8 +74,7 @@ class Line:
 
 class Client:
     """One client that asked for order. `windows`: seconds, by number of the subscription. `lines`:
-    by publisher, the one that something came of last at the end; `waiting`: those of them where
-    something is held."""
+    by publisher, the latest one last; `waiting`: those with publications that are held."""
 
     def __init__(self, kept: int) -> None:
         self.windows: dict[int, float] = {}
@@ -96,7 +95,8 @@ class Client:
         return line
 
     def _forget(self) -> None:
-        """Room for one more: of the eldest two go that nothing is held for."""
+        """Drop up to two old publishers if there are too many; those with held publications
+        stay."""
         if len(self.lines) < self._kept:
             return
         for eldest in list(islice(self.lines, 2)):
@@ -120,13 +120,13 @@ class Client:
 
     @property
     def over(self) -> bool:
-        """Whether it asks for order no more, and nothing waits."""
+        """Whether it no longer asks for order, and nothing waits."""
         return not (self.windows or self.waiting)
 
 
 class Ordering:
-    """Of one broker. `late`: how many could not be put into their order. `failures`: where it notes
-    on which it failed."""
+    """The ordering of one broker. `late`: how many publications could not be put into their order.
+    `failures`: where it notes failures."""
 
     def __init__(self, failures: Failures | None = None, kept: int = KEPT) -> None:
         self.late = 0
@@ -135,8 +135,8 @@ class Ordering:
         self._clients: dict[LinkName, Client] = {}
 
     def changed(self, message: TableChange, link: LinkName) -> None:
-        """Handle a client's subscription that came or went; the last one that asks for order keeps
-        what is held until it is due."""
+        """Handle a change of a client's subscription; when it no longer asks for order, what is
+        held stays until it is due."""
         if isinstance(message, Subscribe) and message.order_s > 0:
             client = self._clients.setdefault(link, Client(self._kept))
             client.windows[message.id[1]] = message.order_s
@@ -149,11 +149,11 @@ class Ordering:
             del self._clients[link]
 
     def __contains__(self, link: object) -> bool:
-        """Whether this client asks for order, or something is held for it."""
+        """Return whether this client asks for order, or something is held for it."""
         return link in self._clients
 
     def left(self, link: LinkName) -> None:
-        """Forget a client that is gone, with all that was held for it."""
+        """Forget a client that is gone, with everything held for it."""
         self._clients.pop(link, None)
 
     def arranged(self, effects: list[Effect], now: float) -> list[Effect]:
@@ -215,7 +215,7 @@ class Ordering:
 
     @staticmethod
     def _timer(link: LinkName, client: Client) -> list[Effect]:
-        """One timer at a time, for what is due first."""
+        """Set one timer at a time, for what is due first."""
         first = client.next_due()
         if first >= client.timer:
             return []

@@ -1,14 +1,15 @@
-"""What the compiled way of publications (`server.passage`) must know of the core, and tells it.
+"""The core's side of the compiled path of publications (`server.passage`): what the path must know,
+and what it reports.
 
-A publication is *plain* if all that this core does about it is to look where the rows lead that it
-matches, and what its routing has said beforehand of all that come by the same link with the same
-header (`SetsCourses`): it comes from a client within its advertisements, which have settled, or
-from a neighbour; nobody whom it is for asked for order or is absent, and no neighbour that it goes
-to is waited for. All others go through `Broker.handle_publications`, which decides alike about the
-plain ones: it is the twin that says what is right.
+A publication is *plain* if the core only has to find the next hops of the rows that it matches, and
+to follow the course that the routing has set for its link and header (`SetsCourses`): it comes from
+a client within its advertisements, which have settled, or from a neighbour; none of its receivers
+asked for order or is absent, and no neighbour to which it goes is awaited. All others go through
+`Broker.handle_publications`, which decides the same about the plain ones: it is the twin that
+defines what is right.
 
-What the routing has said is asked for when a publication needs it, and forgotten at the next input
-of the core that is no publication, whatever that changes (`PlainWay.forget`)."""
+The routing is asked for a course when a publication needs one. Courses are forgotten before the
+core handles anything that is not a publication, whatever that changes (`PlainWay.forget`)."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ ROWS = {
 
 
 class PlainWay:
-    """Of one broker; the parts are the broker's."""
+    """The plain publications of one broker, whose parts it uses."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class PlainWay:
         return self._courses is not None and self._courses.chooses
 
     def _known(self, leads: Leads) -> Courses:
-        """The courses that go with these leads; the router may have another table by now."""
+        """Return the courses for these leads; the router may have another table by now."""
         if self._courses is None or self._courses.leads is not leads:
             from reefcast.matching.passage.courses import Courses  # loads what no client has
 

@@ -1,4 +1,4 @@
-"""A bounded memory of ids seen lately."""
+"""A bounded memory of recent ids."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RecentIds(Generic[T]):
         return id in self._young or id in self._old
 
     def is_new(self, id: T) -> bool:
-        """Return whether the id was not seen lately, and remember it."""
+        """Return whether the id is new, and remember it."""
         if id in self:
             return False
         if len(self._young) >= self._remembered:

@@ -1,8 +1,7 @@
-"""The routings by name. A new one is a module and a line here.
+"""The routings by name. A new routing is a module and a line here.
 
-A name with a colon is no name but the place of a class, `module:Class`: so a network file can have
-a routing that is not part of this package.
-"""
+A name with a colon is the place of a class, `module:Class`: so a network file can have a routing
+that is not part of this package."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ ROUTINGS = {
 @cache
 def routing_named(name: str) -> type[Router]:
     """Return the routing of this name. Raises `ConfigurationError` for a name that is not
-    registered, and a place where there is no routing."""
+    registered, and for a place that has no routing."""
     place = name if ":" in name else ROUTINGS.get(name)
     if place is None:
         raise ConfigurationError(

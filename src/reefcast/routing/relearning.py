@@ -2,15 +2,15 @@
 
 A broker that starts knows nothing. It is *relearning* until every expected neighbour has come up
 and said `Synced`, or until it gives up waiting. A broker says `Synced` to U when it has heard it
-from all neighbours whose news are passed on to U. On a tree these are all others, so the word
+from all neighbours whose tables are passed on to U. On a tree these are all others, so `Synced`
 travels from the leaves inwards and back out, and a neighbour that hears it knows that everything
 beyond has been told again.
 
-Whoever was given up is *absent*: the broker goes on without it. But what comes in still waits for
-it to settle (see `settlement`), and `Synced` for those who would be told what it tells, until it is
-heard, or the patience with it is over, too. So long nobody knows what is wanted behind it: it is
-sent all that might be (`Router.absent`), which waits for it (`holding`).
-"""
+A neighbour that was given up is *absent*: the broker goes on without it. But new inputs still wait
+for it to settle (see `settlement`), and so does `Synced` for those who would be told what it tells,
+until it is heard, or the patience with it is over, too. Until then nobody knows what is wanted
+behind it: it is sent everything that might be wanted (`Router.absent`), which waits for it
+(`holding`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Relearning:
 
     @property
     def complete(self) -> bool:
-        """Whether nobody is missing, nor absent."""
+        """Whether no neighbour is missing or absent."""
         return not (self._missing or self._absent)
 
     @property
@@ -52,12 +52,13 @@ class Relearning:
         return start
 
     def came_up(self, link: LinkName) -> list[LinkName]:
-        """Add a neighbour without memory of us that came up; return who is to be told `Synced`."""
+        """Add a neighbour without memory of us that came up; return the neighbours to tell `Synced`
+        now."""
         self._untold[link] = None
         return self._tell()
 
     def heard(self, link: LinkName) -> list[LinkName]:
-        """Note that `link` said `Synced`; return who is to be told now."""
+        """Note that `link` said `Synced`; return the neighbours to tell now."""
         before = self.complete
         self._missing.discard(link)
         self._absent.discard(link)
@@ -70,13 +71,14 @@ class Relearning:
         return self.heard(link)
 
     def give_up(self) -> list[LinkName]:
-        """Give up the neighbours that stayed away for too long; return who is to be told now."""
+        """Give up the neighbours that stayed away for too long; return the neighbours to tell
+        now."""
         self._absent |= self._missing
         self._missing.clear()
         return self._tell()
 
     def forget_absent(self) -> list[LinkName]:
-        """Stop waiting for those that were given up; return who is to be told now."""
+        """Stop waiting for those that were given up; return the neighbours to tell now."""
         self._just_complete |= bool(self._absent)
         self._absent.clear()
         return self._tell()
@@ -95,12 +97,12 @@ class Relearning:
         return ready
 
     def is_just_over(self) -> bool:
-        """Return True once, when relearning is over: what was held back may go."""
+        """Return True once, when relearning is over: what was held back may be sent."""
         over, self._just_over = self._just_over, False
         return over
 
     def is_just_complete(self) -> bool:
-        """Return True once, when nobody is missing nor absent any more: what waited to settle
-        may."""
+        """Return True once, when no neighbour is missing or absent any more: what waited may
+        settle."""
         complete, self._just_complete = self._just_complete, False
         return complete

@@ -1,15 +1,14 @@
 """The interface between the broker and its routing protocol.
 
-The broker (`broker.Broker`) keeps what all routings share: links, clients and their
-advertisements, settlement, resynchronisation, delivery. A router keeps the tables of its paper and
-answers two questions: what must be sent when a table changes, and where does a publication go.
-A router never asks for the time, never draws from a generator that it was not given, and changes no
-table while it routes a publication.
+The broker (`broker.Broker`) keeps what all routings share: links, clients and their advertisements,
+settlement, resynchronisation, delivery. A router keeps the tables of its paper and answers two
+questions: what must be sent when a table changes, and where does a publication go. A router never
+asks for the time, never draws from a generator that it was not given, and changes no table while it
+routes a publication.
 
-All that others must know of a routing stands in its class, as attributes: a new one is a module and
-a line in `registry`. What only some routings can do is in `capabilities`: a routing derives from
-those that it has. `docs/how-to/write-a-routing.md` builds one.
-"""
+The class of a routing declares, as attributes, everything that others must know of it: a new one is
+a module and a line in `registry`. What only some routings can do is in `capabilities`: a routing
+derives from those that it has. `docs/how-to/write-a-routing.md` builds one."""
 
 from __future__ import annotations
 
@@ -52,9 +51,9 @@ COUNTED = "counted"
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Do these, and when all is done that they cause (`settlement`), do what `then` returns.
-    With a `key`, the input that this follows from is not settled before that; and while it is under
-    way, another one with the same key does nothing but let its own input wait for it, too."""
+    """Do these actions, and when everything that they cause is done (`settlement`), those that
+    `then` returns. With a `key`, the input that causes this does not settle before that; and while
+    it is under way, another one with the same key only makes its own input wait for it, too."""
 
     sends: Sequence[Action]
     then: Callable[[], Sequence[Action]]
@@ -119,8 +118,8 @@ class RoutingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 class Surroundings:
     """Everything that a router is given: its broker's name, a factory of indexes, a generator of
     its own, its links, counters, on a SCOT its primary and secondary neighbours (None on an overlay
-    without clusters), its options, of the class that it names in `options`, and statistics of what
-    the broker's clients get, for it to keep."""
+    without clusters), its options, of the class that it names in `options`, and the statistics of
+    deliveries to the broker's clients, for it to keep."""
 
     name: str
     new_index: IndexFactory
@@ -136,9 +135,8 @@ class Router(ABC):
     """A routing protocol at one broker; `brokers` are the neighbours whose links are up, sorted.
 
     The control methods return what must be sent. `link` is where the call came from: a neighbour,
-    or (`local`) a client of this broker. As they stand here, a subscription stays at its host
-    broker and neighbours are told nothing: a routing that needs more overrides them.
-    """
+    or (`local`) a client of this broker. By default a subscription stays at its host broker, and
+    neighbours are told nothing: a routing that needs more overrides these methods."""
 
     name: ClassVar[str]
     overlay: ClassVar[Shape] = Shape.ANY
@@ -147,16 +145,16 @@ class Router(ABC):
     best_effort: ClassVar[bool] = False
     """Whether a publication may miss a settled subscriber (never reach one twice, or wrongly)."""
     needs_topics: ClassVar[bool] = False
-    """Whether it can carry only publications that have topics."""
+    """Whether it can carry only publications with topics."""
     restless: ClassVar[bool] = False
     """Whether its rounds send messages for ever, so that a large network is never quiet."""
     messages: ClassVar[tuple[type[PeerMessage], ...]] = ()
-    """What only brokers of this routing say to each other."""
+    """Messages that only brokers of this routing exchange."""
     header: ClassVar[type[Header]] = Header
-    """What its copies carry from hop to hop."""
+    """The header that copies carry from hop to hop."""
     options: ClassVar[type[RoutingOptions]] = RoutingOptions
     counted: ClassVar[Mapping[str, str]] = {}
-    """What it counts that an operator wants to see: counter -> its name in a few words."""
+    """The counters that an operator wants to see: counter -> its name in a few words."""
     legend: ClassVar[Mapping[str, str]] = {}
     """What an operator must know to read a table (by its name) or, under `COUNTED`, the counts."""
 
@@ -166,16 +164,17 @@ class Router(ABC):
         self.counters = where.counters
         self.brokers: list[LinkName] = []
         self.absent: Sequence[LinkName] = ()
-        """Kept by the broker: neighbours that had not told all when it stopped relearning, until
-        they have. What is wanted behind them is not known: they get all that might be."""
+        """Kept by the broker: neighbours that had not told everything when it stopped relearning,
+        until they have. The subscriptions behind them are not known: they get everything that might
+        be wanted."""
         self.prt = SubscriptionTable(where.new_index)
 
     # --- publications -----------------------------------------------------------------------------
 
     def match(self, publications: Sequence[Publish], link: LinkName) -> Sequence[Any]:
-        """Find what `route` needs to know of each of these, all of them matched at once; as it
-        stands here, where the rows of the PRT lead, and to `unheard`. Changes nothing: if it fails,
-        it is asked again, for each by itself."""
+        """Find what `route` must know of each of these, all of them matched at once: by default,
+        the next hops of the matching rows of the PRT, and `unheard`. Change nothing: after a
+        failure it is called again, for each by itself."""
         found = self.prt.next_hops([publish.publication for publish in publications])
         return [next_hops.and_to(self.unheard()) for next_hops in found] if self.absent else found
 
@@ -190,16 +189,16 @@ class Router(ABC):
         """Decide where each of these goes; they came over `link`, in this order. `found`: see
         `match`.
 
-        Does what there is to do for a publication when its decision is asked for, not before: what
-        fails there costs that one, and `route` is called again for those behind it."""
+        Do what a publication needs when its decision is asked for, not before: a failure there
+        costs only that publication, and `route` is called again for those behind it."""
 
     # --- clients, and what neighbours tell of theirs ----------------------------------------------
 
     def change(
         self, message: TableChange, filter: Filter | None, link: LinkName, *, local: bool
     ) -> Sequence[Action]:
-        """Handle a change of the tables by the methods below; `filter`: the message's own,
-        parsed."""
+        """Handle a change of the tables by the methods below; `filter`: the parsed filter of the
+        message."""
         if isinstance(message, Advertise) and filter is not None:
             return self.advertise(message.id, filter, link, local)
         if isinstance(message, Subscribe) and filter is not None:
@@ -231,8 +230,8 @@ class Router(ABC):
         return []
 
     def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
-        """Handle one of `messages`. Raises `ProtocolError`, changing nothing, for what must not
-        come by this link, and `FilterSyntaxError` for a filter that is none."""
+        """Handle one of `messages`. Raises `ProtocolError`, changing nothing, for a message that
+        must not come by this link, and `FilterSyntaxError` for a malformed filter."""
         raise ProtocolError(
             f"neighbour {link!r} sent {type(message).__name__}, which routing {self.name!r} does "
             "not know; give both brokers the same network file"
@@ -241,8 +240,8 @@ class Router(ABC):
     # --- links ------------------------------------------------------------------------------------
 
     def link_up(self, link: LinkName) -> Sequence[Action]:
-        """Tell a neighbour without memory of this broker all that it must know, and doubt what it
-        told."""
+        """Tell a neighbour without memory of this broker everything that it must know, and doubt
+        what it told before."""
         return []
 
     def link_down(self, link: LinkName) -> Sequence[Action]:

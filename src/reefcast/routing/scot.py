@@ -83,8 +83,8 @@ from reefcast.routing.tables import NextHops, Row, TableView
 from reefcast.routing.tree import Replace, Replacement, SubscriptionTree, understood
 
 WITHDRAWN = 10_000
-"""Of advertisements that neighbours withdrew, at least so many are remembered: an answer to one of
-them is on its way no longer than these take to come."""
+"""The least number of advertisements withdrawn by neighbours that are remembered: an answer to one
+of them is under way no longer than this many others take to come."""
 
 
 def everywhere(link: LinkName, filter: Filter) -> bool:

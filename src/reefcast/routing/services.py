@@ -1,5 +1,5 @@
-"""Services of a broker besides routing publications, with messages of their own, which go over the
-same links, between brokers and to and from clients."""
+"""Services of a broker besides routing publications. Their messages go over the same links, between
+brokers and to and from clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reefcast.routing.tables import TableView
 
 
 class Service(ABC):
-    """A service at one broker. What the methods return is sent in this order."""
+    """A service at one broker. The messages that its methods return are sent in this order."""
 
     messages: ClassVar[tuple[type[ServiceMessage], ...]]
 
@@ -24,7 +24,7 @@ class Service(ABC):
     @abstractmethod
     def link_up(self, link: LinkName, *, client: bool) -> Sequence[Send]:
         """Handle a new link to a client, or to a neighbour without memory of this broker, even if
-        its link was up. What a neighbour says may come before: a link beside the overlay becomes
+        its link was up. A neighbour's messages may come before: a link beside the overlay becomes
         one of it at the other end first."""
 
     @abstractmethod
@@ -34,8 +34,8 @@ class Service(ABC):
 
     @abstractmethod
     def away(self, client: LinkName) -> Sequence[Send]:
-        """Handle that a client has lost its connection, and may come back: there is no link that is
-        up anew then."""
+        """Handle a client that has lost its connection, and may come back: in that case no link
+        comes up."""
 
     @abstractmethod
     def tables(self) -> Mapping[str, TableView[Any]]:
@@ -43,7 +43,7 @@ class Service(ABC):
 
 
 class Services(tuple[Service, ...]):
-    """The services of one broker, each told of links that come up and go."""
+    """The services of one broker, each told of links that come up and go down."""
 
     @property
     def messages(self) -> list[type[ServiceMessage]]:

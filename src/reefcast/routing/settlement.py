@@ -1,4 +1,4 @@
-"""Termination detection: when is all done that a control message caused?
+"""Termination detection: when is everything done that a control message caused?
 
 Rules
 -----
@@ -8,30 +8,29 @@ Rules
 - So answers travel back along the tree of messages that the first one spawned, and the client's
   token is answered when nothing that it caused is under way any more, whatever the routing.
 - A refusal somewhere below is passed up instead of `Settled`.
-- A neighbour that restarted will never answer what was sent to it before. What waited for that
-  waits for the message that tells it the same again, if there is one; and not for all that it is
-  told: two advertisements that come towards each other would wait for each other. Neither is it
-  answered what it asked before: its new tokens start at 1 like the old ones, and an answer to an
-  old one would pass for that to a new one.
+- A neighbour that restarted will never answer earlier messages. Work that waited for such an answer
+  now waits for the message that tells the neighbour the same again, if there is one; not for
+  everything that it is told: two advertisements that come towards each other would wait for each
+  other. The neighbour's own earlier messages are not answered either: its new tokens start at 1
+  like the old ones, and an answer to an old one would pass for one to a new one.
 - A broker that is itself relearning its state after a start keeps all work pending until it has
-  heard from all neighbours: before that it cannot know where things belong. What it sends for an
-  advertisement or subscription in that time, that one's work waits for too, whatever input made it
-  be sent. (One piece of work for all of it would not do: two neighbours that both relearn would
-  wait for each other. Where several neighbours tell of an advertisement, for the same reason only
-  the work of what came from its last hop waits.)
-- What comes again by the same link while it is under way already, because a broker behind that link
-  restarted, is answered only when the first time is done, too.
-- A subscription that needs nothing said, because another one had it said (OctopiA's CIV_SET), is
-  settled only when that has been answered; nor does one settle before another that stands for it
-  with a neighbour (covering).
-- What another subscription stands for that had settled before a neighbour restarted settles at once
-  while the neighbour is away: like all that had settled before, it is served again when the
-  neighbour is.
+  heard from all neighbours: before that it does not know the next hops. The work of an
+  advertisement or subscription also waits for everything that is sent for it in that time,
+  whichever input caused the message. (One piece of work for all of it would not do: two neighbours
+  that both relearn would wait for each other. Where several neighbours tell of an advertisement,
+  for the same reason only the work of the one from its last hop waits.)
+- A message that comes again by the same link while it is under way, because a broker behind that
+  link restarted, is answered only when the first one is done, too.
+- A subscription that needs no message of its own, because another one has sent it (OctopiA's
+  CIV_SET), settles only when that message has been answered; nor does a subscription settle before
+  another one that stands in for it at a neighbour (covering).
+- A subscription whose stand-in had settled before a neighbour restarted settles at once while the
+  neighbour is away: like everything that had settled before, it is served again when the neighbour
+  is back.
 - A link that is given up answers nothing and is waited for no longer.
 
-Source: diffusing computations (Dijkstra and Scholten, 1980), with one tree per message.
-Cost: one answer per control message.
-"""
+Source: diffusing computations (Dijkstra and Scholten, 1980), with one tree per message. Cost: one
+answer per control message."""
 
 from __future__ import annotations
 
@@ -57,11 +56,10 @@ from reefcast.model.messages import (
 
 
 class PendingWork:
-    """An input under way: who waits for it, and for how many answers it waits itself.
+    """The handling of an input: who waits for its answer, and how many answers it waits for itself.
 
     `answers`: link, the link's life (see `Settlement.owe`) and token of each that waits; `key`: see
-    `Settlement.follow`; `came_by`: the link of the input.
-    """
+    `Settlement.follow`; `came_by`: the link of the input."""
 
     __slots__ = ("answers", "came_by", "key", "outstanding", "parents", "reason", "then")
 
@@ -83,7 +81,7 @@ StandIns = Callable[[EntityId], list[tuple[LinkName, EntityId]]]
 
 
 class Sent(NamedTuple):
-    """A message that is not answered yet, and what waits for that."""
+    """A message that is not answered yet, and the work that waits for the answer."""
 
     message: ControlMessage
     pending: dict[PendingWork, None]
@@ -155,12 +153,13 @@ class Settlement:
         return self._told.keys()
 
     def join_told(self, work: PendingWork, advertisements: Iterable[EntityId]) -> None:
-        """Let `work` wait for what tells of these, too; they are some of `unanswered`."""
+        """Let `work` wait for the messages that tell of these advertisements, too; they are some of
+        `unanswered`."""
         self._join(work, [self._told[id] for id in advertisements])
 
     def join_said(self, work: PendingWork, said: Iterable[tuple[LinkName, EntityId]]) -> None:
-        """Let `work` wait for what brings these subscriptions to these neighbours, if that is still
-        under way."""
+        """Let `work` wait for the messages that tell these neighbours of these subscriptions, if
+        they are still under way."""
         self._join(work, [(key[0], self._said[key]) for key in said if key in self._said])
 
     def _join(self, work: PendingWork, messages: Iterable[tuple[LinkName, int]]) -> None:
@@ -207,7 +206,8 @@ class Settlement:
         return msgspec.structs.replace(message, token=token)
 
     def _held_for(self, id: EntityId | None) -> list[PendingWork]:
-        """Return the work that waits for all that is sent for `id` while the broker relearns."""
+        """Return the work that waits for everything that is sent for `id` while the broker
+        relearns."""
         held = self._held_by_id.get(id, []) if id is not None else []
         link = self._came_by(id) if id is not None and held else None
         return [work for work in held if link is None or work.came_by == link]
@@ -221,7 +221,7 @@ class Settlement:
         return [send for work in pending for send in self.release(work, reason)]
 
     def _done(self, link: LinkName, token: int) -> dict[PendingWork, None]:
-        """Note that the message is under way no more; return the work that waited for it."""
+        """Note that the message is no longer under way; return the work that waited for it."""
         sent = self._waiting.get(link, {}).pop(token, None)
         if sent is None:
             return {}
@@ -234,7 +234,7 @@ class Settlement:
         return sent.pending
 
     def release(self, work: PendingWork, reason: str = "") -> list[Send]:
-        """Count one thing less to wait for; return the answers that this completes."""
+        """Count down what `work` waits for; return the answers that this completes."""
         work.outstanding -= 1
         work.reason = work.reason or reason
         return self.close(work)
@@ -262,8 +262,8 @@ class Settlement:
         return Refused(token, work.reason) if work.reason else Settled(token)
 
     def begin_life(self, link: LinkName) -> list[Sent]:
-        """Return what waits for answers of a neighbour that lost its memory, and will answer
-        nothing of it; see `resume`."""
+        """Return the work that waits for answers of a neighbour that lost its memory, and will give
+        none; see `resume`."""
         self._end_life(link)
         return [
             Sent(sent.message, self._done(link, token))
@@ -271,9 +271,9 @@ class Settlement:
         ]
 
     def resume(self, link: LinkName, before: Iterable[Sent], stand_ins: StandIns) -> list[Send]:
-        """Continue after the neighbour has been told everything again: what waited for a message of
-        its former life waits for what brings the same now, or what stands for that. Return the
-        answers that are complete because nothing does."""
+        """Continue after the neighbour has been told everything again: work that waited for a
+        message of its former life waits for the message that brings the same now, or a stand-in for
+        it. Return the answers that are complete because there is none."""
         answers: list[Send] = []
         for sent in before:
             said = [(link, id) for id in _said_by(sent.message)]
@@ -285,7 +285,7 @@ class Settlement:
 
     def forget(self, link: LinkName, kept: Collection[int] = ()) -> list[Send]:
         """Forget a link that was given up, or ended; return the answers that this completes.
-        `kept`: tokens of what was not sent yet, and will be."""
+        `kept`: tokens of messages that were not sent yet, and will be."""
         self._end_life(link)
         tokens = [token for token in self._waiting.get(link, ()) if token not in kept]
         given_up = [self._done(link, token) for token in tokens]

@@ -1,12 +1,11 @@
 """The tables of the papers: SRT (advertisements) and PRT (subscriptions), with their last hops.
 
-The same id can come by two links: a client lost its broker, and another session of it says the same
-at another one, while what the first one said still stands. So there is a row for each link that an
-id came by, and what a link takes back are its own rows.
+The same id can come by two links: a client lost its broker, and another session of it subscribes
+again at another one, while the first rows still stand. So there is a row for each link by which an
+id came, and a link withdraws only its own rows.
 
-A row is marked *unconfirmed* while the neighbour that it came from relearns its state after a
-restart; what that neighbour has not said again when it is done is swept.
-"""
+A row is marked *unconfirmed* while its neighbour relearns its state after a restart; rows that the
+neighbour has not repeated when it is done are removed."""
 
 from __future__ import annotations
 
@@ -28,12 +27,11 @@ if TYPE_CHECKING:
 
 
 class Row:
-    """An advertisement or a subscription and the link that it came by (its *last hop*).
+    """An advertisement or a subscription and the link by which it came (its *last hop*).
 
     `number`: the owner's own number of it. `local`: the last hop is a client of this broker.
-    `next_hop`: where it leads; the last hop, unless something else is given. Rows are compared by
-    identity.
-    """
+    `next_hop`: where its publications go; the last hop, unless given. Rows are compared by
+    identity."""
 
     __slots__ = ("filter", "id", "last_hop", "local", "next_hop", "number")
 
@@ -56,11 +54,10 @@ class Row:
 
 
 class NextHops(NamedTuple):
-    """Where the rows that match one publication lead.
+    """The next hops of the rows that match one publication.
 
     `local`: client -> ascending numbers of its subscriptions; `hops`: the next hops of all others
-    (neighbours, mostly), each once, by name; `matched`: rows.
-    """
+    (mostly neighbours), each once, by name; `matched`: rows."""
 
     local: dict[LinkName, list[int]]
     hops: list[LinkName]
@@ -77,7 +74,7 @@ E = TypeVar("E")
 
 
 class NextHopIndex(ABC):
-    """An index of rows that tells where those lead that match."""
+    """An index of rows that returns the next hops of those that match."""
 
     @abstractmethod
     def add(self, key: Row, filter: Filter) -> None:
@@ -102,8 +99,8 @@ class NextHopIndex(ABC):
         returned again for the same rows and an equal key."""
 
     def compiled(self) -> tuple[CompiledIndex[Any], Leads] | None:
-        """Return the filters, and where their rows lead, for compiled calls; None if they are not
-        for these. Both change with the table."""
+        """Return the filters, and the next hops of their rows, for compiled calls; None if they are
+        not suitable. Both change with the table."""
         return None
 
 
@@ -134,7 +131,7 @@ def _enter(leads: Leads, handle: int, row: Row) -> None:
 
 
 class RowIndex(NextHopIndex):
-    """Looks at every row that `index` finds."""
+    """Reads every row that `index` finds."""
 
     def __init__(self, index: EventIndex[Row]) -> None:
         self._index = index
@@ -181,9 +178,9 @@ class RowIndex(NextHopIndex):
 
 
 def together(rows: Sequence[Row]) -> Row | None:
-    """Return one row in the place of these, which have one id. Each may stand for others, too,
-    where it came from: so their filters add up, and where they lead to different next hops they
-    lead here."""
+    """Return one row in place of these, which have one id. Each may stand in for others, too, at
+    its link: so their filters are joined by OR, and if their next hops differ, the row leads to
+    this broker."""
     filters: list[Filter] = []
     for row in rows:
         if not any(covers(filter, row.filter) for filter in filters):
@@ -204,10 +201,11 @@ IndexFactory = Callable[[], EventIndex[Row] | NextHopIndex]
 
 
 MOST_ROWS = 1000
-"""Of a table that is told row by row: nobody reads more, and a broker has other things to do."""
+"""The most rows of a table in one answer: nobody reads more, and a broker has other things to
+do."""
 
 Cell = str | int | float | bool
-"""What a table's rows are told as, to an operator."""
+"""A cell of a table's row, as an operator sees it."""
 
 
 def written(id: EntityId) -> str:
@@ -216,8 +214,8 @@ def written(id: EntityId) -> str:
 
 
 class TableView(ABC, Generic[E]):
-    """A table as an operator sees it: `columns` names what `describe` says of an entry; `shown`:
-    its entries are told without being asked for."""
+    """A table as an operator sees it: `columns` names the cells that `describe` returns; `shown`:
+    its rows are shown without being asked for."""
 
     columns: ClassVar[tuple[str, ...]]
     shown: ClassVar[bool] = False
@@ -275,7 +273,7 @@ class Table(TableView[R]):
         return list(self._rows)
 
     def told(self, id: EntityId, link: LinkName) -> Row | None:
-        """Return what `link` is told of this id: what came by others."""
+        """Return what `link` is told of this id: the rows that came by others."""
         several = self._several.get(id)
         if several is None:
             row = self._rows.get(id)
@@ -314,15 +312,15 @@ class Table(TableView[R]):
         return row
 
     def confirm(self, id: EntityId, link: LinkName) -> None:
-        """Mark a row as sound: `link` said it again."""
+        """Mark a row as sound: `link` has repeated it."""
         self._unconfirmed.get(link, {}).pop(id, None)
 
     def doubt(self, link: LinkName) -> None:
-        """Mark all that came from a neighbour as stale until it says it again: it restarted."""
+        """Mark all rows of a neighbour that restarted as stale until it repeats them."""
         self._unconfirmed[link] = dict.fromkeys(self._by_hop.get(link, ()))
 
     def doubts_as(self, other: Table[R], link: LinkName) -> None:
-        """Mark as stale what is stale from this neighbour in another table."""
+        """Mark as stale the rows that are stale from this neighbour in another table."""
         self._unconfirmed[link] = dict(other._unconfirmed.get(link, {}))
 
     def unconfirmed(self, link: LinkName) -> list[EntityId]:
@@ -355,7 +353,7 @@ def meeting(filter: Filter, rows: Iterable[R]) -> list[R]:
 
 
 class AdvertisementTable(Table[Row]):
-    """SRT (subscription routing table): advertisements show subscriptions their way."""
+    """SRT (subscription routing table): advertisements, which subscriptions follow."""
 
     columns = ("advertisement", "filter", "last hop")
 
@@ -379,7 +377,7 @@ class AdvertisementTable(Table[Row]):
         return row
 
     def has_text(self, link: LinkName, text: str) -> bool:
-        """Return whether an advertisement with this very text came by `link`."""
+        """Return whether an advertisement with exactly this text came by `link`."""
         return text in self._texts.get(link, ())
 
     def wanted_by(self, link: LinkName, subscription: Filter) -> bool:
@@ -392,7 +390,7 @@ class AdvertisementTable(Table[Row]):
 
 
 class SubscriptionTable(Table[Row]):
-    """PRT (publication routing table): subscriptions show publications their way."""
+    """PRT (publication routing table): subscriptions, which publications follow."""
 
     columns = ("subscription", "filter", "last hop")
 
@@ -401,7 +399,7 @@ class SubscriptionTable(Table[Row]):
         index = new_index()
         self._index = index if isinstance(index, NextHopIndex) else RowIndex(index)
         self.next_hops = self._index.next_hops
-        """For each publication where the rows lead that it matches."""
+        """For each publication, the next hops of the rows that it matches."""
         self.digests = self._index.digests
         self.compiled = self._index.compiled
 

@@ -179,7 +179,7 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
         return self._lend()
 
     def _lend(self) -> list[Await]:
-        """Grow a tree for what went astray, unless one is growing."""
+        """Begin a tree for what went astray, unless one is growing."""
         if self._lending or not self.waiting:
             return []
         self._lent += 1

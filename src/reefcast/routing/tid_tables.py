@@ -46,7 +46,7 @@ class Bind(PeerMessage, frozen=True, kw_only=True, tag="bind"):
 
 
 class Unbind(PeerMessage, frozen=True, kw_only=True, tag="unbind"):
-    """The subscription no longer wants what comes down these trees."""
+    """The subscription no longer wants publications of these trees."""
 
     costs_like: ClassVar[type[Control]] = Unsubscribe
     id: EntityId
@@ -54,16 +54,16 @@ class Unbind(PeerMessage, frozen=True, kw_only=True, tag="unbind"):
 
 
 class Torn(PeerMessage, frozen=True, kw_only=True, tag="torn"):
-    """The sender, or a broker behind it, has lost this tree. Who has it from the sender has lost
-    it, too; everybody else lets the publisher's broker know."""
+    """The sender, or a broker behind it, has lost this tree. A broker that has it from the sender
+    has lost it, too; any other tells the publisher's broker."""
 
     costs_like: ClassVar[type[Control]] = Unadvertise
     tree: EntityId
 
 
 class TidHeader(Header, frozen=True, gc=False):
-    """`tid`: the advertisement tree that a copy follows; `switched`: it is not the one that it
-    started on."""
+    """`tid`: the advertisement tree that a copy follows; `switched`: it is not the tree on which it
+    started."""
 
     tid: EntityId | None = None
     switched: bool = False
@@ -133,7 +133,7 @@ class Tree(Row):
 
 class Grown:
     """An advertisement of a client of this broker, and its trees: the newest is in use, the older
-    ones go when all is bound to it."""
+    ones are withdrawn when everything is bound to it."""
 
     __slots__ = ("client", "filter", "id", "trees")
 
@@ -145,12 +145,11 @@ class Grown:
 
 
 class Tales:
-    """What a broker that relearns has been told about trees that it does not hold.
+    """What a relearning broker has been told about trees that it does not hold.
 
-    `told`: tree -> its filter, and the ways by which neighbours have it, by neighbour. `bound`:
+    `told`: tree -> its filter, and the paths by which neighbours have it, by neighbour. `bound`:
     tree -> (subscription, neighbour that bound it) -> its filter. `spoiled`: trees that are torn
-    further on.
-    """
+    further on."""
 
     def __init__(self) -> None:
         self.told: dict[EntityId, tuple[Filter, dict[LinkName, Path]]] = {}
@@ -173,12 +172,12 @@ class Tales:
             self.spoiled.add(tree)
 
     def forget(self, tree: EntityId, link: LinkName) -> None:
-        """Forget what the neighbour was told of a tree: it no longer holds it."""
+        """Forget that the neighbour told of a tree, which it no longer holds."""
         if tree in self.told:
             self.told[tree][1].pop(link, None)
 
     def forget_all(self, link: LinkName) -> None:
-        """Forget all that a neighbour was told: it has lost its memory, or is gone."""
+        """Forget everything that a neighbour told: it has lost its memory, or is gone."""
         for tree in self.told:
             self.forget(tree, link)
         for bound in self.bound.values():

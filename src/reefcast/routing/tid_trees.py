@@ -121,7 +121,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return self._plant(grown)
 
     def _plant(self, grown: Grown) -> list[Action]:
-        """Plant another tree for an advertisement of a client."""
+        """Advertise another tree for an advertisement of a client."""
         tid, number = self._of_here(grown.id), 1
         while tid in self.srt or tid in self._gone:
             number += 1
@@ -143,8 +143,8 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return sends
 
     def _has_answered(self, tree: Tree, link: LinkName) -> list[Action]:
-        """Handle that the neighbour has accepted the tree, or said that it does not: what is bound
-        behind it is known here now."""
+        """Handle that the neighbour has accepted the tree, or has refused it: what is bound behind
+        it is known here now."""
         tree.untold.discard(link)
         return []
 
@@ -203,7 +203,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return self._to_others(tree.last_hop, Unadvertise(tree.id))
 
     def _to_others(self, link: LinkName, message: ControlMessage) -> list[Send]:
-        """Send `message` to all neighbours but `link`, the one that it came by."""
+        """Send `message` to all neighbours except `link`, from which it came."""
         return [Send(other, message) for other in self.brokers if other != link]
 
     def _drop(self, tree: Tree) -> None:
@@ -218,7 +218,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
     # --- trees that are torn ----------------------------------------------------------------------
 
     def _tear(self, tree: Tree, told: Iterable[LinkName]) -> list[Send]:
-        """Tear a tree that does not lead to the publisher any more."""
+        """Abandon a tree that does not lead to the publisher any more."""
         self._drop(tree)
         return [Send(link, Torn(tree=tree.id)) for link in told]
 
@@ -235,14 +235,14 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return [Await([Send(tree.last_hop, Torn(tree=id))], list, (Torn, id))]
 
     def _renew(self, tree: Tree) -> list[Await]:
-        """Grow another tree for this one, unless one is growing already."""
+        """Begin another tree for this one, unless one is growing already."""
         (grown,) = (g for g in self.grown[tree.last_hop].values() if tree in g.trees)
         sends = self._plant(grown) if tree is grown.trees[-1] else []
         newest = grown.trees[-1]
         return [Await(sends, partial(self._turn_to, newest, grown), (Grown, newest.id))]
 
     def _turn_to(self, tree: Tree, grown: Grown) -> list[Send]:
-        """Turn to a tree to which everything is bound: the former ones go."""
+        """Turn to a tree to which everything is bound: the former ones are withdrawn."""
         if tree not in grown.trees:
             return []
         at = grown.trees.index(tree)
@@ -450,7 +450,8 @@ def _upwards(row: Row, trees: Iterable[Tree]) -> list[Send]:
 
 
 def _by_hop(trees: Iterable[Tree]) -> list[tuple[LinkName, tuple[EntityId, ...]]]:
-    """The TIDs of these trees by last hop, in the order of their names; not those that end here."""
+    """Return the TIDs of these trees by last hop, in the order of their names; not those that end
+    here."""
     by_hop: dict[LinkName, list[EntityId]] = {}
     for tree in trees:
         if not tree.local:

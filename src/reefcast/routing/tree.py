@@ -3,15 +3,15 @@
 Rules
 -----
 - A subscription is stored in the PRT and forwarded over every link that wants it, never back over
-  its own link. The owner says which links want it: `acyclic` those from which an intersecting
+  its own link. The owner decides which links want it: `acyclic` those from which an intersecting
   advertisement came, `scot` all aLinks.
 - The same id may come by several links (see `tables`). A neighbour is told what came by all others
   than its own, as one subscription; when that changes, it is told again.
 - A publication follows the subscriptions back: one copy per last hop that matches, never back.
 - `outgoing[U]` says which of the subscriptions that U wants it is told of: all, or those that no
   other one covers (see `covering.outgoing`). What was sent mirrors U's rows from here.
-- What takes the place of a subscription that goes is sent before its unsubscription, or in the same
-  message (`Replace`), so that no settled subscriber misses anything.
+- The subscriptions that take the place of a withdrawn one are sent before its unsubscription, or in
+  the same message (`Replace`), so that no settled subscriber misses anything.
 - Covering is decided for each link by what was sent there and by what it wants now, never by what a
   message brought along.
 
@@ -20,11 +20,10 @@ Theory of operation
 The neighbours form a tree, so that a message that never goes back over the link it came by reaches
 every broker once, without ids to remember. Per-publisher order follows from links that are FIFO.
 
-A subscription that is not sent to U, because another one is, settles when that one has: see
+A subscription that is not sent to U, because another one is, settles when that one has settled: see
 `stand_ins`.
 
-Source: the setting of `Siena` and `PADRES`; the covering paper, sections II and IV.
-"""
+Source: the setting of `Siena` and `PADRES`; the covering paper, sections II and IV."""
 
 from __future__ import annotations
 
@@ -53,16 +52,16 @@ WantedBy = Callable[[LinkName, Filter], bool]
 """Whether a subscription is to be sent over a link."""
 
 Say = Callable[[LinkName, Row], ControlMessage]
-"""What brings the subscription of a row to a neighbour."""
+"""Returns the message that tells a neighbour of a row's subscription."""
 
 
 def plainly(link: LinkName, row: Row) -> Subscribe:
-    """Return a subscription as clients say it."""
+    """Return the message by which clients subscribe."""
     return Subscribe(row.id, row.filter.text)
 
 
 Prune = tuple[tuple[EntityId, int], ...]
-"""How far an unsubscription is to go: (advertisement, hops towards it)."""
+"""How far an unsubscription goes: (advertisement, hops towards it)."""
 
 
 class Replace(PeerMessage, frozen=True, kw_only=True, tag="replace"):
@@ -84,7 +83,7 @@ class Replace(PeerMessage, frozen=True, kw_only=True, tag="replace"):
 
 
 class Replacement(NamedTuple):
-    """A `Replace` as it is understood here."""
+    """A `Replace` with its filters parsed."""
 
     id: EntityId
     subscriptions: list[tuple[EntityId, Filter]]
@@ -92,8 +91,8 @@ class Replacement(NamedTuple):
 
 
 def understood(message: Replace) -> Replacement:
-    """Return the message with its filters parsed. Raises `FilterSyntaxError` for a filter that is
-    none, and `ProtocolError` for an id that comes twice."""
+    """Return the message with its filters parsed. Raises `FilterSyntaxError` for a malformed
+    filter, and `ProtocolError` for an id that comes twice."""
     ids = [message.id, *(id for id, _ in message.subscriptions)]
     if len(set(ids)) < len(ids):
         raise ProtocolError(f"Replace of {message.id} names a subscription twice")
@@ -102,7 +101,7 @@ def understood(message: Replace) -> Replacement:
 
 
 MOST_PACKED_CHARS = 1_000_000
-"""Of filters in one `Replace`: a frame has room for sixteen times as much."""
+"""Characters of filters in one `Replace`: a frame has room for sixteen times as many."""
 ID_CHARS = 100
 
 NO_PRUNES: Mapping[EntityId, Prune] = MappingProxyType({})
@@ -110,16 +109,14 @@ NO_FILTERS: Mapping[EntityId, Filter] = MappingProxyType({})
 
 
 class SubscriptionTree:
-    """PRT and `outgoing` of one broker over the tree links `neighbours` (kept by the owner).
+    """The PRT and `outgoing` of one broker over the tree links `neighbours` (kept by the owner).
 
     `wanted_by` decides where subscriptions go; it may give another answer after the owner's tables
-    changed, if `catch_up` or `withdraw_unwanted` is called then. `new_outgoing` makes what says
-    which of them a neighbour is told, `say` what it is told. `came_by`: the link that an
-    advertisement came by.
-    `counters`: where it counts, for each neighbour, the subscriptions that it wants and is not told
-    of ("quenched"), those withdrawn for a broader one that came ("replaced"), and those sent in the
-    place of one that went ("nrs").
-    """
+    changed, if `catch_up` or `withdraw_unwanted` is called then. `new_outgoing` makes the
+    `Outgoing` of a neighbour, `say` the message for it. `came_by`: the link by which an
+    advertisement came. `counters`: counts, for each neighbour, the subscriptions that it wants and
+    is not told of ("quenched"), those withdrawn for a broader one that came ("replaced"), and those
+    sent in place of a withdrawn one ("nrs")."""
 
     def __init__(
         self,
@@ -179,7 +176,7 @@ class SubscriptionTree:
         return sends
 
     def _take_up(self, link: LinkName, net: Net, row: Row) -> None:
-        """The neighbour wants one more."""
+        """Add a subscription that the neighbour wants."""
         out = self._out(link)
         net.add(out.add(row.id, row.filter))
         if row.id not in net.entered:
@@ -213,7 +210,8 @@ class SubscriptionTree:
         return sends
 
     def _look_again(self, link: LinkName, net: Net, id: EntityId) -> None:
-        """One of several rows with this id has come or gone: what `link` is told of it now."""
+        """Update what `link` is told of this id, after one of several rows with it has come or
+        gone."""
         out, row = self._out(link), self.prt.told(id, link)
         if id in out.wanted:
             net.add(out.remove(id))
@@ -221,11 +219,10 @@ class SubscriptionTree:
             self._take_up(link, net, row)
 
     def replace(self, message: Replacement, link: LinkName) -> list[Send]:
-        """Replace a subscription by what takes its place, in one step.
+        """Replace a subscription by those that take its place, in one step.
 
-        All that comes is covered by what goes: a link that does not want this one now does not want
-        them either (section IV-C).
-        """
+        The old one covers all new ones: a link that does not want the old one does not want the new
+        ones either (section IV-C)."""
         old = self.prt.by(message.id, link)
         ids = [message.id, *(id for id, _ in message.subscriptions)]
         if old is None or any(self.prt.told(id, link) for id in ids):
@@ -259,10 +256,11 @@ class SubscriptionTree:
         gone: Mapping[EntityId, Filter],
         prunes: Mapping[EntityId, Prune],
     ) -> list[Send]:
-        """Rows that are `gone` leave `out`, or are preserved there; `net`: what came before."""
+        """Remove rows that are `gone` from `out`, or preserve them there; `net`: the changes so
+        far."""
         onward: dict[EntityId, Prune] = {}
         here = [id for id in gone if id in out.wanted]
-        for id in sorted(here, key=out.is_sent):  # an entry stands for nothing that goes, too
+        for id in sorted(here, key=out.is_sent):  # an entry stands in for nothing that is gone, too
             prune = prunes.get(id) if out.prunes else None
             if prune is not None:
                 onward[id] = self._onward(link, prune)
@@ -273,7 +271,8 @@ class SubscriptionTree:
         return self._tell(link, net, gone, {id: hops for id, hops in onward.items() if hops})
 
     def _onward(self, link: LinkName, prune: Prune) -> Prune:
-        """How far an unsubscription is to go beyond `link`; empty if not as far as there."""
+        """Return how far an unsubscription goes beyond `link`; empty if it does not reach that
+        far."""
         return tuple((id, hops - 1) for id, hops in prune if hops > 0 and self._came_by(id) == link)
 
     def collect_overdue(self) -> list[Send]:
@@ -288,7 +287,7 @@ class SubscriptionTree:
 
     def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
         """Return, for each neighbour that wants the subscription and is not told of it, the entry
-        that stands for it."""
+        that stands in for it."""
         found = [
             (link, out.stand_in(id)) for link, out in self.outgoing.items() if id in out.wanted
         ]
@@ -297,7 +296,7 @@ class SubscriptionTree:
     # --- what a link wants changes ----------------------------------------------------------------
 
     def catch_up(self, link: LinkName) -> list[Send]:
-        """Send what is wanted over `link` now and was not before."""
+        """Send the subscriptions that are wanted over `link` now and were not before."""
         out, net = self._out(link), Net()
         for row in self.prt:
             if (
@@ -309,7 +308,7 @@ class SubscriptionTree:
         return self._tell(link, net)
 
     def withdraw_unwanted(self, link: LinkName) -> list[Send]:
-        """Withdraw over `link` what is not wanted there any more."""
+        """Withdraw over `link` the subscriptions that are no longer wanted there."""
         out = self.outgoing.get(link)
         if out is None:
             return []
@@ -326,9 +325,9 @@ class SubscriptionTree:
         gone: Mapping[EntityId, Filter] = NO_FILTERS,
         prunes: Mapping[EntityId, Prune] = NO_PRUNES,
     ) -> list[Send]:
-        """What entered goes first, and what is another one now under the same id; then the
-        unsubscriptions, those of subscriptions that are `gone` with what takes their place, if the
-        strategy packs, and with how far they are to go."""
+        """Tell the neighbour of the changes: first of what entered, and of ids whose filter has
+        changed; then of unsubscriptions, those of subscriptions that are `gone` with those that
+        take their place, if the strategy packs, and with how far they are to go."""
         packed: dict[EntityId, list[EntityId]] = {}
         if net.entered and gone:
             self._counters["nrs"] += len(net.entered)
@@ -354,8 +353,8 @@ class SubscriptionTree:
     def _packed(
         self, link: LinkName, net: Net, gone: Mapping[EntityId, Filter]
     ) -> dict[EntityId, list[EntityId]]:
-        """Return which of those that entered take the place of which that left, as far as a message
-        has room; the others are sent by themselves."""
+        """Return which of the entered subscriptions take the place of which that left, as far as a
+        message has room; the others are sent separately."""
         places = new_cover_index()
         for id in net.left:
             if id in gone:
@@ -378,7 +377,8 @@ class SubscriptionTree:
     # --- links ------------------------------------------------------------------------------------
 
     def link_up(self, link: LinkName) -> list[Send]:
-        """Tell a neighbour without memory all that it must know; doubt what it told before."""
+        """Tell a neighbour without memory everything that it must know; doubt what it told
+        before."""
         self.prt.doubt(link)
         self.outgoing.pop(link, None)
         return self.catch_up(link)

@@ -2,16 +2,15 @@
 
 Rules
 -----
-- Advertisements are flooded; each broker stores them in its SRT with the link they came by.
-- Subscriptions go towards them: over every link from which an intersecting one came, by the
-  subscription tree (`tree`).
+- Advertisements are flooded; each broker stores them in its SRT with the link by which they came.
+- Subscriptions go towards them: over every link from which an intersecting advertisement came,
+  along the subscription tree (`tree`).
 - A new advertisement from U makes the broker look through its PRT again and send U what it now
-  needs; an advertisement withdrawn by U makes it withdraw from U what no other advertisement from
-  U wants. U never drops rows by itself.
+  needs; an advertisement withdrawn by U makes it withdraw from U what no other advertisement from U
+  wants. U never drops rows by itself.
 
 Source: `Siena` and `PADRES`; section 2 of the covering paper. Cost: a subscription asks each
-distinct advertisement text of each link once (`intersects`).
-"""
+distinct advertisement text of each link once (`intersects`)."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ from reefcast.routing.tree import NO_PRUNES, Prune, SubscriptionTree
 
 
 class TreeRouter(Router, Relearns, SettlesTogether, HandsOver):
-    """See the module's docstring for the rules."""
+    """Advertisement-based routing on a tree; see the module's docstring for the rules."""
 
     overlay = Shape.TREE
     counted: ClassVar[Mapping[str, str]] = {
@@ -78,7 +77,7 @@ class TreeRouter(Router, Relearns, SettlesTogether, HandsOver):
         return {other: None if row is None else row.filter for other, row in rows}
 
     def _tell_of_change(self, id: EntityId, told: Mapping[LinkName, Filter | None]) -> list[Send]:
-        """Tell neighbours of a change; `told`: before it came or went by a link."""
+        """Tell neighbours of a change; `told`: what they knew before it came or went by a link."""
         sends = []
         for other, before in told.items():
             row = self.srt.told(id, other)
@@ -113,8 +112,8 @@ class TreeRouter(Router, Relearns, SettlesTogether, HandsOver):
         return self.tree.unsubscribe([id], link, self.prunes(self.prt.by(id, link)))
 
     def prunes(self, *rows: Row | None) -> Mapping[EntityId, Prune]:
-        """Return how far the unsubscriptions of these rows are to go, for those that need not go
-        all the way."""
+        """Return how far the unsubscriptions of these rows go, for those that need not go all the
+        way."""
         return NO_PRUNES
 
     def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:

@@ -1,4 +1,4 @@
-"""Messages of a router over soft links that are not up yet."""
+"""Messages of a router that wait for a soft link to come up."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Unopened:
         return {m.token for m in waiting if isinstance(m, TableChange | PeerMessage)}
 
     def went(self, link: LinkName) -> list[Effect]:
-        """Return what becomes of what waited for a link that cannot be opened, unless the router
+        """Return the effects for what waited for a link that cannot be opened, unless the router
         tries again."""
         if self._router.awaits_link(link):
             return []

@@ -42,8 +42,7 @@ from reefcast.server.native_port import NativePort, SharedFrames
 log = logging.getLogger(__name__)
 
 MOST_CUT_OFF = 1000
-"""Of how many clients the broker remembers that it disconnected them for being slow: the latest
-ones."""
+"""How many clients the broker remembers as disconnected for being slow: the latest ones."""
 
 
 class Memory(NamedTuple):

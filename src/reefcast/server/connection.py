@@ -50,19 +50,20 @@ log = logging.getLogger(__name__)
 
 
 class End:
-    """Whoever is at the other end; a kind of frame that it must not send is a `ProtocolError`."""
+    """The end of a connection: a frame of a kind that the other side must not send is a
+    `ProtocolError`."""
 
     what: ClassVar[str] = "connection"
     codec: Codec = wire.CLIENT_CODEC
     silence_s: float = wire.SILENCE_S
-    """After how long without a word the connection is given up."""
+    """After how many seconds without a frame the connection is given up."""
     ping_s: float = wire.BROKER_PING_S
-    """After how long without another word this side says one."""
+    """After how many seconds without another frame this side sends a PING."""
     way: Way | None = None
-    """The compiled one of publications, if there is one."""
+    """The compiled path of publications, if there is one."""
 
     def run(self, run: Run) -> None:
-        """Handle publications that came together, if there is a compiled way for them."""
+        """Handle publications that came together, if there is a compiled path for them."""
         raise self._out_of_place("PUBLISH")
 
     def publications(self, batch: list[Publish]) -> None:
@@ -95,9 +96,9 @@ class End:
 
 
 class Shared(NamedTuple):
-    """What all connections of a broker have in common: `all` holds those that are not closed;
-    when there are more than `limit`, a new one is turned away. `offer`: what the broker speaks.
-    `authenticator`: who proves what others are; `brokers`: the names that the network file has."""
+    """What all connections of a broker share: `all` holds those that are not closed; when there are
+    more than `limit`, a new one is turned away. `offer`: the versions and features of the broker.
+    `authenticator`: proves who others are; `brokers`: the names in the network file."""
 
     flusher: Flusher
     all: set[Line]
@@ -110,14 +111,14 @@ class Shared(NamedTuple):
 
 Frame = tuple[int, Any]
 Greet = Callable[["Connection", Hello], End | None]
-"""None: it was told to go."""
+"""Returns None if the connection was told to close."""
 
 
 class Connection(asyncio.Protocol):
-    """`first`: the hello to send when the connection is made (the side that dialled). `refusal`:
-    what it was told instead of a hello, if so. `greeted`: whether both ends were let in.
-    `principal`: who the other end is, once that is proved. `left`: whether one of them closed it
-    for good."""
+    """`first`: the hello to send when the connection is made (by the side that dialled). `refusal`:
+    what it was told instead of a hello, if so. `greeted`: whether both ends were admitted.
+    `principal`: who the other end is, once proved. `left`: whether one of them closed it for
+    good."""
 
     def __init__(self, shared: Shared, greet: Greet, first: Callable[[], Hello] | None = None):
         self._shared = shared
@@ -174,7 +175,8 @@ class Connection(asyncio.Protocol):
             self._handle_run(run)
 
     def _go_on(self) -> None:
-        """The others had their turn, or the greeting takes more."""
+        """Continue after the other connections had their turn, or after the greeting took a
+        step."""
         frames, self._frames = self._frames, None
         if frames is not None:
             self._handle(frames, self._held)
@@ -246,7 +248,8 @@ class Connection(asyncio.Protocol):
                 self.transport.pause_reading()
 
     def _refuse(self, reason: str, batch: list[Publish]) -> None:
-        """What came whole before the error, and was not handed over yet, still counts."""
+        """Refuse what the other side sent; publications that came whole before the error, and were
+        not handed over yet, still count."""
         if batch and self.end is not None:
             try:
                 self._hand_over(batch)
@@ -290,9 +293,9 @@ class Connection(asyncio.Protocol):
     # --- frames -----------------------------------------------------------------------------------
 
     def _hand_over(self, batch: list[Publish]) -> None:
-        """It counts as taken over first: whoever is told meanwhile that the connection is lost must
-        know of it. It is acknowledged last: a publisher that waits for that must have heard before
-        of what was refused."""
+        """Hand publications over. They count as taken over first: whoever is told meanwhile that
+        the connection is lost must know of it. They are acknowledged last: a publisher that waits
+        for that must learn first of refusals."""
         assert self.end is not None
         self.link.took(len(batch))
         if self.end.way is not None:
@@ -301,7 +304,8 @@ class Connection(asyncio.Protocol):
         self._acknowledge_soon()
 
     def _pass_on(self, run: Run) -> None:
-        """As `_hand_over`, by the compiled way; what came whole before an error still counts."""
+        """Hand a run over by the compiled path, as `_hand_over` does; publications that came whole
+        before an error still count."""
         end = self.end
         if run.count and end is not None:
             self.link.took(run.count)
@@ -357,7 +361,7 @@ class Connection(asyncio.Protocol):
 
     @staticmethod
     def _must_wait(kind: int, greeting: Greeting) -> bool:
-        """Whether a frame that came during the greeting is handled later."""
+        """Return whether a frame that came during the greeting is handled later."""
         return kind != FrameKind.CLOSE and not greeting.awaits_proof
 
     def _proved(self, hello: Hello, proving: asyncio.Task[Principal]) -> None:

@@ -224,7 +224,8 @@ class Node:
     # --- who comes in -----------------------------------------------------------------------------
 
     def _greet(self, connection: Connection, hello: Hello) -> End | None:
-        """Greet a connection: its principal then has the role that `hello` needs."""
+        """Let the authenticator prove the other end; its principal then has the role that `hello`
+        needs."""
         if hello.role is Role.CLIENT:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.ADMIN:

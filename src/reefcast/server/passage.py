@@ -1,14 +1,14 @@
-"""The compiled way of publications: from the bytes of a read to the bytes of each connection, in
-two compiled calls, whatever their number (`matching.passage`).
+"""The compiled path of publications: from the bytes of a read to the bytes of each connection, in
+two compiled calls, however many there are (`matching.passage`).
 
-A *run* is what came together: PUBLISH frames, one behind the other. `Way.cut` makes one of them;
-the end of the connection does with it what it does with a batch of publications; `Way.parts` gives
-the driver what came of it, in order: what was passed on, and, of what is not plain
-(`routing.plain`), the publications, which take the readable way. Whichever way they take, the same
-comes of it; so how many are tried is a matter of cost alone. Where one was not plain, the next ones
-may be none either: twice as many as the last time are not tried, until one passes.
+A *run* is a sequence of PUBLISH frames from one read. `Way.cut` makes a run; the end of the
+connection handles it like a batch of publications; `Way.parts` gives the driver the results, in
+order: what was passed on, and the publications that are not plain (`routing.plain`), which take the
+readable path. Both paths have the same results; so how many publications try the compiled path is
+only a matter of cost. If one was not plain, the next ones may not be plain either: twice as many as
+the last time are not tried, until one passes.
 
-The first publication makes the memory that these calls need."""
+The first publication allocates the memory of these calls."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ if TYPE_CHECKING:
 NOTHING: Mapping[int, Publish] = MappingProxyType({})
 MOST_UNTRIED = 1024
 MOST_HOPS = 126
-"""Of a publication that is plain, by the link that it comes by: one more is still a byte."""
+"""The most links over which a plain publication may have come: with one more, the count is still
+one byte."""
 _AGAIN = int(FrameKind.PUBLISH_AGAIN)
 
 
 class Run:
     """Publications that came together; `count` of them. `last`: the number of the publisher's last
-    one, if it is a client; what is not above it has been here before. `error`: why the frame behind
-    them is no publication, if it is none. `learns`: whether the next ones may have its headers."""
+    publication, if it is a client; publications that are not above it were here before. `error`:
+    why the frame behind them is not a publication, if so. `learns`: whether others
+    may have the same headers."""
 
     __slots__ = ("_codec", "_data", "_desk", "_learns", "_publishes", "count", "error", "last")
 
@@ -57,7 +59,8 @@ class Run:
             self._decode_odd()
 
     def _decode_odd(self) -> None:
-        """Decode what is not plain, for it may be none; all before that counts."""
+        """Decode the publications that are not plain, because they may be malformed; all before
+        such a one count."""
         self._publishes = decoded = {}
         for at in range(self.count):
             if not self._desk.is_plain(at):
@@ -91,15 +94,15 @@ class Run:
 
 
 Output = tuple[LinkName, bool, Batch]
-"""What goes to one client or neighbour: its name, whether it is a client, the frames. (A tuple
+"""The frames for one client or neighbour: its name, whether it is a client, the frames. (A tuple
 costs a fifth of a named one.)"""
 Part = tuple[Output, ...] | list[Publish]
-"""What came of publications that were plain; or publications that take the readable way."""
+"""The output of plain publications; or publications that take the readable path."""
 
 
 class Passage:
-    """Of one broker; the parts are the broker's. `wanted_below`: a trace has rows of publications
-    whose `id_hash` is below, which take the readable way."""
+    """The compiled path of one broker, whose parts it uses. `wanted_below`: a trace has rows of
+    publications with a smaller `id_hash`, which take the readable path."""
 
     def __init__(self, core: PlainWay, outputs: Outputs, wanted_below: int = 0) -> None:
         self.core = core
@@ -108,13 +111,13 @@ class Passage:
         self._desk: Desk | None = None
 
     def way(self, codec: Codec, most_hops: int = 0) -> Way | None:
-        """Return the compiled way for what comes by one link; None where nothing is ever plain.
-        `most_hops`: what has come further has a longer header."""
+        """Return the compiled path for one link; None if nothing is ever plain there. `most_hops`:
+        the header of publications that have come further is longer."""
         return Way(self, codec, most_hops) if self.core.exists else None
 
     @property
     def desk(self) -> Desk:
-        """Made when it is first asked for."""
+        """The desk, made at the first use."""
         if self._desk is None:
             from reefcast.matching.passage.desk import Desk
 
@@ -132,7 +135,7 @@ class Passage:
 
 
 class Way:
-    """The compiled way of what comes by one link."""
+    """The compiled path of one link."""
 
     def __init__(self, passage: Passage, codec: Codec, most_hops: int) -> None:
         self._passage = passage
@@ -143,11 +146,11 @@ class Way:
 
     @property
     def cutter(self) -> Cutter | None:
-        """What is to cut the next read; None if what comes there is not tried."""
+        """Return what cuts the next read; None if its publications are not tried."""
         return None if self._rest else self.cut
 
     def rested(self, count: int) -> None:
-        """Count so many that came and were not to be tried."""
+        """Count publications that came and were not tried."""
         self._rest = max(0, self._rest - count)
 
     def cut(self, data: bytes, start: int) -> tuple[Run, int]:
@@ -161,8 +164,8 @@ class Way:
         return run, desk.end_of(data, count - 1)
 
     def parts(self, run: Run, link: LinkName, now: float) -> Iterator[Part]:
-        """Yield what comes of a run that came by `link`; each part is to be handled before the next
-        one is asked for."""
+        """Yield the results of a run that came by `link`; handle each part before the next one is
+        requested."""
         at = 0
         while at < run.count:
             source = self._passage.core.source(link, now)
@@ -185,8 +188,8 @@ class Way:
     def _pass_on(
         self, run: Run, first: int, source: Source, link: LinkName
     ) -> tuple[int, int, tuple[Output, ...] | None]:
-        """(the number of the first one that is left, why it is (`layout.K_STOPPED`), what came of
-        those from `first` on) of a run."""
+        """Pass on the publications of a run from `first` on; return (the number of the first one
+        that is left, why (`layout.K_STOPPED`), the outputs)."""
         last = 0 if run.last is None else run.last
         while True:
             outcome = self._passage.desk.pass_on(first, run.count, last, source)
@@ -223,8 +226,8 @@ class Way:
             core.choose(source, link, number, header, found)
 
     def _outputs(self, touched: memoryview, leads: Leads) -> tuple[Output, ...] | None:
-        """What is for each destination; None, and these are closed, if what is for some is not
-        plain."""
+        """Return the output for each destination; None if some of it must not go out like this,
+        whose destinations are then closed."""
         outputs, leads_to, frames = [], self._passage.leads_to, self._passage.desk.frames
         written: dict[int, bytes] = {}  # some share what they get
         words, plain = touched.tolist(), True

@@ -118,7 +118,8 @@ class LiveTrace:
         self._writing = asyncio.get_running_loop().run_in_executor(None, self._write, rows)
 
     def _write(self, rows: dict[str, list[list[Any]]]) -> None:
-        """A full disk, or whatever it is, costs the trace, not the broker."""
+        """Write rows to files; after a failure, such as a full disk, the trace lacks them, and the
+        broker goes on."""
         try:
             odd = self._recorder.write(rows)
         except Exception as error:
@@ -165,7 +166,7 @@ class Journal:
 
     @property
     def wanted_below(self) -> int:
-        """Rows are wanted of publications whose `id_hash` is below; 0: of none."""
+        """Rows of publications with a smaller `id_hash` are wanted; 0: of none."""
         return 0 if self.trace is None else self.trace.wanted_below
 
     def lost(self, publish: Publish, reason: str, link: LinkName) -> None:

@@ -3,21 +3,20 @@
 The truth comes from the scripts and from `Filter.matches`, the slow obvious way: no index, no
 table, no routing. One function per invariant; each returns sentences, one for each violation.
 
-What may be demanded
+What the checkers demand
 - At most once, always.
 - Exactly once for *settled pairs*: the subscription had settled when the event was published, and
-  was not taken back before the network was quiet again; the publication was not refused, and lies
-  in an advertisement of its publisher that settled within the time for which the publisher's broker
+  was not withdrawn before the network was quiet again; the publication was not refused, and lies in
+  an advertisement of its publisher that settled within the time for which the publisher's broker
   holds publications for it.
-- A publication that a fault touched is not demanded (`Result.damaged`). Nor is one from around a
-  crash after which neighbours gave up the broker: they took back what came from there.
-- Order per publisher and subscription, where the routing declares it (`keeps_order`); and a
-  routing that does its best only (`best_effort`) may lose what it likes.
+- A publication that a fault touched need not arrive (`Result.damaged`). Nor need one from around a
+  crash after which neighbours gave up the broker: they withdrew the rows that came from there.
+- Order per publisher and subscription, where the routing declares it (`keeps_order`); and a routing
+  that promises only its best effort (`best_effort`) may lose publications.
 - Quiet at the end, unless the routing never is (`restless`): then the end must be late enough for
   all to have settled.
 - Tables that say what the scripts say, once quiet and with all brokers up (`table_truth`; of a
-  routing that is not known there the other invariants are judged).
-"""
+  routing that is not known there the other invariants are judged)."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ Pair = tuple[str, int, str, int]
 """Publisher, seq, client, number of the subscription."""
 
 PAIR_BUDGET = 2_000_000
-"""Publications times different filters that the truth is computed for; with more, every n-th
+"""Publications times different filters for which the truth is computed; with more, every n-th
 publication stands for the others."""
 
 
@@ -51,7 +50,7 @@ class CheckFailedError(InternalError):
 
 
 class Evidence:
-    """A run that is over, in the form that checkers ask for."""
+    """A finished run, in the form that checkers ask for."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.setup = simulation.setup

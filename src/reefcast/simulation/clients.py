@@ -1,8 +1,7 @@
-"""Clients of a simulated network: what they ask for, and what became of it.
+"""Clients of a simulated network: their requests, and the outcome of these.
 
-A client sits at one broker; the way between them takes no time. When its broker restarts it
-connects again at once and asks anew, under fresh numbers, for all that it still wants.
-"""
+A client is at one broker; the way between them takes no time. When its broker restarts, it
+reconnects at once and makes all its current claims again, under new numbers."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ class Claim:
 
     `handle` is the scenario's number for it, the same before and after a restart. `requested_s`,
     `ended_s`: when the client asked for it and took it back (or its broker crashed); `settled_s`:
-    when the network said that it was everywhere it has to be; `refused`: why it was not taken.
-    """
+    when the network said that it had settled; `refused`: why it was refused."""
 
     handle: int
     client: str
@@ -47,9 +45,9 @@ class Claim:
 
 @dataclass(slots=True)
 class Asked:
-    """A question and what became of it; times in seconds, inf for never. `handle`: the scenario's
-    number for it; `found`: the publications, in the order in which they were given; `hops`: links
-    between brokers to each storage that answered, by its name; `error`: why it failed."""
+    """A question and its outcome; times in seconds, inf for never. `handle`: the scenario's number
+    for it; `found`: the publications, in the order in which they were given; `hops`: links between
+    brokers to each storage that answered, by its name; `error`: why it failed."""
 
     handle: int
     client: str
@@ -109,8 +107,8 @@ class ClientRecord:
 
 
 class SimClient(ClientRecord):
-    """A client of which only the messages are simulated: what it has its broker keep, and what the
-    broker's answers make of that, is for the `Registrations` that live clients have."""
+    """A client whose messages alone are simulated: its `Registrations`, as in live clients, keep
+    what it asks of its broker, and interpret the broker's answers."""
 
     def __init__(self, name: str, broker: str) -> None:
         super().__init__(name, broker)

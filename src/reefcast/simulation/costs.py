@@ -38,20 +38,20 @@ class CostModel:
 
     A publication costs `publication_s + copy_s * c` for `c` copies made, for brokers and local
     clients; where it is matched, `matched_row_s * m + table_row_s * r` for `m` matching rows and
-    `r` rows in the PRT; and for the choice of ways, `link_check_s` for each link whose load was
-    looked up and `search_row_s` for each row searched for its trees (`routing.router.Decision`).
-    Every other input has a fixed cost, plus `copy_s` for each message that it causes; a delivery to
-    `n` clients is `n` messages. A subscription costs also `advertisement_row_s` for each row of the
-    broker's SRT or CLT, `subscription_row_s` for each row of its PRT, and `comparison_s` for each
-    comparison of two filters, where covering is looked for and something counts them
-    (`Setup.comparisons`). A message that brings several subscriptions costs what these cost.
+    `r` rows in the PRT; and for the choice of next hops, `link_check_s` for each link whose load
+    was looked up and `search_row_s` for each row searched for its trees
+    (`routing.router.Decision`). Every other input has a fixed cost, plus `copy_s` for each message
+    that it causes; a delivery to `n` clients is `n` messages. A subscription costs also
+    `advertisement_row_s` for each row of the broker's SRT or CLT, `subscription_row_s` for each row
+    of its PRT, and `comparison_s` for each comparison of two filters, where covering is looked for
+    and something counts them (`Setup.comparisons`). A message that brings several subscriptions
+    costs what these cost.
 
     The defaults are those of this project's own broker on one core of the machine that the other
     figures in docs/explanation/performance.md come from: 4.5 us for a publication that goes to one
     neighbour, sockets and all; with 80 000 subscriptions and covering "active" 250 us for one more
-    (175 of them for parsing its text), 22 us for one that goes; and 9 us for each that takes the
-    place of one that went, which counts as `copy_s` here, as the neighbour pays thirty times that.
-    """
+    (175 of them for parsing its text), 22 us for a withdrawn one; and 9 us for each that takes its
+    place, which counts as `copy_s` here, as the neighbour pays thirty times that."""
 
     publication_s: float = 3.5e-6
     matched_row_s: float = 5e-8
@@ -67,7 +67,7 @@ class CostModel:
     subscribe_s: float = 2.5e-4
     unsubscribe_s: float = 2.2e-5
     answer_s: float = 2e-6
-    """Settled, Refused, Synced and Relearned, and what is said about history."""
+    """Settled, Refused, Synced and Relearned, and messages about history."""
     link_s: float = 1e-4
     """A link that came up or went."""
     timer_s: float = 2e-6

@@ -1,14 +1,13 @@
-"""Faults: what goes wrong in a simulated run, said before the run starts.
+"""Faults of a simulated run, planned before it starts.
 
 All times are seconds since the start of the run; `links=()` means every link, and a link is named
 by its two ends, in any order: both directions are meant. Because faults are known in advance,
 nothing that was computed ever has to be undone: a link computes the departure of a message through
 all changes of its bandwidth, and a broker computes no service beyond the next intervention.
 
-What they do to messages
-- `Crash`: the broker's machine goes, with its state, its queues and all that is on its links, in
-  both directions; what reaches it while it is down, or was meant for it before it came back, is
-  lost (reason "link_lost"), as it is live.
+Effects on messages - `Crash`: the broker's machine is lost, with its state, its queues and all that
+is on its links, in both directions; what reaches it while it is down, or was meant for it before it
+came back, is lost (reason "link_lost"), as it is live.
 - `Cut`: a soft link is gone at once; what was under way on it is sent another way, by the brokers.
 - `Move`: none is lost.
 - `Partition`: nothing leaves the links, and what is on the wire is sent again afterwards; brokers
@@ -16,8 +15,7 @@ What they do to messages
 - `Drop`: publications vanish between two brokers (reason "fault"), and control messages to which
   there is no answer; what is to be answered is never lost, for nobody would ask again. Real links
   never do that: it is there to show that the checkers see it, and what gossip repairs.
-- `Delay`, `Reorder`: later arrivals; the order on one link is kept, between links it is not.
-"""
+- `Delay`, `Reorder`: later arrivals; the order on one link is kept, between links it is not."""
 
 from __future__ import annotations
 
@@ -67,9 +65,8 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """No fault, but an operator's wish: the broker is to have its link to `new` in place of the one
-    to `old`. The routing does that in its own time, or gives it up (routing `mesh`: see
-    `routing.mesh.move`)."""
+    """An operator's wish, no fault: the broker should replace its link to `old` by one to `new`.
+    The routing does that in its own time, or refuses (routing `mesh`: see `routing.mesh.move`)."""
 
     broker: str
     old: str

@@ -15,7 +15,7 @@ from reefcast.simulation.node import Node
 
 
 class HasNodes(Protocol):
-    """The part of a world that is needed here."""
+    """The part of a world that this module needs."""
 
     nodes: dict[str, Node]
 
@@ -27,8 +27,8 @@ class HasNodes(Protocol):
 
 
 class Kept:
-    """Of one world. `is_soft`: whether there is a soft link between two brokers, which keeps
-    nothing."""
+    """What the links of one world keep for brokers that are down. `is_soft`: whether there is a
+    soft link between two brokers, which keeps nothing."""
 
     def __init__(self, world: HasNodes, is_soft: Callable[[LinkName, LinkName], bool]) -> None:
         self._world = world

@@ -56,13 +56,13 @@ from reefcast.simulation.world import (
 )
 
 ACTION_RANK = 0
-"""Of what brokers find out by themselves (`World.when`)."""
+"""The rank of actions that brokers find by themselves (`World.when`)."""
 STEPS = 20_000
 """Heap entries between two looks at the limit and the length of the trace."""
 
 
 class Kernel(World):
-    """See the module's docstring."""
+    """The fast kernel; see the module's docstring."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -77,10 +77,10 @@ class Kernel(World):
         self._actions = 0
         self._background = 0  # entries of the heap that are timers nobody waits for
         self.watch: Callable[[Link, Publish, float], None] | None = None
-        """Told of each publication that was put on a link, and when."""
+        """Called with each publication that was put on a link, and when."""
         self.served: Callable[[Node, Input, float], None] | None = None
-        """Told of each input that a broker was given, and when it took it up; until when it is busy
-        with that, the node says."""
+        """Called with each input that a broker was given, and when it began to handle it; the node
+        knows until when it is busy with it."""
 
     # --- the loop ---------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-"""History in scripts: clients that become storages, and questions; what became of these is in
-`clients.Asked`. Only live brokers and clients have any (`wire`)."""
+"""History in scripts: clients that become storages, and questions; `clients.Asked` has their
+outcomes. Only live brokers and clients have any (`wire`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reefcast.history.limits import Limits
 from reefcast.simulation.clients import Scripted
 
 PATIENCE_S = 10.0
-"""Without a word from a storage, after which a question is asked again."""
+"""How long a question waits for a storage that sends nothing, before it is asked again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Storing(Scripted):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requesting(Scripted):
-    """The client asks, and again after `patience_s` without a word."""
+    """The client asks, and again after `patience_s` without an answer."""
 
     question: Question
     patience_s: float

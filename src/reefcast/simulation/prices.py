@@ -12,8 +12,8 @@ from reefcast.simulation.node import Comparisons, Node
 
 
 class Prices:
-    """Of the inputs of one network. `messages`: its routing's own; `comparisons`: makes what counts
-    those of a broker."""
+    """Returns the prices of the inputs of one network. `messages`: those of its routing;
+    `comparisons`: makes the counter of a broker's comparisons."""
 
     def __init__(
         self,
@@ -28,8 +28,7 @@ class Prices:
         self._like_subscribe = {Subscribe, *(m for m in own if m.costs_like is Subscribe)}
 
     def comparisons(self, options: RoutingOptions | None) -> Comparisons | None:
-        """Return what counts the comparisons of a broker with these options, if they have a
-        price."""
+        """Return the counter of a broker's comparisons with these options, if they have a price."""
         covers = isinstance(options, CoveringOptions) and options.covering != "none"
         counted = self._comparisons if covers and self.costs.comparison_s else None
         return counted() if counted else None

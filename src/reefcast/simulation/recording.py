@@ -133,9 +133,9 @@ class BrokerTrace:
 
 
 class Had:
-    """A memory of which client has had which publication. Real clients ask only for what is marked
-    as *again* (`client.recent`); so does this, and looks through the deliveries then. Unlike theirs
-    it forgets nothing."""
+    """A memory of which client has which publication. Real clients ask only for publications marked
+    *again* (`client.recent`); so does this one, and then searches the deliveries. Unlike theirs it
+    forgets nothing."""
 
     def __init__(self) -> None:
         self._pairs: set[tuple[PublicationId, LinkName]] = set()

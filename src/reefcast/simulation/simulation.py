@@ -1,4 +1,4 @@
-"""Scenarios: a network, clients with scripts, faults, one seed; and what came of it.
+"""Scenarios: a network, clients with scripts, faults, one seed; and their results.
 
     simulation = Simulation(Setup(graph=path(names(3)), seed=1))
     simulation.subscribe("alice", "b3", "price < 100", at_s=0.0)
@@ -6,8 +6,7 @@
     result = simulation.run()
 
 One seed gives one run: the same setup and scripts give the same result and the same trace, to the
-last byte, on every machine with the same versions of the libraries.
-"""
+last byte, on every machine with the same versions of the libraries."""
 
 from __future__ import annotations
 
@@ -41,7 +40,8 @@ from reefcast.simulation.wire.faults import Wire
 from reefcast.simulation.world import Setup, World
 
 GC_ALLOCATIONS = 100_000
-"""Objects between two looks of Python's collector at the youngest ones, while a run lasts."""
+"""During a run, Python's garbage collector examines the youngest objects after this many new
+ones."""
 WITHDRAWN = ("subscribe", "advertise", "store")
 MESSAGE_LIMIT = 50_000_000
 """Messages between brokers after which a run that was given no other limit is stopped."""
@@ -80,15 +80,15 @@ class Result:
 
 _runs = itertools.count(1)
 RUNS_BETWEEN = 16
-"""A simulation that is over is a cycle. It would be frozen with the next one, again and again, and
-stay for ever, if it was not looked for after so many runs."""
+"""Runs between two full collections: a finished simulation is a cycle, and would be frozen with the
+next one again and again, and stay for ever."""
 
 
 @contextmanager
 def _setup_is_no_garbage() -> Iterator[None]:
-    """Keep tables and scripts out of Python's collector; a run in which it looks at them again and
-    again is a fifth slower. What a run makes is freed by its reference counts, so that the
-    collector has little to find; and long queues of messages are long to look through."""
+    """Keep tables and scripts out of Python's garbage collector: examining them again and again
+    would make a run a fifth slower. Reference counts free the objects of a run, so the collector
+    finds little; and long queues of messages take long to examine."""
     thresholds = gc.get_threshold()
     if next(_runs) % RUNS_BETWEEN == 0:
         gc.collect()

@@ -1,13 +1,12 @@
 """Soft links in the simulator: links that brokers open and close themselves (`OpenLink`).
 
-Each end says on the link that it is open from its side (`SoftUp`), and that nothing more comes
-(`SoftDown`): in its order among the publications, so that none of them is lost. The messages stand
-for what connections say to each other; the cores hear `LinkUp` and `LinkDown`, as live ones do.
+Each end sends a sign on the link when it is open from its side (`SoftUp`), and when nothing more
+comes (`SoftDown`): in order among the publications, so that none of them is lost. The signs stand
+for the frames of connections; the cores get `LinkUp` and `LinkDown`, as live ones do.
 
 A soft link that is cut (`faults.Cut`, or a crash) gives the cores what was not delivered. What
 waits for the other end's CPU has been delivered, but is not yet acknowledged: it is given, too, and
-served all the same, as it may be live.
-"""
+served all the same, as it may be live."""
 
 from __future__ import annotations
 
@@ -33,9 +32,9 @@ from reefcast.simulation.signs import SoftDown, SoftGone, SoftUp
 
 
 class Handling(NamedTuple):
-    """The world as soft links need it: to make a link, to send on one, to do something at its time
-    (`World.when`), to empty a link (returning the publications that were under way), and to lose
-    something."""
+    """The functions of the world that soft links need: to make a link, to send on one, to act at a
+    given time (`World.when`), to empty a link (returning the publications that were under way), and
+    to lose something."""
 
     make: Callable[[Node, Node], Link]
     send: Callable[[Node, Link, Any, float], None]
@@ -49,7 +48,7 @@ class HasNodes(Protocol):
 
 
 class SoftLinks:
-    """Of one world."""
+    """The soft links of one world."""
 
     def __init__(self, world: HasNodes, handling: Handling) -> None:
         self._nodes = world.nodes

@@ -32,7 +32,7 @@ class StageNode(Protocol):
 
 
 class Stage(ABC):
-    """`now`: the simulated time, in seconds since the start. `published`: of each publication its
+    """`now`: the simulated time, in seconds since the start. `published`: for each publication its
     script, itself, and its broker."""
 
     record: Recording

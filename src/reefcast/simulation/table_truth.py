@@ -31,7 +31,7 @@ from reefcast.routing.tree import SubscriptionTree
 from reefcast.routing.tree_router import TreeRouter
 
 Rows = dict[EntityId, object]
-"""What a table says of each id: its last hop, and more where a routing keeps more."""
+"""What a table holds for each id: its last hop, and more where a routing keeps more."""
 
 
 class Live(NamedTuple):

@@ -65,17 +65,16 @@ TIMER_RANK, CLIENT_RANK, FIRST_LINK_RANK = 1, 2, 3
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """All that determines a run but its scripts.
+    """Everything that determines a run except its scripts.
 
-    `links`: specs of single links, by their two ends; `link`: of all others.
-    `index`: what each broker matches with; None for one matching of the whole network, the fastest.
-    `keep_deliveries`: off for runs with tens of millions of them, which are then only counted.
-    `scot`: the structure of the overlay, for the routings that need one; `graph` is then its graph.
-    `overload`: when a link counts as overloaded. `options`: those of the routing; None: its
-    defaults; `broker_options`: of single brokers, by name. `window`: which statistics count, for
-    routings that keep some. `comparisons`: makes what counts a broker's comparisons of filters, if
-    these have a price.
-    """
+    `links`: specs of single links, by their two ends; `link`: of all others. `index`: what each
+    broker matches with; None for one matching of the whole network, the fastest. `keep_deliveries`:
+    off for runs with tens of millions of them, which are then only counted. `scot`: the structure
+    of the overlay, for the routings that need one; `graph` is then its graph. `overload`: when a
+    link counts as overloaded. `options`: those of the routing; None: its defaults;
+    `broker_options`: of single brokers, by name. `window`: which statistics count, for routings
+    that keep some. `comparisons`: makes what counts a broker's comparisons of filters, if these
+    have a price."""
 
     graph: Graph
     routing: str = "acyclic"
@@ -125,9 +124,8 @@ class NoProgressError(InternalError):
 class World(Stage):
     """Nodes, links, clients, interventions and what is recorded; kernels derive from it.
 
-    Interventions are what changes the world at an instant said before: start, crash, restart, a
-    link given up, a snapshot.
-    """
+    Interventions are planned changes of the world: start, crash, restart, a link given up, a
+    snapshot."""
 
     link_class: ClassVar[type[Link]] = Link
 

@@ -17,7 +17,7 @@ from reefcast.model.publication import Publication
 Say = Callable[[Sequence[ServiceMessage]], None]
 Bodies = list[bytes] | None
 InThread = Callable[[Callable[[], Bodies]], Awaitable[Bodies]]
-"""Runs what blocks in a worker thread."""
+"""Runs a blocking function in a worker thread."""
 
 
 class Store(Protocol):

@@ -18,19 +18,18 @@ from reefcast.model.topics import topic_filter
 log = logging.getLogger(__name__)
 
 OVERLAP_S = 60.0
-"""How far before what it has for certain a storage asks another one: publishers' clocks differ, and
-ways take their time."""
+"""How long before its last certain event a storage starts to ask another one: publishers' clocks
+differ, and events are under way for some time."""
 PATIENCE_S = 10.0
 AT_ONCE = 32
 """Topics that are fetched at the same time."""
 
 
 class CatchUp:
-    """`append` stores what is lacking of what other storages have.
+    """`append` stores the missing events of other storages.
 
-    The answer stays open for `handover_s`: what was routed before our subscription had settled, and
-    is still on its way to the other storage, is in the answer then.
-    """
+    The answer stays open for `handover_s`: publications that were routed before our subscription
+    had settled, and are still on their way to the other storage, are then in the answer."""
 
     def __init__(
         self,
@@ -46,7 +45,7 @@ class CatchUp:
         self._free = asyncio.Semaphore(AT_ONCE)
 
     async def of(self, topic: str, is_wanted: Callable[[str], bool]) -> bool:
-        """Fetch what is lacking of this topic, and return whether all other storages sent all of
+        """Fetch what is missing of this topic, and return whether all other storages sent all of
         it. There may be no other, an answer may break off, or the topic may no longer be wanted."""
         since_us = self._store.whole_us(topic)
         question = question_about(

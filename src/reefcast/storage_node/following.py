@@ -1,4 +1,5 @@
-"""A storage of a network file: its topics are those that the file gives it, whenever it changes."""
+"""A storage of a network file: it keeps the topics that the file gives it, and follows the file's
+changes."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from reefcast.storage_node.node import StorageNode
 log = logging.getLogger(__name__)
 
 FOLLOW_S = 0.2
-"""Between two looks at the network file."""
+"""Seconds between two looks at the network file."""
 
 
 class Following:
-    """The storage does what its entry in the network file says; `entry`: as it was first."""
+    """A storage that follows its entry in the network file; `entry`: the entry at the start."""
 
     def __init__(self, file: Path, entry: StorageEntry) -> None:
         self._watched = Watched(file)

@@ -2,18 +2,19 @@
 
 Rules
 -----
-- What it is sent is stored in batches; only what is committed counts. A batch that cannot be stored
-  ends the storage: it must not answer for what it has not got. So does damage (`DamagedError`):
-  open the store with `repair`, and start anew.
+- Events are stored in batches; only committed ones count. A batch that cannot be stored ends the
+  storage, which must not answer for events that it does not have. So does damage (`DamagedError`):
+  open the store with `repair`, and start again.
 - It answers for a topic (`Stores`) when its subscription has settled and all others that answer for
-  it have told what is lacking here (`CatchUp`): again after each reconnect. Where no other answers,
-  it begins without, unless the topic is *joining*, that is, others have it for certain; either way
-  it asks again later.
-- A topic that goes is not answered for from then on. Answers about it may go on for a while; then
-  they are ended with a reason, and clients go on elsewhere. Only then is it unsubscribed.
-- A request for what it does not answer for (who asks has old news) is ended with a reason, at once.
-- Each request is answered by a task of its own, which reads in a worker thread.
-"""
+  it have sent what is missing here (`CatchUp`): again after each reconnect. If no other answers, it
+  begins without, unless the topic is *joining*, that is, others certainly have it; in any case it
+  asks again later.
+- It no longer answers for a topic that is removed. Answers about the topic may continue for a
+  while; then they are ended with a reason, and clients continue elsewhere. Only then is the topic
+  unsubscribed.
+- A request for a topic that it does not answer for (the asker's information is out of date) is
+  ended with a reason, at once.
+- Each request is answered by a task of its own, which reads in a worker thread."""
 
 from __future__ import annotations
 
@@ -48,15 +49,16 @@ from reefcast.timing import now_us
 log = logging.getLogger(__name__)
 
 AGAIN_S = 5.0
-"""After which a storage looks again whether another one of a topic has come up."""
+"""Seconds after which a storage checks again whether another storage of a topic has come up."""
 JOINING_AGAIN_S = 1.0
 ANSWERS_S = 60.0
-"""For so long answers about a topic that goes may go on."""
+"""How long answers about a removed topic may go on."""
 TOGETHER_S = 0.05
-"""Topics that can be answered for within that time are told together."""
+"""Topics that become ready within this time are announced together."""
 SEAL_AFTER_S = 3600.0
 HANDOVER_S = 2.0
-"""See `reefcast.Client.subscribe`: of the answers by which a storage catches up."""
+"""The `handover_s` of the requests by which a storage catches up; see
+`reefcast.Client.subscribe`."""
 QUEUE = 10_000
 """Events that may wait to be stored."""
 THREADS = 8
@@ -71,10 +73,9 @@ class StorageNode:
 
     `topics`: names or patterns; `joining`: those of them that other storages have; `forget`: see
     `HistoryStore.keep`; `seal_after_s`: seconds from the end of a day until it is sealed, None:
-    never; `name`: that of its entry in a network file. `id`: what brokers know it by; `answers`:
-    what it answers for now; `stored`: counts what has come. Raises `ConfigurationError` for what is
-    no pattern.
-    """
+    never; `name`: that of its entry in a network file. `id`: the id of its client; `answers`: the
+    topics that it answers for now; `stored`: counts stored events. Raises `ConfigurationError` for
+    a malformed pattern."""
 
     def __init__(
         self,
@@ -120,8 +121,8 @@ class StorageNode:
     # --- from outside -----------------------------------------------------------------------------
 
     def change(self, topics: Sequence[str], joining: Iterable[str] = ()) -> None:
-        """Store these topics from now on, whatever the storage is doing; raises what the
-        constructor raises. See `until_ready`."""
+        """Store these topics from now on, in any state of the storage; raises what the constructor
+        raises. See `until_ready`."""
         for topic in topics:
             try:
                 check_topic_pattern(topic)
@@ -170,7 +171,7 @@ class StorageNode:
 
     async def _give_up(self) -> None:
         self._serve_no_more()
-        # A thread that is at it goes on; who closes the store next would pull it away from it.
+        # A running thread goes on, and the store must not be closed under it.
         await asyncio.to_thread(self._threads.shutdown)
 
     def _serve_no_more(self) -> None:
@@ -234,7 +235,7 @@ class StorageNode:
                 answering.came(publication, incoming.body)
 
     async def _append_lacking(self, events: Sequence[Event]) -> None:
-        """Append the events of another storage that are lacking here."""
+        """Append the missing events of another storage."""
         bodies = [event.body for event in events]
         batch = await self._in_thread(partial(self._store.lacking, bodies))
         await self._append(batch)
@@ -269,7 +270,7 @@ class StorageNode:
             await self._changed.wait()
 
     async def _tend(self, topic: str) -> None:
-        """Tend one topic, from when it is wanted until it is not."""
+        """Serve one topic, from when it is wanted until it is not."""
         while topic in self.topics:
             await self._take_in(topic)
             while topic in self.topics:
@@ -284,7 +285,7 @@ class StorageNode:
             await self._subscription.add(topic_filter([topic]))
 
     async def _get_ready(self, topic: str) -> None:
-        """Get ready for a topic once for each connection, and again until nothing is lacking; then
+        """Prepare a topic once for each connection, and again until nothing is missing; then
         wait."""
         await self._subscription.settled()
         connection = self._connections
@@ -307,7 +308,7 @@ class StorageNode:
         return topic in self.topics
 
     async def _let_go(self, topic: str) -> None:
-        """Stop answering for a topic, end answers about it, then unsubscribe."""
+        """Stop answering for a topic, end the answers about it, then unsubscribe."""
         self._ready.discard(topic)
         self._whole.discard(topic)
         self._changed.fire()
@@ -343,7 +344,8 @@ class StorageNode:
         await self._change_store(keep)
 
     async def _note_whole(self) -> None:
-        """Note now and then that what was stored is whole: events are stored in their order."""
+        """Record now and then that everything up to the last event is stored: events are stored in
+        their order."""
         await self._upkeep.note_whole(lambda: self._whole)
 
     # --- saying what there is ---------------------------------------------------------------------

@@ -1,5 +1,5 @@
 """The life of a process that is a storage: it opens its history, attaches to its broker, and starts
-over where either fails it."""
+again when either fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from reefcast.storage_node.node import SEAL_AFTER_S, StorageNode
 log = logging.getLogger(__name__)
 
 MOST_REPAIRS = 3
-"""Of a history in which damage is found again and again: its disk needs looking at."""
+"""Repairs of a history in which damage is found again and again: someone must look at its disk."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,5 @@
-"""The upkeep of a storage's store beside storing and answering: cleaning, sealing, and noting what
-it has for certain. It takes small steps, between which events are stored."""
+"""The upkeep of a storage's store beside storing and answering: cleaning, sealing, and recording
+what it certainly has. It works in small steps, between which events are stored."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CLEAN_EVERY_S = 1.0
 SEAL_EVERY_S = 60.0
 NOTE_EVERY_S = 10.0
 SEAL_SHARE = 0.25
-"""Of a processor: what comes in is encoded and stored by the other threads of the same Python."""
+"""Share of a processor: other threads of the same Python encode and store what comes in."""
 
 
 class Do(Protocol):
-    """Has a thread do something, and returns what that returns."""
+    """Runs a function in a thread, and returns its result."""
 
     def __call__(self, work: Callable[[], Any], /) -> Awaitable[Any]: ...
 
@@ -34,7 +34,7 @@ class StoppedError(Exception):
 
 
 class Pace:
-    """Of a thread that is to take this share of a processor at most, until it is stopped."""
+    """Holds a thread to this share of a processor, until it is stopped."""
 
     def __init__(self, share: float) -> None:
         self._rest = 1 / share - 1
@@ -52,8 +52,8 @@ class Pace:
 
 
 class Upkeep:
-    """`change` does what changes the store, one thing at a time; `read` the rest. `seal_after_s`:
-    seconds from the end of a stretch until it is sealed; None: never."""
+    """`change` runs functions that change the store, one at a time; `read` the others.
+    `seal_after_s`: seconds from the end of a stretch until it is sealed; None: never."""
 
     def __init__(
         self, store: HistoryStore, change: Do, read: Do, seal_after_s: float | None

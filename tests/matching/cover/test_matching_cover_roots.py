@@ -46,7 +46,9 @@ def nested_filter(rng: random.Random) -> str:
     return " AND ".join(terms)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 10))]
+)
 def test_stays_with_the_twin(seed):
     rng = random.Random(seed)
     roots, twin = new_roots(), ScanRoots()

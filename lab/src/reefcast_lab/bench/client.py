@@ -54,8 +54,8 @@ class Row:
 
 
 def bench(events: int, tell: Callable[[str], None]) -> Iterator[Row]:
-    """Every way of publishing, then every way of receiving, of asyncio's client and of the
-    synchronous one."""
+    """Yield a row for every way to publish, then for every way to receive, of the asyncio client
+    and of the synchronous one."""
     rows = quotes.events(events)
     with _broker() as url:
         for ways in (_PUBLISHING, _SYNC_PUBLISHING, _RECEIVING, _SYNC_RECEIVING):

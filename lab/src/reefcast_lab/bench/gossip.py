@@ -27,7 +27,8 @@ OPTIONS = GossipOptions()
 ROUNDS_OF_MANY = 3
 MOST_ROUNDS = 1000
 AIM_S, AIM_BYTES = 300.0, 8e9
-"""Of the state machine to convergence, at the scale of the paper; of arrays for 100 000 nodes."""
+"""The aims: seconds of the state machine until convergence, at the scale of the paper; bytes of the
+arrays for 100 000 nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class GossipTiming:
 def bench(
     interests: Interests, many: Interests, tell: Callable[[str], None]
 ) -> Iterator[GossipTiming]:
-    """All rows: both ways for `interests`, arrays alone for `many`."""
+    """Yield all rows: `interests` with both engines, `many` with arrays alone."""
     start = starting_overlays(interests, OPTIONS.seed)
     tell(f"{len(start.nodes):,} nodes, {len(start.topics)} topics, until they have converged")
     yield from _both(start)

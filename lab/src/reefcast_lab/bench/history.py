@@ -71,7 +71,8 @@ class HistoryTiming:
 def bench(
     messages: int, directory: Path | None, tell: Callable[[str], None]
 ) -> Iterator[HistoryTiming]:
-    """`directory`: where the history stays, or is already with as many messages; None: nowhere."""
+    """Yield all rows. `directory`: where the history is kept, or is already with as many messages;
+    None: it is not kept."""
     warm_up()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -129,7 +130,7 @@ class _Clock:
 
 
 def publications(first: int, end: int) -> Iterator[Publication]:
-    """Message i is at `STEP_US * i`, whoever asks."""
+    """Yield the publications from `first` on: message i is at `STEP_US * i`, whoever asks."""
     rng = random.Random(first)
     for i in range(first, end):
         attributes: dict[str, Value] = {

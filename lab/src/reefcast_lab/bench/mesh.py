@@ -40,7 +40,8 @@ from reefcast.routing.router import Decision, Router
 ROUNDS = 30
 PUBLICATIONS = 3_000
 CHANGES = 20
-"""Of links in one round; and rounds are as long for what is quicker, by calls."""
+"""Changes of links in one round; rounds of quicker operations have as many calls as take that
+long."""
 PAPER_US = {"WOM update": 800.0, "WST update": 17_000.0}
 AIMS_US = {"WOM update": 100.0, "WST update": 2_000.0, "path": 2.0}
 STRATEGIES: tuple[StrategyName, ...] = ("S0", "S1", "S2")
@@ -91,7 +92,7 @@ def bench(
     events: Sequence[Event],
     tell: Callable[[str], None],
 ) -> Iterator[MeshTiming]:
-    """All rows; `events` are published at the broker that is measured and elsewhere."""
+    """Yield all rows; `events` are published at the measured broker and elsewhere."""
     tell(f"{len(graph)} brokers, {len(subscriptions):,} subscriptions")
     places = {name: _place(graph, subscriptions, events, name) for name in STRATEGIES}
     yield _wom_row(places["S2"])
@@ -198,8 +199,8 @@ def _wom_row(place: Place) -> MeshTiming:
 
 
 def contracted(mom: Neighbourhood, links: Sequence[str]) -> dict[str, str]:
-    """Edge contraction as the paper describes it: brokers without a direct link, farthest first,
-    fold into the next closer one, with all that was folded into them."""
+    """Fold edges as the paper describes it: brokers without a direct link, farthest first, fold
+    into the next closer one, with all that was folded into them."""
     real = {*links, *mom.around(mom.me)}
     into = {x: [x] for x in mom.brokers}
     for broker in reversed(mom.brokers):
@@ -262,7 +263,7 @@ def _path_row(place: Place, strategy: str) -> MeshTiming:
 
 
 def by_s1(mom: Neighbourhood, into: Mapping[str, str], anchors: Sequence[str]) -> set[str]:
-    """For each branch the farthest neighbour that is on the way to all of its anchors."""
+    """Return, for each branch, the farthest neighbour that is on the path to all of its anchors."""
     branches: dict[str, list[str]] = {}
     for anchor in anchors:
         branches.setdefault(mom.branch(anchor), []).append(into[anchor])
@@ -276,7 +277,7 @@ def by_s1(mom: Neighbourhood, into: Mapping[str, str], anchors: Sequence[str]) -
 
 
 def by_s2(mom: Neighbourhood, into: Mapping[str, str], anchors: Sequence[str]) -> set[str]:
-    """Each anchor, unless a nearer one is on the way to it."""
+    """Return the anchors that have no nearer one on the path to them."""
     substitutes = {into[anchor] for anchor in anchors}
     return {x for x in substitutes if not substitutes.intersection(mom.path(x)[:-1])}
 

@@ -9,7 +9,7 @@ from reefcast.errors import LocalError
 
 
 def fill(page: Path, block: str, text: str, command: str = "match") -> None:
-    """Puts `text` between the page's marks of this block; `LocalError` if there are none."""
+    """Put `text` between the page's marks of this block; `LocalError` if there are none."""
     start = f"<!-- {block}: made by `reefcast-lab bench {command}` -->"
     end = f"<!-- end of {block} -->"
     old = page.read_text(encoding="utf-8")
@@ -21,7 +21,7 @@ def fill(page: Path, block: str, text: str, command: str = "match") -> None:
 
 
 def short(number: float | None) -> str:
-    """Three digits, or more where they are whole."""
+    """Return a number with three digits, or more where they are whole."""
     if number is None:
         return ""
     if abs(number) >= 100:
@@ -30,7 +30,7 @@ def short(number: float | None) -> str:
 
 
 def markdown(titles: Sequence[str], lines: Iterable[Sequence[str]], align: str = "") -> str:
-    """A table. `align`: l or r for each column; without it, all but the first go right."""
+    """Return a table. `align`: l or r for each column; without it, all but the first go right."""
     rules = {"l": "---", "r": "--:"}
     marks = [rules[side] for side in align or "l" + "r" * (len(titles) - 1)]
     head = [" | ".join(titles), "|".join(marks)]

@@ -27,7 +27,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def svg(width: float, height: float, draw: Callable[[Figure], None]) -> str:
-    """What `draw` draws, as the text of a file; sizes in inches."""
+    """Return what `draw` draws, as the text of an SVG file; sizes in inches."""
     import matplotlib
     from matplotlib.figure import Figure
 

@@ -50,7 +50,7 @@ class Samples:
         self._before = 0.0
 
     def start(self) -> None:
-        """Of the main thread."""
+        """Start to sample the main thread."""
         self._before = time.process_time()
         signal.signal(signal.SIGALRM, self._look)
         signal.setitimer(signal.ITIMER_REAL, EVERY_S, EVERY_S)
@@ -77,7 +77,7 @@ class Samples:
             self._seconds[frame.f_code.co_filename, frame.f_code.co_qualname] += passed
 
     def functions(self) -> dict[str, float]:
-        """Seconds of processor time by function."""
+        """Return seconds of processor time by function."""
         return {f"{_short(file)}: {name}": s for (file, name), s in self._seconds.items()}
 
 
@@ -87,7 +87,8 @@ def _short(file: str) -> str:
 
 
 def largest(case: str, functions: dict[str, float], messages: int) -> list[Cost]:
-    """The largest costs of a load of so many messages; `functions` as in `Samples.functions`."""
+    """Return the largest costs of a load of this many messages; `functions` as in
+    `Samples.functions`."""
     total_s = sum(functions.values())
     return [
         Cost(case, function, seconds / total_s, seconds / messages * 1e6)
@@ -96,7 +97,7 @@ def largest(case: str, functions: dict[str, float], messages: int) -> list[Cost]
 
 
 def broker(file: Path, name: str, out: Path) -> None:
-    """A broker that is looked at from SIGUSR1 on; writes `Samples.functions` when it ends."""
+    """Run a broker that is sampled from SIGUSR1 on, and write `Samples.functions` when it ends."""
     from reefcast.network.file import load_network
     from reefcast.server.process import run_broker
 

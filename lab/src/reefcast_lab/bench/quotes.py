@@ -8,7 +8,7 @@ SYMBOLS = 500
 EVERYTHING = "price > 0"
 EVENTS_SEED, MORE_SEED, FILTERS_SEED = 1, 3, 2
 SELECTIVITIES = (0.001, 0.02)
-"""Of the narrow filters that there are."""
+"""The selectivities of narrow filters."""
 VOLUMES = 1_000_000
 _FIRST = ("symbol", "price", "volume", "open", "high", "low", "change")
 """The attributes that stay where there are fewer: those that filters name."""

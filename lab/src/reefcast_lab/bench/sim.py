@@ -49,8 +49,8 @@ class SimulatorSpeed:
 def measure(
     brokers: int, matching: str, publications: int, trace: TraceOptions | None, clock: Clock
 ) -> SimulatorSpeed:
-    """Simulates a balanced tree; only what happens after all subscriptions settled counts. With a
-    trace, writing its files counts too."""
+    """Simulate a balanced tree; only what happens after all subscriptions have settled counts. With
+    a trace, writing its files counts, too."""
     simulation, before = _settled(brokers, matching, publications, trace)
     start = clock()
     after = simulation.run()
@@ -63,7 +63,8 @@ def measure(
 
 
 def profile(messages: int) -> list[Cost]:
-    """The largest costs of the largest network, without a trace, for each way of matching."""
+    """Return the largest costs of the largest network, without a trace, for each way of
+    matching."""
     warm_up()
     costs = []
     for matching in ("shared", "per hop"):
@@ -97,7 +98,7 @@ def _settled(
 
 
 def measure_simpy(events: int, clock: Clock) -> SimulatorSpeed | None:
-    """An empty event loop: processes that wait and wait; None where SimPy is not installed."""
+    """Run an empty event loop, whose processes wait and wait; None where SimPy is not installed."""
     try:
         import simpy
     except ModuleNotFoundError:
@@ -118,8 +119,8 @@ def measure_simpy(events: int, clock: Clock) -> SimulatorSpeed | None:
 
 
 def bench(messages: int, trace_directory: Path, clock: Clock) -> list[SimulatorSpeed]:
-    """SimPy, then networks of 12 and 49 brokers, without and with a full trace, and once with an
-    index at each broker; each run carries about `messages`."""
+    """Measure SimPy, then networks of 12 and 49 brokers, without and with a full trace, and once
+    with an index at each broker; each run carries about `messages`."""
     import pyarrow.parquet  # noqa: F401  (loading it is not what is measured)
 
     warm_up()

@@ -82,7 +82,8 @@ class SparkTiming:
 def bench(
     sizes: Sequence[int], events: int, data: Path, master: str, tell: Callable[[str], None]
 ) -> Iterator[SparkTiming]:
-    """Rows for each number of subscriptions; `data`: the folder where the flights are, or come."""
+    """Yield rows for each number of subscriptions; `data`: the folder with the flights, or for
+    them."""
     with spark_session("reefcast-lab bench spark", master) as spark:
         flights = spark.read.parquet(str(ensure_flights(spark, data))).limit(events)
         cores = spark.sparkContext.defaultParallelism
@@ -100,7 +101,7 @@ def bench(
 
 
 def drawn(data: Statistics, count: int, seed: str) -> list[Bounds]:
-    """Random subscriptions, numbered by their places."""
+    """Return random subscriptions, numbered by their places."""
     rng = random.Random(seed)
     return [
         {name: _interval(data, name, rng) for name in rng.sample(BOUNDED, BOUNDS_EACH)}
@@ -114,7 +115,7 @@ def _interval(data: Statistics, name: str, rng: random.Random) -> tuple[float, f
 
 
 def text(bounds: Bounds) -> str:
-    """In the filter language, and in SQL."""
+    """Return the bounds in the filter language, and in SQL."""
     return " AND ".join(
         f"{name} BETWEEN {number(low)} AND {number(high)}" for name, (low, high) in bounds.items()
     )
@@ -194,8 +195,8 @@ def _measured(
 
 
 def expected_s(before: SparkTiming, n: int) -> float:
-    """What an engine will take, if time goes with the subscriptions; for ever, if it has been left
-    out before."""
+    """Return how long an engine will take, if its time is proportional to the subscriptions;
+    infinite if it has been left out before."""
     return math.inf if before.seconds is None else before.seconds * n / before.n
 
 
@@ -231,7 +232,7 @@ def _again(pairs: DataFrame, events: int) -> float | None:
 
 
 def compared(rows: Sequence[SparkTiming]) -> Iterator[SparkTiming]:
-    """With the ratios to the best baseline."""
+    """Yield the rows with their ratios to the best baseline."""
     others = [row for row in rows if row.engine != REEFCAST]
     best_s = min((row.seconds for row in others if row.seconds), default=None)
     best_cpu_s = min((row.cpu_s for row in others if row.cpu_s), default=None)
@@ -259,12 +260,12 @@ class _Clock:
         self._begun, self._cpu_begun_s = time.perf_counter(), cpu_of_family_s()
 
     def read(self) -> tuple[float, float]:
-        """Seconds since then, of the wall clock and of CPU."""
+        """Return the seconds since the start, of the wall clock and of CPU."""
         return time.perf_counter() - self._begun, cpu_of_family_s() - self._cpu_begun_s
 
 
 def cpu_of_family_s() -> float:
-    """CPU of this process and those that it started, and they: Spark's Java, and its Pythons. Those
+    """Return the CPU time of this process and its descendants: Spark's Java, and its Pythons. Those
     that have ended count where their parents have noticed. 0 on a system without /proc."""
     children: dict[int, list[int]] = {}
     ticks: dict[int, int] = {}

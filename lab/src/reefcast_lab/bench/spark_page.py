@@ -25,7 +25,7 @@ _LOOKS: Mapping[str, dict[str, Any]] = {
 
 
 def figures(rows: Sequence[SparkTiming]) -> str:
-    """A line for each row; one that was left out says so."""
+    """Return a table with a line for each row; one that was left out says so."""
     return markdown(_TITLES, list(_lines(rows)))
 
 
@@ -40,7 +40,8 @@ def _lines(rows: Sequence[SparkTiming]) -> Iterator[Sequence[str]]:
 
 
 def plot(rows: Sequence[SparkTiming]) -> str:
-    """SVG: seconds over the number of subscriptions, both logarithmic, a line for each engine."""
+    """Draw an SVG: seconds over the number of subscriptions, both logarithmic, a line for each
+    engine."""
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()

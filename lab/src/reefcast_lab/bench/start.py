@@ -58,7 +58,7 @@ class StartRow:
 
 
 def bench(subscriptions: int, tell: Callable[[str], None]) -> Iterator[StartRow]:
-    """Starts brokers, and gives one of them so many subscriptions."""
+    """Start brokers, and give one of them this many subscriptions."""
     warm_up()  # compiled once, here; brokers load what is kept
     tell(f"{STARTS} starts")
     bare = median(_bare() for _ in range(STARTS))
@@ -109,12 +109,12 @@ class _Broker:
         self._address = address
 
     def cpu_s(self) -> float:
-        """Of all its threads."""
+        """Return the CPU time of all its threads."""
         files = (self._folder / "task").glob("*/schedstat")
         return sum(int(file.read_text().split()[0]) for file in files) / 1e9
 
     def memory_mb(self) -> float:
-        """What lies in memory, shared libraries too."""
+        """Return the resident memory, shared libraries included."""
         lines = (self._folder / "status").read_text().splitlines()
         (resident,) = (line for line in lines if line.startswith("VmRSS"))
         return int(resident.split()[1]) * KIB / 1e6
@@ -155,7 +155,7 @@ class _Client:
         self._await(1, FrameKind.HELLO)
 
     def carry_one(self) -> None:
-        """A subscription, and a publication that comes back by it."""
+        """Subscribe, and wait for a publication that comes back."""
         self._numbers += 1
         self._control([Advertise((self.NAME, self._numbers), "TRUE", self._numbers)])
         self.subscribe([quotes.EVERYTHING])
@@ -175,7 +175,7 @@ class _Client:
         )
 
     def unsubscribe(self, count: int) -> None:
-        """The latest."""
+        """Unsubscribe the latest ones."""
         first = self._numbers - count + 1
         numbers = range(first, first + count)
         self._control([Unsubscribe((self.NAME, number), number + count) for number in numbers])

@@ -46,8 +46,8 @@ class StatisticsTiming:
 def bench(
     rows: int, pairs: Sequence[int], tell: Callable[[str], None]
 ) -> Iterator[StatisticsTiming]:
-    """For each number of pairs (none: `PAIRS`): the store, unbatched, and in memory. The collector
-    of garbage is off, so that its pauses are not taken for those of the store."""
+    """Yield rows for each number of pairs (none: `PAIRS`): the store, unbatched, and in memory. The
+    garbage collector is off, so that its pauses do not count for the store."""
     for number in pairs or PAIRS:
         tell(f"{number:,} pairs: {rows:,} rows")
         with tempfile.TemporaryDirectory() as folder:

@@ -185,7 +185,7 @@ WORST = {
 
 
 def printed(rows: Iterable[_R], columns: dict[str, str], as_json: bool) -> list[_R]:
-    """Prints rows as they come, or all at the end as JSON; returns them."""
+    """Print rows as they come, or all at the end as JSON; return them."""
     from reefcast_lab.bench.page_tables import short
 
     def line(cells: Iterable[str]) -> str:

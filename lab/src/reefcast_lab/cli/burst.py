@@ -61,7 +61,7 @@ def command(
 
 
 def as_dict(found: list[Figures], report: Path) -> dict[str, Any]:
-    """For machines."""
+    """Return the figures for programs."""
     from reefcast_lab.demos.burst_report import conclusions
 
     return {
@@ -82,7 +82,7 @@ def as_dict(found: list[Figures], report: Path) -> dict[str, Any]:
 
 
 def print_figures(found: list[Figures], report: Path) -> None:
-    """A table and a few sentences, for people."""
+    """Print a table and a few sentences, for people."""
     from reefcast_lab.demos.burst_report import conclusions, table
 
     columns = [each.covering for each in found]

@@ -48,7 +48,7 @@ def command(name: str, source: Path, out: Path, master: str, as_json: bool) -> N
 
 
 def print_written(written: Sequence[Written]) -> None:
-    """Each table with its columns, for people."""
+    """Print each table with its columns, for people."""
     from rich.table import Table
 
     from reefcast.cli.terminal import plain_console

@@ -131,7 +131,7 @@ class Terminal:
 
 
 def as_dict(summary: Summary) -> dict[str, Any]:
-    """For machines."""
+    """Return the summary for programs."""
     check, delays = summary.check, summary.analysis.delays
     return {
         "passed": check.passed,
@@ -158,7 +158,7 @@ def as_dict(summary: Summary) -> dict[str, Any]:
 
 
 def routing_counts(summary: Summary) -> dict[str, int]:
-    """What dynamic routing did, by counter; zeros too."""
+    """Return how often dynamic routing did what, by counter; zeros too."""
     from reefcast.pipeline.report import CASES
 
     found = {row["counter"]: row["count"] for row in summary.analysis.counters}
@@ -166,7 +166,7 @@ def routing_counts(summary: Summary) -> dict[str, int]:
 
 
 def lines(summary: Summary) -> list[str]:
-    """Eleven lines for people."""
+    """Return eleven lines for people."""
     from reefcast.pipeline.units import count, duration, percent, size
     from reefcast_lab.demos.demo import ORIGINS
 

@@ -34,7 +34,7 @@ def command() -> None:
 @command.command("list")
 @json_option("a list of rows")
 def list_(as_json: bool) -> None:
-    """Name all experiments: a row for each figure of a paper.
+    """Show all experiments: a row for each figure of a paper.
 
         reefcast-lab experiment list
 
@@ -310,13 +310,13 @@ def _line(ended: Ended, done: int, left: str, total: int) -> str:
 
 
 def name(run: Run) -> str:
-    """A run in a few words."""
+    """Return a run in a few words."""
     variant = f" {run.variant}" if run.variant else ""
     return f"{run.campaign} {run.x:g} {run.routing}{variant} seed {run.seed}"
 
 
 def duration(seconds: float) -> str:
-    """To the second, or to the minute where it is long."""
+    """Return a duration to the second, or to the minute if it is long."""
     if seconds < 90:
         return f"{seconds:.3g} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min"
@@ -326,7 +326,7 @@ def duration(seconds: float) -> str:
 
 
 def print_rows(rows: Sequence[Finding]) -> None:
-    """The figures for people; the notes below, for they are long."""
+    """Print the figures for people, and the notes below, because they are long."""
     from rich.console import Console
     from rich.table import Table
 

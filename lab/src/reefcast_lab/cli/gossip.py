@@ -70,7 +70,7 @@ def command(
 
 
 def as_dict(found: Figures, report: Path) -> dict[str, Any]:
-    """For machines."""
+    """Return the figures for programs."""
     from reefcast_lab.demos.gossip_report import conclusions
 
     return {
@@ -82,7 +82,7 @@ def as_dict(found: Figures, report: Path) -> dict[str, Any]:
 
 
 def print_figures(found: Figures, report: Path) -> None:
-    """A table and a few sentences, for people."""
+    """Print a table and a few sentences, for people."""
     from reefcast_lab.demos.gossip_report import COLUMNS, conclusions, table
 
     print_report(COLUMNS, table(found), conclusions(found), report)

@@ -13,30 +13,30 @@ from reefcast.cli.options import DIRECTORY, C, Number, Whole
 def whole_option(
     option: str, default: int, text: str, *, least: int = 1, name: str = ""
 ) -> Callable[[C], C]:
-    """An option that is a whole number, with a default that its help shows."""
+    """Return an option that is a whole number, with a default that its help shows."""
     names = (option, name) if name else (option,)
     return click.option(*names, type=Whole(least), default=default, show_default=True, help=text)
 
 
 def positive_option(option: str, default: float, text: str, *, name: str = "") -> Callable[[C], C]:
-    """An option that is a number above 0, with a default that its help shows."""
+    """Return an option that is a number above 0, with a default that its help shows."""
     names = (option, name) if name else (option,)
     kind = Number(0, min_open=True)
     return click.option(*names, type=kind, default=default, show_default=True, help=text)
 
 
 def rate_option(default: float) -> Callable[[C], C]:
-    """`--rate`, of a command that runs a network by itself."""
+    """Return `--rate`, for a command that runs a network by itself."""
     return positive_option("--rate", default, "Events per second, in all.")
 
 
 def out_option(default: str, text: str) -> Callable[[C], C]:
-    """`--out`, the directory of what a demonstration makes."""
+    """Return `--out`, the directory of a demonstration's files."""
     return click.option("--out", type=DIRECTORY, default=default, show_default=True, help=text)
 
 
 def scale_option(text: str) -> Callable[[C], C]:
-    """`--scale`, of a benchmark."""
+    """Return `--scale`, for a benchmark."""
     scales = click.Choice(["small", "paper"])
     return click.option("--scale", type=scales, default="paper", show_default=True, help=text)
 
@@ -54,7 +54,7 @@ def _event_count(context: click.Context, parameter: click.Parameter, value: str)
 
 
 def events_option(default: str) -> Callable[[C], C]:
-    """`--events`, how many of the flights out of New York."""
+    """Return `--events`, how many of the flights out of New York to use."""
     return click.option(
         "--events",
         callback=_event_count,

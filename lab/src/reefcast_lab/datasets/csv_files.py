@@ -23,11 +23,9 @@ _IN_PARTITION = (1 << 33) - 1
 
 
 def read_with_heads(spark: SparkSession, path: Path) -> DataFrame:
-    """The columns that the first line names, as strings, missing where they are empty or `null`;
-    then `FILE` and `LINE`. All files must have the same heads.
-
-    Raises `ConfigurationError` where there is no file.
-    """
+    """Read the columns that the first line names, as strings, missing where they are empty or
+    `null`; then `FILE` and `LINE`. All files must have the same heads. Raises `ConfigurationError`
+    if there is no file."""
     _check(path)
     rows = spark.read.csv(
         str(path.resolve()), header=True, enforceSchema=False, nullValue="null", mode="FAILFAST"
@@ -37,26 +35,26 @@ def read_with_heads(spark: SparkSession, path: Path) -> DataFrame:
 
 
 def read_without_heads(spark: SparkSession, path: Path, schema: str) -> DataFrame:
-    """Raises `ConfigurationError` where there is no file; a row that does not fit `schema` fails
-    the job that meets it."""
+    """Read columns of this schema. Raises `ConfigurationError` if there is no file; a row that does
+    not fit `schema` fails the job that meets it."""
     _check(path)
     return spark.read.csv(str(path.resolve()), schema=schema, mode="FAILFAST")
 
 
 def line() -> Column:
-    """Where a row stands in its file: Spark reads files in blocks, which are at least as many bytes
-    long as they have lines, each block from its start."""
+    """Return the place of a row in its file: Spark reads files in blocks, which have at least as
+    many bytes as lines, each block from its start."""
     in_partition = F.monotonically_increasing_id().bitwiseAND(F.lit(_IN_PARTITION))
     return F.col("_metadata.file_block_start") + in_partition
 
 
 def plain_name(name: str) -> str:
-    """A column's name as filters can say it without quotes: `Adj Close` as `adj_close`."""
+    """Return a column's name as filters can say it without quotes: `Adj Close` as `adj_close`."""
     return re.sub(r"\W+", "_", name.strip()).strip("_").lower()
 
 
 def need_columns(path: Path, there: Iterable[str], needed: Iterable[str]) -> None:
-    """Raises `ConfigurationError` that names those that are missing."""
+    """Raise `ConfigurationError` that names the missing columns."""
     missing = sorted(set(needed) - set(there))
     if missing:
         raise ConfigurationError(

@@ -44,8 +44,8 @@ _NUMBERS = ("bigint", "double")
 
 
 def read(spark: SparkSession, path: Path) -> DataFrame:
-    """time, the attributes as strings, `LINE`. Raises `ConfigurationError` where columns or files
-    are missing, or two columns would get the same name."""
+    """Read the columns time, the attributes as strings, and `LINE`. Raises `ConfigurationError` if
+    columns or files are missing, or if two columns would get the same name."""
     rows = read_with_heads(spark, path).drop(FILE)
     need_columns(path, rows.columns, _NEEDED)
     names = [_name(column) for column in rows.columns]
@@ -62,8 +62,8 @@ def _name(column: str) -> str:
 
 
 def to_events(log: DataFrame) -> DataFrame:
-    """event, time_us, case, activity, lifecycle, and what else the log has. Runs a job for the
-    types."""
+    """Return event, time_us, case, activity, lifecycle, and the other columns of the log. Runs a
+    job to find the types."""
     names = [name for name in log.columns if name not in (TIME, LINE)]
     first = [name for name in SHORT_NAMES.values() if name in names]
     others = [name for name in names if name not in first]

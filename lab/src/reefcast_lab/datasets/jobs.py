@@ -67,10 +67,9 @@ DATASETS = {
 
 
 def write_dataset(spark: SparkSession, name: str, path: Path, out: Path) -> list[Written]:
-    """Writes `<table>.parquet` into the folder `out` for each table of the data set.
+    """Write `<table>.parquet` into the folder `out` for each table of the data set.
 
-    Raises `ConfigurationError` for files that are missing, or hold something else.
-    """
+    Raises `ConfigurationError` for files that are missing, or hold something else."""
     dataset = DATASETS[name]
     out.mkdir(parents=True, exist_ok=True)
     with said_of(path), tempfile.TemporaryDirectory(dir=out, prefix=".unpacked-") as scratch:
@@ -90,13 +89,13 @@ def _spread(rows: DataFrame) -> DataFrame:
 
 
 def write_table(table: str, rows: DataFrame, path: Path) -> Written:
-    """By the first column, which numbers the rows; whatever was there is replaced."""
+    """Write a table by its first column, which numbers the rows; replace what was there."""
     in_order = rows.orderBy(rows.columns[0])
     return write_as_it_is(table, in_order, path)
 
 
 def write_as_it_is(table: str, rows: DataFrame, path: Path) -> Written:
-    """In the order in which the rows are already."""
+    """Write a table in the order of its rows."""
     writer = rows.write.mode("overwrite").option("maxRecordsPerFile", ROWS_OF_A_FILE)
     writer.parquet(str(path))
     stored = rows.sparkSession.read.parquet(str(path))
@@ -105,7 +104,7 @@ def write_as_it_is(table: str, rows: DataFrame, path: Path) -> Written:
 
 @contextlib.contextmanager
 def said_of(path: Path) -> Iterator[None]:
-    """What Spark says of rows that it cannot read, as a sentence about the file."""
+    """Raise what Spark reports of rows that it cannot read, as a sentence about the file."""
     from py4j.protocol import Py4JJavaError  # of what a task met, where PySpark has no name for it
 
     try:

@@ -29,11 +29,9 @@ _HASH, _TIE, _REST, _SLICE, _BEFORE = "_hash", "_tie", "_rest", "_slice", "_befo
 
 
 def numbered(rows: DataFrame, name: str, order: str, tie: Column) -> DataFrame:
-    """The rows with a first column `name`: their numbers by `order` (int64), then `tie` (int64),
-    then a hash of all that they hold. Runs one job, for the quantiles.
-
-    No slice is much larger than two in `SLICES` of the rows, unless they agree in both.
-    """
+    """Return the rows with a first column `name`: their numbers by `order` (int64), then `tie`
+    (int64), then a hash of all their values. Runs one job, for the quantiles. No slice is much
+    larger than two in `SLICES` of the rows, unless they agree in both."""
     given = rows.columns
     hashed = rows.withColumn(_TIE, tie).withColumn(_REST, F.xxhash64(*given))
     sliced = hashed.withColumn(_SLICE, _slice(order, *_cuts(hashed, order)))
@@ -46,7 +44,7 @@ def numbered(rows: DataFrame, name: str, order: str, tie: Column) -> DataFrame:
 
 
 def numbered_by_hash(rows: DataFrame, name: str, *keys: str) -> DataFrame:
-    """The same in an order that means nothing, by a hash of `keys`."""
+    """Return the rows with numbers in an order that means nothing, by a hash of `keys`."""
     hashed = rows.withColumn(_HASH, F.xxhash64(*keys))
     return numbered(hashed, name, _HASH, F.lit(0).cast("bigint")).drop(_HASH)
 

@@ -25,12 +25,12 @@ _HOUR_US = 3600 * 1_000_000
 
 
 def read(spark: SparkSession, path: Path) -> DataFrame:
-    """sender, receiver, hours, strings all of them."""
+    """Read the columns sender, receiver and hours, all of them strings."""
     return read_without_heads(spark, path, _SCHEMA)
 
 
 def to_events(trace: DataFrame) -> DataFrame:
-    """event, time_us and `ATTRIBUTES`."""
+    """Return event, time_us and `ATTRIBUTES`."""
     rows = _of_two(trace).select(
         F.rint(F.col("hours").cast("double") * _HOUR_US).cast("bigint").alias("time_us"),
         F.col("sender").alias("author"),
@@ -40,7 +40,7 @@ def to_events(trace: DataFrame) -> DataFrame:
 
 
 def to_subscriptions(trace: DataFrame) -> DataFrame:
-    """subscription, filter, client: a row for each user who interacts with another."""
+    """Return subscription, filter, client: a row for each user who interacts with another."""
     pairs = _of_two(trace)
     both = pairs.select(F.col("sender").alias("user"), F.col("receiver").alias("other")).unionAll(
         pairs.select(F.col("receiver").alias("user"), F.col("sender").alias("other"))

@@ -37,10 +37,8 @@ _MILLION = 1e6
 
 
 def read(spark: SparkSession, path: Path) -> DataFrame:
-    """date, the prices, adj_close, volume and symbol, all strings.
-
-    Raises `ConfigurationError` where columns or files are missing.
-    """
+    """Read date, the prices, adj_close, volume and symbol, all strings. Raises `ConfigurationError`
+    if columns or files are missing."""
     rows = read_with_heads(spark, path)
     rows = rows.toDF(*(name if name == FILE else plain_name(name) for name in rows.columns))
     need_columns(path, rows.columns, _NEEDED)
@@ -54,7 +52,7 @@ def _symbol(rows: DataFrame) -> Column:
 
 
 def to_events(quotes: DataFrame) -> DataFrame:
-    """event, time_us and `ATTRIBUTES`."""
+    """Return event, time_us and `ATTRIBUTES`."""
     prices = [F.col(name).cast("double").alias(name) for name in (*PRICES, "adj_close")]
     volume = F.col("volume").cast("double").cast("bigint").alias("volume")
     when = F.unix_micros(F.col("date").cast("timestamp")).alias("time_us")

@@ -28,7 +28,7 @@ _SECOND_US = 1_000_000
 
 
 def read(spark: SparkSession, path: Path) -> DataFrame:
-    """user, topic, plays: int64. Raises `ConfigurationError` where no line has them."""
+    """Read user, topic and plays: int64. Raises `ConfigurationError` if no line has them."""
     if not path.exists():
         raise ConfigurationError(f"{path}: there is no such file or folder")
     fields = F.split(F.trim("value"), r"\s+").alias("fields")
@@ -48,7 +48,7 @@ def read(spark: SparkSession, path: Path) -> DataFrame:
 
 
 def to_events(rows: DataFrame) -> DataFrame:
-    """event, time_us and `ATTRIBUTES`; `topic` is a list of one."""
+    """Return event, time_us and `ATTRIBUTES`; `topic` is a list of one."""
     topic = F.array(F.col("topic").cast("string")).alias("topic")
     return _numbered(rows, "event").select(
         "event", (F.col("event") * _SECOND_US).alias("time_us"), topic, "user", "plays"
@@ -56,7 +56,7 @@ def to_events(rows: DataFrame) -> DataFrame:
 
 
 def to_subscriptions(rows: DataFrame) -> DataFrame:
-    """subscription, filter, client: a row for each line, with the number of its event."""
+    """Return subscription, filter, client: a row for each line, with the number of its event."""
     return _numbered(rows, "subscription").select(
         "subscription",
         equals("topic", F.col("topic").cast("string")).alias("filter"),

@@ -16,9 +16,9 @@ from reefcast_lab.demos.burst_script import STRATEGIES, BurstOptions, Script, ma
 
 
 def run_burst(options: BurstOptions, tell: harness.Tell) -> list[Figures]:
-    """Runs both, one after the other, and writes the report; returns also if events were lost.
-    `tell` is called with what happens. Raises `LocalError` or `PeerError` if brokers do not start,
-    or die."""
+    """Run both, one after the other, and write the report; return also if events were lost. `tell`
+    is called with progress messages. Raises `LocalError` or `PeerError` if brokers do not start, or
+    die."""
     script = Script(options.validate())
     runs = [_run(options, script, covering, tell) for covering in STRATEGIES]
     found = [figures(run, script) for run in runs]

@@ -32,7 +32,7 @@ class Verdict:
 
 
 def judge(run: Run, script: Script) -> Verdict:
-    """Compares what came with what the script says."""
+    """Compare the deliveries with the script."""
     wanted = {
         (seq, narrow) for seq, those in enumerate(script.wanted(run.steps), 1) for narrow in those
     }
@@ -54,7 +54,7 @@ def _again(got: Counter[int] | Counter[tuple[int, int]]) -> int:
 
 
 class Delays:
-    """Of the deliveries to narrow subscriptions, in columns: when each was published, in
+    """The delays of deliveries to narrow subscriptions, in columns: when each was published, in
     microseconds after the first event; its delay, in microseconds."""
 
     def __init__(self, run: Run) -> None:
@@ -64,7 +64,8 @@ class Delays:
         self.delay_us: Numbers = columns[:, 3] - columns[:, 2]
 
     def under_way(self, spans: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
-        """Which deliveries were under way in one of the spans of time (microseconds UTC)."""
+        """Return the deliveries that were under way in one of the spans of time (microseconds
+        UTC)."""
         found = np.zeros(len(self.delay_us), dtype=bool)
         came_us = self.published_us + self.delay_us
         for start_us, end_us in spans:
@@ -74,7 +75,7 @@ class Delays:
         return found
 
     def longest_us(self, spans: Iterable[tuple[int, int]]) -> int:
-        """The longest delay of those; 0 without any."""
+        """Return the longest delay of those; 0 without any."""
         return int(self.delay_us[self.under_way(spans)].max(initial=0))
 
 
@@ -83,17 +84,17 @@ AROUND_US = 1_000_000
 
 
 def comings(visits: Iterable[Visit]) -> list[tuple[int, int]]:
-    """The spans in which the monitor was asking (microseconds UTC)."""
+    """Return the spans in which the monitor was asking (microseconds UTC)."""
     return [(visit.came_us, visit.settled_us) for visit in visits]
 
 
 def goings(visits: Iterable[Visit]) -> list[tuple[int, int]]:
-    """The spans in which it was taking that back (microseconds UTC)."""
+    """Return the spans in which it was withdrawing that (microseconds UTC)."""
     return [(visit.left_us, visit.gone_us) for visit in visits]
 
 
 def around(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same spans, and `AROUND_US` after each."""
+    """Return the spans, each extended by `AROUND_US`."""
     return [(start_us, end_us + AROUND_US) for start_us, end_us in spans]
 
 
@@ -157,7 +158,7 @@ class Figures:
 
 
 def figures(run: Run, script: Script) -> Figures:
-    """Raises nothing for a run in which all was lost: its delays are then 0."""
+    """Return the figures of a run; if all was lost, its delays are 0."""
     delays = Delays(run)
     coming, going = comings(run.visits), goings(run.visits)
     around_coming, around_going = around(coming), around(going)

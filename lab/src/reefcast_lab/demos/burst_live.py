@@ -95,7 +95,7 @@ class Engines:
         self.complete = asyncio.Event()
 
     async def subscribe(self, client: Client, wanted: dict[int, str]) -> None:
-        """`wanted`: narrow subscriptions, by their places in the script."""
+        """Subscribe to `wanted`: narrow subscriptions, by their places in the script."""
         mark = client.subscribe(f"{END_MARK} IS NOT NULL")
         (self._end_mark,) = mark.numbers
         self._standing.append(mark)
@@ -133,7 +133,7 @@ class Monitor:
         self._came.fire()
 
     async def visit(self, client: Client, scene: Scene, stay_s: float) -> Visit:
-        """Comes, stays, and goes when all is there that was published while it stayed."""
+        """Come, stay, and leave when everything published meanwhile has arrived."""
         got: Counter[int] = Counter()
         self._got = got
         came_us = now_us()
@@ -161,7 +161,7 @@ class Scene:
         self.run = run
 
     async def status(self) -> Status:
-        """Raises `PeerError` if a broker does not answer."""
+        """Return the status of the brokers. Raises `PeerError` if a broker does not answer."""
         answers = await self._overlay.status()
         silent = [name for name, answer in answers.items() if answer is None]
         if silent:
@@ -177,7 +177,7 @@ class Scene:
         )
 
     async def settle(self, script: Script) -> list[Engines]:
-        """All narrow subscriptions, settled."""
+        """Wait until all narrow subscriptions have settled."""
         engines = [(broker, Engines(self.run.engines)) for broker in ENGINES]
         await asyncio.gather(*(self._subscribe(each, broker, script) for broker, each in engines))
         return [each for _, each in engines]
@@ -192,7 +192,7 @@ class Scene:
         await engines.subscribe(client, wanted)
 
     async def publish(self, client: Client, script: Script, rate_per_s: float) -> None:
-        """Each event when it is due, until cancelled; no drift."""
+        """Publish each event when it is due, until cancelled, without drift."""
         run, pace = self.run, Pace(rate_per_s)
         for number, step in zip(count(), script.steps()):
             run.late_s = max(run.late_s, await pace.wait(number))
@@ -203,8 +203,8 @@ class Scene:
 
 
 async def run_live(options: BurstOptions, network: NetworkFile, script: Script, tell: Tell) -> Run:
-    """The whole script with the covering of `network`; ends everything in good order. What is left
-    to be read from the traces: `Run.control`."""
+    """Run the whole script with the covering of `network`; end everything in order. What must be
+    read from the traces afterwards: `Run.control`."""
     run = Run(network.routing["covering"])
     loop = asyncio.get_running_loop()
     async with Overlay(network, restart=False) as overlay, AsyncExitStack() as stack:
@@ -254,8 +254,8 @@ async def _end(publisher: Client, engines: list[Engines]) -> None:
 def read_control(
     trace: Path, brokers: list[str], from_us: int, until_us: int
 ) -> list[tuple[int, str]]:
-    """From a trace: when which broker sent another one a message of `CONTROL`, in this span of time
-    (microseconds UTC)."""
+    """Read from a trace when which broker sent another one a message of `CONTROL`, in this span of
+    time (microseconds UTC)."""
     import pyarrow.parquet as pq
 
     chosen = [

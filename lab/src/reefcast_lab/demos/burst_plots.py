@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"active": CORAL, "incremental": TEAL}
 BIN_US, FINE_US = 100_000, 20_000
-"""Of the whole run, and of what happens when the monitor comes or goes."""
+"""The bins of the whole run, and those of the monitor's visits."""
 BEFORE_S, AFTER_S = 0.3, 0.5
 """Shown before the monitor comes or goes, and after every broker knew."""
 
@@ -27,7 +27,8 @@ Binned = tuple[Numbers, Numbers, Numbers]
 
 
 def binned(at_us: Numbers, values: Numbers, width_us: int) -> Binned:
-    """For each bin that has values: where it starts (in bins), their median and their largest."""
+    """Return, for each bin with values, where it starts (in bins), their median and their
+    largest."""
     order = np.lexsort((values, at_us // width_us))
     bins, sorted_values = (at_us // width_us)[order], values[order]
     names, starts = np.unique(bins, return_index=True)
@@ -36,7 +37,7 @@ def binned(at_us: Numbers, values: Numbers, width_us: int) -> Binned:
 
 
 def timeline(runs: Sequence[Run]) -> str:
-    """Delay over time, a panel for each run, the monitor's visits shaded."""
+    """Draw delay over time, a panel for each run, with the monitor's visits shaded."""
 
     def draw(figure: Figure) -> None:
         panels = figure.subplots(len(runs), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
@@ -68,8 +69,8 @@ def _draw_run(axes: Axes, run: Run) -> None:
 
 
 def moments(runs: Sequence[Run]) -> str:
-    """What happens when the monitor comes, and when it goes: the longest delays, and the control
-    messages so far; a line for each visit."""
+    """Draw what happens when the monitor comes, and when it leaves: the longest delays, and the
+    control messages so far; a line for each visit."""
 
     def draw(figure: Figure) -> None:
         panels = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=(3, 2))

@@ -64,12 +64,12 @@ ROWS: tuple[tuple[str, Say], ...] = (
 
 
 def table(found: Sequence[Figures]) -> list[tuple[str, list[str]]]:
-    """A row a figure: its name, and what each run has."""
+    """Return a row for each figure: its name, and its value in each run."""
     return [(name, [say(each) for each in found]) for name, say in ROWS]
 
 
 def conclusions(active: Figures, incremental: Figures) -> list[str]:
-    """What the two runs show, in plain sentences; what they do not show, too."""
+    """Return what the two runs show, and do not show, in plain sentences."""
     return [
         verdict(active, incremental),
         f"With active, {_going(active)} With incremental, {_going(incremental)}",
@@ -88,7 +88,7 @@ def conclusions(active: Figures, incremental: Figures) -> list[str]:
 
 
 def verdict(active: Figures, incremental: Figures) -> str:
-    """Whether the burst shows, and whether incremental avoids it."""
+    """Return whether the burst shows, and whether incremental avoids it."""
     slow, fast = max(active.longest_going_us), max(incremental.longest_going_us)
     rest, times = units.duration(active.rest_p99_us), slow / max(fast, 1)
     if slow <= SHOWS * active.rest_p99_us:
@@ -130,7 +130,7 @@ def _again(active: Figures, incremental: Figures) -> str:
 def render(
     options: BurstOptions, script: Script, runs: Sequence[Run], found: Sequence[Figures]
 ) -> str:
-    """The page's HTML; `runs` and `found`: active, then incremental."""
+    """Return the page's HTML; `runs` and `found`: active, then incremental."""
     return render_page(
         "burst.html.j2",
         package="reefcast_lab.demos",
@@ -149,7 +149,7 @@ def render(
 
 
 def cards(active: Figures, incremental: Figures) -> list[Card]:
-    """The headline figures."""
+    """Return the headline figures."""
     verdicts = [each.verdict for each in (active, incremental)]
     passed = all(each.passed for each in verdicts)
     wrong = [
@@ -173,7 +173,7 @@ def cards(active: Figures, incremental: Figures) -> list[Card]:
 
 
 def facts(options: BurstOptions, script: Script, found: Sequence[Figures]) -> list[tuple[str, str]]:
-    """How the runs were made."""
+    """Return how the runs were made."""
     example = script.narrow[0].filter
     late = units.duration(1e6 * max(each.late_s for each in found))
     settling = " and ".join(seconds(each.settling_s) for each in found)

@@ -58,7 +58,8 @@ class BurstOptions:
         return self.out / "report.html"
 
     def validate(self) -> BurstOptions:
-        """Raises `ConfigurationError` for what is out of range; returns itself."""
+        """Check the values, and return itself. Raises `ConfigurationError` for one that is out of
+        range."""
         if not len(PROCESSES) <= self.subscriptions <= MOST_SUBSCRIPTIONS:
             raise ConfigurationError(
                 f"subscriptions must be between {len(PROCESSES)} and {MOST_SUBSCRIPTIONS}"
@@ -108,13 +109,14 @@ class Script:
         ]
 
     def steps(self) -> Iterator[Step]:
-        """Without end."""
+        """Yield the steps, without end."""
         rng = random.Random(f"steps {self._seed}")
         while True:
             yield Step(rng.choice(PROCESSES), rng.randrange(self._known))
 
     def wanted(self, steps: Sequence[Step]) -> list[set[int]]:
-        """For each step the narrow subscriptions (their places in `narrow`) that must get it."""
+        """Return, for each step, the narrow subscriptions (their places in `narrow`) that must get
+        it."""
         at: dict[Step, set[int]] = {}
         for number, narrow in enumerate(self.narrow):
             for instance in range(narrow.first, narrow.first + INSTANCES):
@@ -123,7 +125,7 @@ class Script:
 
 
 def make_network(options: BurstOptions, covering: str) -> NetworkFile:
-    """The tree, on free ports of loopback; its traces hold control messages only."""
+    """Make the tree, on free ports of loopback; its traces contain only control messages."""
     names = sorted({name for link in LINKS for name in link})
     ports = free_ports(len(names))
     return NetworkFile(

@@ -59,7 +59,7 @@ class Check:
 def check(
     events: DataFrame, filters: DataFrame, publications: DataFrame, deliveries: DataFrame
 ) -> Check:
-    """Runs the check. `events`: the replayed ones, `event` and their attributes; `filters`:
+    """Run the check. `events`: the replayed ones, `event` and their attributes; `filters`:
     subscription, filter; the logs as in PUBLICATION_COLUMNS and DELIVERY_COLUMNS."""
     cores = events.sparkSession.sparkContext.defaultParallelism
     events = events.repartition(cores).persist()  # each chunk of filters passes over them
@@ -80,7 +80,7 @@ def check(
 
 
 def expected_pairs(events: DataFrame, filters: Sequence[tuple[int, str]]) -> DataFrame:
-    """event, subscription: one row for each pair where the filter holds."""
+    """Return event, subscription: one row for each pair where the filter matches."""
     chunks = [filters[start : start + CHUNK] for start in range(0, len(filters), CHUNK)]
     pairs = [_pairs_of_chunk(events, chunk) for chunk in chunks or [[]]]
     return functools.reduce(lambda left, right: left.unionAll(right), pairs)
@@ -93,7 +93,7 @@ def _pairs_of_chunk(events: DataFrame, filters: Sequence[tuple[int, str]]) -> Da
 
 
 def delivered_pairs(publications: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """event, subscription, delivered (how often). `event` is NULL where nobody logged the
+    """Return event, subscription, delivered (how often). `event` is NULL if nobody logged the
     publication."""
     published = publications.select(*PUBLICATION_COLUMNS).dropDuplicates(["publisher", "seq"])
     return (
@@ -105,7 +105,7 @@ def delivered_pairs(publications: DataFrame, deliveries: DataFrame) -> DataFrame
 
 
 def judge(expected: DataFrame, delivered: DataFrame) -> DataFrame:
-    """event, subscription, expected (0 or 1), delivered, lost, duplicated, unexpected."""
+    """Return event, subscription, expected (0 or 1), delivered, lost, duplicated, unexpected."""
     wanted = expected.withColumn("expected", F.lit(1))
     both = wanted.join(delivered, ["event", "subscription"], "full").na.fill(
         0, ["expected", "delivered"]
@@ -126,7 +126,7 @@ _PUBLISHED = ("replayed", "published", "unpublished", "published_wrongly")
 
 
 def judge_publications(events: DataFrame, publications: DataFrame) -> DataFrame:
-    """One row per event, replayed or published: replayed (0 or 1), published, unpublished,
+    """Return one row per event, replayed or published: replayed (0 or 1), published, unpublished,
     published_wrongly."""
     replayed = events.select("event", F.lit(1).alias("replayed"))
     counted = publications.groupBy("event").agg(F.count("*").alias("published"))

@@ -40,7 +40,8 @@ class Flooding:
 
 
 def compare(analysis: Analysis, events: int, clients: int, flooding: Flooding) -> list[Cost]:
-    """Content routing as traced, flooding as simulated, and every event to every subscriber."""
+    """Compare content routing as traced, flooding as simulated, and sending every event to every
+    subscriber."""
     deliveries = analysis.delays["count"]
     routed = analysis.link_publications
     frame_bytes = analysis.publication_bytes / routed if routed else analysis.body_bytes

@@ -73,11 +73,13 @@ class DemoOptions:
         return self.out / "report.html"
 
     def overlay(self) -> Scot:
-        """Raises `ConfigurationError` for a tree or a number of clusters that cannot be."""
+        """Make the overlay. Raises `ConfigurationError` for an impossible tree or number of
+        clusters."""
         return scot(tree_of(self.tree), self.clusters)
 
     def validate(self) -> DemoOptions:
-        """Raises `ConfigurationError` for what cannot be, or is out of range; returns itself."""
+        """Check the options, and return itself. Raises `ConfigurationError` for one that is
+        impossible or out of range."""
         if not 1 <= self.events <= EVENT_COUNT:
             raise ConfigurationError(f"events must be between 1 and {EVENT_COUNT}, or all")
         brokers = len(self.overlay().graph)
@@ -108,11 +110,11 @@ class Show(Protocol):
     """Who tells the user how far the demo is."""
 
     def step(self, name: str) -> AbstractContextManager[None]:
-        """A part of the demo begins; it ends with the context."""
+        """Begin a part of the demo, which ends with the `with` block."""
         ...
 
     def replayed(self, published: int, delivered: int) -> None:
-        """So many events are published and delivered."""
+        """Note that this many events are published and delivered."""
         ...
 
 
@@ -137,8 +139,8 @@ class Clock:
 
 
 def run_demo(options: DemoOptions, show: Show) -> Summary:
-    """Runs all of it; returns also if the check fails. Raises `LocalError` if something is missing
-    on this machine or does not start."""
+    """Run the whole demo; return also if the check fails. Raises `LocalError` if something is
+    missing on this machine or does not start."""
     options.validate()
     clock = Clock(show)
     with ExitStack() as stack:
@@ -220,8 +222,8 @@ def prepare(options: DemoOptions, replay: Replay, stack: ExitStack) -> Prepared:
 
 
 def make_network(options: DemoOptions) -> NetworkFile:
-    """The SCOT, with dynamic routing, on free ports of loopback; written to the folder too, for
-    those who want to look or to start it by hand."""
+    """Make the SCOT, with dynamic routing, on free ports of loopback; also write it to the folder,
+    for those who want to look at it or start it by hand."""
     made = options.overlay()
     listen = [f"127.0.0.1:{port}" for port in free_ports(len(made.graph))]
     network = scot_network(made, listen, name="demo", routing="idr")
@@ -235,7 +237,7 @@ def make_network(options: DemoOptions) -> NetworkFile:
 
 
 def place_publishers(options: DemoOptions) -> dict[str, str]:
-    """airport -> the broker at which its publisher sits; different ones while there are enough."""
+    """Return airport -> the broker of its publisher; different ones while there are enough."""
     names = list(options.overlay().graph)
     rng = random.Random(options.seed)
     chosen = rng.sample(names, min(len(ORIGINS), len(names)))
@@ -243,7 +245,7 @@ def place_publishers(options: DemoOptions) -> dict[str, str]:
 
 
 def run_check(spark: SparkSession, events: DataFrame, replay: Replay) -> Check:
-    """The client programs' logs against what Spark SQL expects."""
+    """Check the client programs' logs against what Spark SQL expects."""
     return check(
         events,
         spark.read.parquet(str(replay.workload)),

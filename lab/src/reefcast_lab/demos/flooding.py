@@ -22,8 +22,8 @@ GAP_S = 0.001
 def simulate_flooding(
     graph: Graph, wanted: Sequence[Wanted], publishers: dict[str, str], events: Sequence[Any]
 ) -> Flooding:
-    """`publishers`: airport -> broker; `events`: attributes, of which `origin` says where each is
-    published."""
+    """Simulate flooding. `publishers`: airport -> broker; `events`: attributes, of which `origin`
+    says where each is published."""
     simulation = Simulation(Setup(graph=graph, routing="flooding", keep_deliveries=False))
     for each in wanted:
         simulation.subscribe(each.client, each.broker, each.filter, at_s=0.0)
@@ -36,7 +36,7 @@ def simulate_flooding(
 
 
 def sample_events(path: Path, count: int) -> list[dict[str, Any]]:
-    """At most SAMPLE of the first `count` events, evenly spread."""
+    """Return at most SAMPLE of the first `count` events, evenly spread."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(path, filters=[("event", "<", count)]).sort_by("event")

@@ -84,7 +84,7 @@ class Figures:
 
 
 def figures(run: Run, cast: Cast) -> Figures:
-    """All of them, of a run that came to its end."""
+    """Return all figures of a run that came to its end."""
     assert run.settled and run.aligned and run.ended
     dues = list(all_due(run, cast))
     killed_us = run.killed_us or run.aligned.at_us
@@ -122,7 +122,7 @@ def share(flags: list[bool]) -> float:
 
 
 def all_due(run: Run, cast: Cast) -> Iterator[Due]:
-    """See the module's docstring."""
+    """Yield all deliveries that are due; see the module's docstring."""
     for each in run.published:
         publisher, seq, at_us, _ = each
         keys = [(publisher, seq, peer) for peer in wanting(each, run, cast)]
@@ -130,6 +130,11 @@ def all_due(run: Run, cast: Cast) -> Iterator[Due]:
             for key in keys:
                 came_us = run.came_us.get(key)
                 yield Due(at_us, NEVER if came_us is None else max(came_us - at_us, 0))
+
+
+def lacks(run: Run, cast: Cast) -> bool:
+    """Return whether something that is due has not come."""
+    return any(due.delay_us == NEVER for due in all_due(run, cast))
 
 
 def wanting(published: Published, run: Run, cast: Cast) -> list[int]:
@@ -143,7 +148,7 @@ def wanting(published: Published, run: Run, cast: Cast) -> list[int]:
 
 
 def unexpected(run: Run, cast: Cast) -> int:
-    """Deliveries to peers that want none of the topics."""
+    """Return deliveries to peers that want none of the topics."""
     topics = {(publisher, seq): topics for publisher, seq, _, topics in run.published}
     return sum(
         not set(topics[publisher, seq]) & set(cast.wants[peer])
@@ -153,7 +158,7 @@ def unexpected(run: Run, cast: Cast) -> int:
 
 
 def recovery_s(dues: list[Due], killed_us: int, ended_us: int) -> float | None:
-    """See `Figures`."""
+    """Return the recovery time; see `Figures`."""
     bad = [d.published_us for d in dues if d.published_us >= killed_us and not d.prompt]
     if not bad:
         return 0.0
@@ -166,8 +171,8 @@ Shares = NDArray[np.float64]
 
 
 def binned(dues: list[Due], origin_us: int, width_us: int) -> tuple[Numbers, Shares, Shares]:
-    """By when it was published: bins that have something due, in microseconds after `origin_us`;
-    of each the share that came at once, and that came at all."""
+    """Return, by time of publication, the bins that have something due, in microseconds after
+    `origin_us`, and for each the share that came at once, and that came at all."""
     at = np.array([due.published_us - origin_us for due in dues], dtype=np.int64) // width_us
     prompt = np.array([due.prompt for due in dues], dtype=np.float64)
     came = np.array([due.delay_us != NEVER for due in dues], dtype=np.float64)
@@ -180,7 +185,8 @@ def binned(dues: list[Due], origin_us: int, width_us: int) -> tuple[Numbers, Sha
 
 
 def moment(seen: Seen, cast: Cast) -> Moment:
-    """Links to peers that are dead, and not yet found to be, are passed over."""
+    """Return the figures of a moment. Links to peers that are dead, and not yet found to be, do not
+    count."""
     live = {
         peer: {
             topic: [other for other in view if other in seen.views] for topic, view in of.items()
@@ -205,7 +211,7 @@ def moment(seen: Seen, cast: Cast) -> Moment:
 
 
 TopicViews = dict[int, list[int]]
-"""Of one topic: by peer, those in its view."""
+"""By peer, the peers in its view of one topic."""
 
 
 def views_by_topic(views: Views) -> dict[str, TopicViews]:
@@ -217,12 +223,12 @@ def views_by_topic(views: Views) -> dict[str, TopicViews]:
 
 
 def pairs(views: TopicViews) -> set[tuple[int, int]]:
-    """Of peers that need a connection."""
+    """Return the pairs of peers that need a connection."""
     return {(min(a, b), max(a, b)) for a, view in views.items() for b in view}
 
 
 def at_random(views: TopicViews, rng: random.Random) -> TopicViews:
-    """Views of the same sizes."""
+    """Return random views of the same sizes."""
     peers = list(views)
     return {
         peer: rng.sample(others, min(len(view), len(others)))
@@ -232,7 +238,7 @@ def at_random(views: TopicViews, rng: random.Random) -> TopicViews:
 
 
 def in_one_piece(views: TopicViews) -> bool:
-    """Whether every peer reaches every other one."""
+    """Return whether every peer reaches every other one."""
     against: TopicViews = {peer: [] for peer in views}
     for peer, view in views.items():
         for other in view:

@@ -7,7 +7,7 @@ came.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,10 +29,11 @@ from reefcast_lab.demos.harness import Program, Tell, each, kill
 from reefcast_lab.demos.program import FINISH
 
 SOCKETS, ESTABLISHED = Path("/proc/net/tcp"), "01"
-START_S = 120.0
+START_S = 300.0
 """Until a program has loaded, or all of its peers have joined."""
-LAST_ROUNDS = 3
-"""After the last publication: for what is still to be repaired."""
+LAST_ROUNDS, LAST_S = 3, 60.0
+"""After the last publication, for what is still to be repaired: so many rounds, and longer on a
+machine that is too busy for its rounds, but no longer than so many seconds."""
 
 
 @dataclass(slots=True)
@@ -67,10 +68,12 @@ class Run:
 
 
 class Scene:
-    """The programs of one run, and what is noted of them."""
+    """The programs of one run, and what is noted of them. `lacks`: whether something that was
+    published is still to come."""
 
-    def __init__(self, cast: Cast, tell: Tell) -> None:
+    def __init__(self, cast: Cast, lacks: Callable[[Run], bool], tell: Tell) -> None:
         self.run = Run()
+        self._lacks = lacks
         self.programs: list[Program[Report]] = []
         self._views: dict[Program[Report], Views] = {}
         self._cast = cast
@@ -80,7 +83,7 @@ class Scene:
     # --- the script -------------------------------------------------------------------------------
 
     async def play(self) -> Run:
-        """From the first peer to the last; ends all programs, whatever happens."""
+        """Run the script from the first peer to the last; end all programs in any case."""
         try:
             await self._begin()
             await self._join()
@@ -151,11 +154,19 @@ class Scene:
         self._tell("publishing ends")
         await each(self.programs, QUIET, QUIET, START_S)
         self.run.ended_us = now_us()
-        await asyncio.sleep(LAST_ROUNDS * self._cast.plan.round_s)
+        await self._come_last()
         self.run.ended = await self._look()
         for program in self.programs:
             program.tell(FINISH)
         await asyncio.gather(*(program.end() for program in self.programs))
+
+    async def _come_last(self) -> None:
+        """Wait for what is still on its way."""
+        round_s = self._cast.plan.round_s
+        for number in range(LAST_ROUNDS + round(LAST_S / round_s)):
+            if number >= LAST_ROUNDS and not self._lacks(self.run):
+                break
+            await asyncio.sleep(round_s)
 
     # --- what is noted ----------------------------------------------------------------------------
 
@@ -196,8 +207,8 @@ class Scene:
 
 
 def established(ports: Sequence[int]) -> int | None:
-    """TCP connections that were made to these ports of this machine, by its own account; None where
-    that is not to be read (anywhere but on Linux)."""
+    """Return how many TCP connections were made to these ports of this machine, by its own account;
+    None where that cannot be read (anywhere but on Linux)."""
     chosen = {f"{port:04X}" for port in ports}
     try:
         table = SOCKETS.read_text(encoding="ascii")
@@ -209,6 +220,7 @@ def established(ports: Sequence[int]) -> int | None:
     )
 
 
-async def run_live(cast: Cast, tell: Tell) -> Run:
-    """The whole script; raises `PeerError` if a program does not do its part."""
-    return await Scene(cast, tell).play()
+async def run_live(cast: Cast, lacks: Callable[[Run], bool], tell: Tell) -> Run:
+    """Run the whole script; `lacks` as of `Scene`. Raises `PeerError` if a program does not do its
+    part."""
+    return await Scene(cast, lacks, tell).play()

@@ -75,7 +75,7 @@ class Member:
         return sum(link.connection is not None for link in self.peer.node.soft_links.links.values())
 
     def views(self, numbers: dict[str, int]) -> dict[str, list[int]]:
-        """Of all topics that it is in, some perhaps as a contact only."""
+        """Return the views of all topics that it is in, perhaps of some as a contact only."""
         router = self.peer.node.host.core.router
         assert isinstance(router, Gossip)
         return {

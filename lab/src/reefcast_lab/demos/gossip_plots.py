@@ -22,7 +22,7 @@ BIN_US = 1_000_000
 
 
 def connections(run: Run, cast: Cast, found: Figures) -> str:
-    """How many there are over time, beside what they would be otherwise."""
+    """Draw how many connections there are over time, beside how many there would be otherwise."""
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
@@ -60,7 +60,8 @@ def _levels(axes: Axes, run: Run, found: Figures, what: str, colour: str, name: 
 
 
 def delivery(run: Run, cast: Cast) -> str:
-    """The share of what was due that came, at once and at all; below, how long it took."""
+    """Draw the share of the due deliveries that came, at once and at all; below, how long they
+    took."""
 
     def draw(figure: Figure) -> None:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
@@ -82,7 +83,7 @@ def delivery(run: Run, cast: Cast) -> str:
 
 
 def _delays(axes: Axes, dues: list[Due], run: Run) -> None:
-    """Of what came."""
+    """Draw the delays of the deliveries that came."""
     got = [(due.published_us - run.started_us, due.delay_us) for due in dues if due.delay_us >= 0]
     at_us, took_us = np.array(got, dtype=np.int64).reshape(-1, 2).T
     bins, median, longest = medians(at_us, took_us, BIN_US)

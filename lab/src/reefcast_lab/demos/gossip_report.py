@@ -15,7 +15,7 @@ COLUMNS = ("all have joined", "aligned", "the end")
 
 
 def table(found: Figures) -> list[tuple[str, list[str]]]:
-    """A row a figure: its name, and what it is at each of `COLUMNS`."""
+    """Return a row for each figure: its name, and its value at each of `COLUMNS`."""
     moments = (found.settled, found.aligned, found.ended)
     live = (found.peers, found.peers, found.peers - found.killed)
     return [
@@ -30,7 +30,7 @@ def table(found: Figures) -> list[tuple[str, list[str]]]:
 
 
 def conclusions(found: Figures) -> list[str]:
-    """What the run shows, in plain sentences; what it does not show, too."""
+    """Return what the run shows, and does not show, in plain sentences."""
     return [_sharing(found), *_kill(found), _delivered(found)]
 
 
@@ -87,7 +87,7 @@ def _delivered(found: Figures) -> str:
 
 
 def render(run: Run, cast: Cast, found: Figures) -> str:
-    """The page's HTML."""
+    """Return the page's HTML."""
     return render_page(
         "gossip.html.j2",
         package="reefcast_lab.demos",
@@ -105,7 +105,7 @@ def render(run: Run, cast: Cast, found: Figures) -> str:
 
 
 def cards(found: Figures) -> list[Card]:
-    """The headline figures."""
+    """Return the headline figures."""
     settled, aligned = found.settled, found.aligned
     recovery = "–" if found.recovery_s is None else f"{found.recovery_s:.1f} s"
     return [
@@ -130,7 +130,7 @@ def cards(found: Figures) -> list[Card]:
 
 
 def facts(cast: Cast, found: Figures) -> list[tuple[str, str]]:
-    """How the run was made."""
+    """Return how the run was made."""
     plan = cast.plan
     sizes = sorted(len(members) for members in cast.members.values())
     return [

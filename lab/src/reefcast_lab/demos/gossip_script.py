@@ -43,7 +43,8 @@ class GossipPlan:
         return self.out / "report.html"
 
     def validate(self) -> GossipPlan:
-        """Raises `ConfigurationError` for what is out of range; returns itself."""
+        """Check the values, and return itself. Raises `ConfigurationError` for one that is out of
+        range."""
         for what, value, most in (
             ("peers", self.peers, MOST_PEERS),
             ("topics", self.topics, MOST_TOPICS),
@@ -101,5 +102,5 @@ class Cast:
 
 
 def apart(a: Place, b: Place) -> float:
-    """The square of their distance, over the edges if that is shorter."""
+    """Return the square of their distance, across the edges if that is shorter."""
     return sum(min(abs(x - y), 1 - abs(x - y)) ** 2 for x, y in zip(a, b, strict=True))

@@ -131,7 +131,7 @@ async def kill(programs: Iterable[Program[Any]]) -> None:
 
 
 def url_of(network: NetworkFile, broker: str) -> str:
-    """Where the clients of a broker connect to."""
+    """Return the URL to which the clients of a broker connect."""
     host, port = network.address(broker)
     return f"reefcast://{host}:{port}"
 

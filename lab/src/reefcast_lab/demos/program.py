@@ -33,7 +33,7 @@ Task = TypeVar("Task", bound=msgspec.Struct)
 
 
 def run_program(run: Callable[[Task], Coroutine[Any, Any, None]], task: type[Task]) -> None:
-    """The whole life of a program."""
+    """Run the whole life of a program."""
     # Ctrl-C in a terminal reaches all processes; the demonstration hears it, and ends its programs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -59,7 +59,7 @@ class Orders:
             raise SystemExit(f"the demo said {said!r} instead of {word!r}")
 
     async def next(self) -> str:
-        """The next word; ends the program if the demonstration is gone."""
+        """Return the next word; end the program if the demonstration is gone."""
         if self._reader is None:
             self._reader = asyncio.StreamReader()
             loop = asyncio.get_running_loop()
@@ -80,7 +80,7 @@ class Pace:
         self._started_s = self._loop.time()
 
     def early_s(self, number: float) -> float:
-        """How long it is until this event is due; below 0 when it is late."""
+        """Return how long it is until this event is due; below 0 when it is late."""
         return self._started_s + number / self._rate_per_s - self._loop.time()
 
     async def wait(self, number: float) -> float:

@@ -123,7 +123,7 @@ async def _play(publishers: Clients, subscribers: Clients, tell: Tell) -> Timing
 
 
 async def until_quiet(overlay: Overlay) -> None:
-    """Returns when no publication is under way between brokers. One look at many brokers is no
+    """Wait until no publication is under way between brokers. One look at many brokers is no
     snapshot: so all links must be empty in between two looks that show the same counts."""
     before: object = None
     while True:
@@ -173,7 +173,7 @@ def publisher_tasks(replay: Replay) -> list[PublisherTask]:
 
 
 def subscriber_tasks(replay: Replay) -> list[SubscriberTask]:
-    """The brokers' clients shared out among the programs, broker by broker."""
+    """Divide the brokers' clients among the programs, broker by broker."""
     names = replay.network.names
     return [
         SubscriberTask(

@@ -33,7 +33,7 @@ class Log:
         return len(self._columns[0])
 
     def add(self, *values: object) -> None:
-        """One row: the values of the columns in their order."""
+        """Add one row: the values of the columns in their order."""
         for column, value in zip(self._columns, values, strict=True):
             column.append(value)
 

@@ -32,8 +32,8 @@ BATCH = 1000
 
 
 def read_events(task: PublisherTask) -> Iterator[dict[str, Any]]:
-    """The task's events in the order of time; missing attributes are None. The file is read at
-    once, rows are made when they are asked for."""
+    """Yield the task's events in the order of time; missing attributes are None. The file is read
+    at once, rows are made when they are asked for."""
     chosen = [("event", "<", task.count), ("origin", "==", task.origin)]
     table = pq.read_table(task.events, filters=chosen).sort_by("event").drop_columns(["time_us"])
     batches = table.to_batches(max_chunksize=BATCH)
@@ -43,7 +43,7 @@ def read_events(task: PublisherTask) -> Iterator[dict[str, Any]]:
 async def replay(
     client: Client, events: Iterator[dict[str, Any]], rate_per_s: float, log: Log
 ) -> None:
-    """Publishes each event when it is due, counted from now: no drift."""
+    """Publish each event when it is due, counted from now, without drift."""
     pace = Pace(rate_per_s)
     for event in events:
         number = event.pop("event")

@@ -49,13 +49,13 @@ class Subscriber:
             await subscription.settled()
 
     async def complete(self) -> None:
-        """Returns when the end marks of all publishers are here."""
+        """Wait until the end marks of all publishers have come."""
         publishers: set[str] = set()
         while len(publishers) < self._publishers:
             publishers.update(event.publisher for event in await self._end_marks.next_batch())
 
     async def stop(self) -> None:
-        """Logs what the broker has sent and was not read yet: its answer to the cancelling comes
+        """Log what the broker has sent and was not read yet: its answer to the cancellation comes
         after that."""
         await self._end_marks.cancel()
         for reader in self._readers:
@@ -77,7 +77,7 @@ class Subscriber:
 
 
 def read_workload(task: SubscriberTask) -> dict[tuple[str, str], Asked]:
-    """(broker, client) -> what it asks for."""
+    """Read (broker, client) -> what it asks for."""
     asked: dict[tuple[str, str], Asked] = defaultdict(dict)
     for row in pq.read_table(task.workload).to_pylist():
         if row["broker"] in task.urls:

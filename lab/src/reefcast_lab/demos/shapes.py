@@ -17,23 +17,24 @@ Template = Callable[[Statistics, random.Random], Drawn]
 
 
 def text(value: str) -> str:
-    """A string literal of the filter language."""
+    """Return a string literal of the filter language."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def number(value: float) -> str:
-    """As people write it: whole numbers without a fraction, others with one digit."""
+    """Return a number as people write it: whole numbers without a fraction, others with one
+    digit."""
     rounded = round(value, 1)
     return str(int(rounded)) if rounded == int(rounded) else str(rounded)
 
 
 def above(data: Statistics, rng: random.Random, name: str, low: int, high: int) -> str:
-    """`name > x`, x between the percentiles `low` and `high`."""
+    """Return `name > x`, with x between the percentiles `low` and `high`."""
     return f"{name} > {number(data.quantile(name, rng.randint(low, high)))}"
 
 
 def band(data: Statistics, rng: random.Random, name: str, width: int) -> str:
-    """`name BETWEEN x AND y` with about `width` percent of the events between them."""
+    """Return `name BETWEEN x AND y` with about `width` percent of the events between them."""
     start = rng.randint(0, 100 - width)
     low, high = data.quantile(name, start), data.quantile(name, start + width)
     return f"{name} BETWEEN {number(low)} AND {number(high)}"

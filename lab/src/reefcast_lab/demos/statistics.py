@@ -30,13 +30,14 @@ class Statistics:
         return self.quantiles[attribute][percent]
 
     def draw(self, attribute: str, rng: random.Random, top: int = _FREQUENT) -> str:
-        """One of the `top` most frequent values, the more frequent the likelier."""
+        """Draw one of the `top` most frequent values; more frequent ones are likelier."""
         values, counts = zip(*self.frequent[attribute][:top], strict=True)
         return str(rng.choices(values, counts)[0])
 
 
 def gather(events: DataFrame, numbers: Sequence[str], strings: Sequence[str]) -> Statistics:
-    """Runs two jobs. Attributes that no event has are left out."""
+    """Compute the statistics of the attributes, in two jobs. Attributes that no event has are left
+    out."""
     shares = F.array(*(F.lit(percent / PERCENT) for percent in range(PERCENT + 1)))
     row = events.agg(*(F.percentile_approx(name, shares, 10_000).alias(name) for name in numbers))
     found = row.collect()[0].asDict()
@@ -47,7 +48,8 @@ def gather(events: DataFrame, numbers: Sequence[str], strings: Sequence[str]) ->
 
 
 def frequencies(events: DataFrame, strings: Sequence[str]) -> DataFrame:
-    """attribute, value, count: the most frequent values of each attribute, by falling count."""
+    """Return attribute, value, count: the most frequent values of each attribute, by falling
+    count."""
     counted = (
         events.select(*(F.col(name).cast("string").alias(name) for name in strings))
         .unpivot([], list(strings), "attribute", "value")

@@ -55,7 +55,7 @@ def write_workload(
 def generate(
     data: Statistics, count: int, brokers: Sequence[str], rng: random.Random
 ) -> list[Wanted]:
-    """`count` subscriptions, numbered from 0."""
+    """Make `count` subscriptions, numbered from 0."""
     homes = {dest: rng.choice(brokers) for dest, _ in data.frequent["dest"]}
     templates, weights = zip(*shapes.WEIGHTED, strict=True)
     wanted = []

@@ -43,7 +43,7 @@ class Columns(Recording):
         self._width.append(width)
 
     def in_order(self) -> Delivered:
-        """What was delivered so far."""
+        """Return the deliveries so far."""
         at = np.frombuffer(self._at, dtype=np.float64)
         order = np.argsort(at, kind="stable")
         delay = np.frombuffer(self._delay, dtype=np.float64)[order]

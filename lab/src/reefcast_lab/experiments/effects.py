@@ -34,7 +34,7 @@ _T = (
 
 
 def points(results: DataFrame) -> DataFrame:
-    """campaign, metric, routing, variant, x, at, mean, interval, seeds; in this order."""
+    """Return campaign, metric, routing, variant, x, at, mean, interval, seeds; in this order."""
     place = ("campaign", "metric", "routing", "variant", "x", "at")
     return (
         results.withColumn("at", F.round("at", 6))  # what seeds computed need not agree to the last
@@ -46,17 +46,16 @@ def points(results: DataFrame) -> DataFrame:
 
 
 def values(results: DataFrame) -> DataFrame:
-    """campaign, metric, routing, variant, x, seed, value of what is no place on a curve; in this
-    order."""
+    """Return campaign, metric, routing, variant, x, seed, value, for values that are not on a
+    curve; in this order."""
     columns = ("campaign", "metric", "routing", "variant", "x", "seed", "value")
     return results.where(F.col("at") == 0.0).orderBy(*columns).select(*columns)
 
 
 def figures(results: DataFrame, claims: DataFrame) -> DataFrame:
-    """claim, ours, interval, seeds: what `campaign.Kind` says of each of the `claims` (`CLAIMS`).
-
-    A claim without a pair has no row; one that compares two x but has only one has no `ours`.
-    """
+    """Return claim, ours, interval, seeds: what `campaign.Kind` defines for each of the `claims`
+    (`CLAIMS`). A claim without a pair has no row; one that compares two x but has only one has no
+    `ours`."""
     return (
         _by_seed(_by_x(_chosen(_pairs(results, claims))))
         .groupBy("claim")

@@ -35,26 +35,26 @@ class Evaluation:
         return self.store.paper
 
     def finished(self) -> Evaluation:
-        """The same of those runs alone that were measured already."""
+        """Return the evaluation of only those runs that have been measured."""
         to_come = tuple(self.store.missing(self.runs))
         here = tuple(run for run in self.runs if run not in set(to_come))
         return replace(self, runs=here, left_out=to_come)
 
     def sweep(self, spark: SparkSession, tell: Callable[[Ended], None]) -> list[Ended]:
-        """Runs what is missing; returns the runs that failed."""
+        """Run what is missing; return the runs that failed."""
         return sweep(spark, self.store, self.runs, tell)
 
     def rows(self, spark: SparkSession, claims: Sequence[Claim]) -> list[table.Finding]:
-        """The claims beside our figures."""
+        """Return the claims beside our figures."""
         return table.rows(self._results(spark), claims)
 
     def measured(self, spark: SparkSession) -> Measured:
-        """What curves and evidence are made of."""
+        """Return what curves and evidence are made of."""
         results = self._results(spark)
         return Measured(self.scale, table.points(results), table.values(results))
 
     def table(self) -> pa.Table:
-        """All that was measured, a row for each measure of each run (`effects.RESULTS`)."""
+        """Return everything measured, a row for each measure of each run (`effects.RESULTS`)."""
         return self.store.table(self.runs)
 
     def _results(self, spark: SparkSession) -> DataFrame:
@@ -64,6 +64,7 @@ class Evaluation:
 def evaluation(
     folder: Path, paper: Paper, campaigns: Iterable[Campaign], scale: str, seeds: int | None
 ) -> Evaluation:
-    """Results are kept in `folder`; `seeds` in place of as many as the campaigns would take."""
+    """Make an evaluation whose results are kept in `folder`; `seeds` instead of as many as the
+    campaigns would take."""
     runs = tuple(runs_of(campaigns, scale, seeds))
     return Evaluation(Store(folder, paper), scale, seeds, runs)

@@ -42,24 +42,24 @@ class Found:
             self._seeds.setdefault(place, {})[v.seed] = v.value
 
     def cases(self, campaign: str) -> set[Case]:
-        """What the campaign has measured."""
+        """Return the cases that the campaign has measured."""
         return {case for name, _, case in self._points if name == campaign}
 
     def xs(self, campaign: str, variant: str = "") -> list[float]:
-        """Where the campaign has runs of this variant, smallest first."""
+        """Return the x at which the campaign has runs of this variant, smallest first."""
         return sorted({case.x for case in self.cases(campaign) if case.variant == variant})
 
     def point(self, campaign: str, metric: str, case: Case) -> Point | None:
-        """None where nothing was measured."""
+        """Return a point; None if nothing was measured."""
         return self._points.get((campaign, metric, case))
 
     def mean(self, campaign: str, metric: str, routing: str, x: float) -> float | None:
-        """The mean of the preset; None where nothing was measured."""
+        """Return the mean with the preset; None if nothing was measured."""
         point = self.point(campaign, metric, Case(x, routing))
         return None if point is None else point.mean
 
     def cell(self, campaign: str, metric: str, case: Case, times: float = 1.0) -> str:
-        """The mean, and half the width of its interval if there is one."""
+        """Return the mean, and half the width of its interval if there is one."""
         point = self.point(campaign, metric, case)
         if point is None:
             return NONE
@@ -67,7 +67,7 @@ class Found:
         return f"{mean} ± {short(point.interval * times)}" if point.interval else mean
 
     def seeds(self, campaign: str, metric: str, case: Case) -> Mapping[int, float]:
-        """The value of each seed."""
+        """Return the value of each seed."""
         return self._seeds.get((campaign, metric, case), {})
 
 
@@ -100,7 +100,7 @@ class Part:
     beside: str = ""
 
     def cases(self, found: Found) -> list[Case]:
-        """The lines of its table, in order; all that it is about."""
+        """Return the cases of its table, in order: all that it is about."""
         measured = found.cases(self.campaign) | (found.cases(self.beside) if self.beside else set())
         shown = (
             case
@@ -116,7 +116,7 @@ class Part:
         return x, self.variants.index(case.variant), place, case.routing
 
     def table(self, found: Found) -> str:
-        """The table in Markdown, a line for each of its cases."""
+        """Return the table in Markdown, a line for each of its cases."""
         labels = [title for title in (self.x, self.routing) if title]
         align = "r" * bool(self.x) + "l" * bool(self.routing) + "r" * len(self.columns)
         titles = [*labels, *(column.title for column in self.columns)]

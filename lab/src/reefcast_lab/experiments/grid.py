@@ -16,7 +16,8 @@ def runs_of(
     seeds: int,
     variant: str = "",
 ) -> list[Run]:
-    """Seeds are 0, 1, ...; one seed is one workload and one set of random delays."""
+    """Return runs with the seeds 0, 1, ...; one seed is one workload and one set of random
+    delays."""
     return [
         Run(paper, scale, campaign, routing, float(x), variant, seed)
         for x in xs

@@ -57,7 +57,7 @@ class Page:
 
 
 def check_scale(folder: Path, papers: Iterable[Paper], scale: str) -> None:
-    """Raises `ConfigurationError` if a page of the papers' own sizes would be lost to a small
+    """Raise `ConfigurationError` if a page of the papers' own sizes would be lost to a small
     one."""
     for paper in papers:
         made = read(folder / f"{paper.name}.md")
@@ -69,7 +69,7 @@ def check_scale(folder: Path, papers: Iterable[Paper], scale: str) -> None:
 
 
 def write(folder: Path, papers: Mapping[str, Paper]) -> Path:
-    """Writes the index of the pages in `folder`; returns its path."""
+    """Write the index of the pages in `folder`; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / NAME
     index.write_text(text(folder, papers), encoding="utf-8")
@@ -77,7 +77,7 @@ def write(folder: Path, papers: Mapping[str, Paper]) -> Path:
 
 
 def text(folder: Path, papers: Mapping[str, Paper]) -> str:
-    """The index, in Markdown; of the papers that have no page yet, that they have none."""
+    """Return the index, in Markdown; papers without a page are named."""
     pages = {name: read(folder / f"{name}.md") for name in papers}
     parts = [
         "<!-- made by `reefcast-lab experiment report`; change the code, not this page -->",
@@ -98,8 +98,8 @@ differ, and the note says why. This page is made from the others by
 
 
 def read(file: Path) -> Page | None:
-    """What the page says; None if there is none. Raises `DamagedError` for one that was not made by
-    the command."""
+    """Read a page; None if there is none. Raises `DamagedError` for one that was not made by the
+    command."""
     if not file.exists():
         return None
     lines = file.read_text(encoding="utf-8").splitlines()
@@ -121,7 +121,7 @@ def _line(row: str) -> Line:
 
 
 def unmade(paper: Paper, made: Page) -> list[str]:
-    """Rows of the paper that the page does not have, as "id, what"."""
+    """Return rows of the paper that the page does not have, as "id, what"."""
     shown = {(line.id, line.what) for line in made.lines}
     rows = {(claim.id, page.cell(claim.metric)): None for claim in paper.claims}
     return [f"{id}, {what}" for id, what in rows if (id, what) not in shown]

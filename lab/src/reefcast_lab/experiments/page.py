@@ -15,7 +15,7 @@ from reefcast_lab.experiments.numerals import short, thin
 from reefcast_lab.experiments.table import Finding
 
 TITLES = ("id", "what", "paper", "ours", "ratio", "state", "note")
-"""Of the table."""
+"""The titles of the table."""
 NOT_WHOLE = "**Not all has been run yet**"
 """Begins what a page says of runs that are left out."""
 
@@ -23,7 +23,7 @@ NOT_WHOLE = "**Not all has been run yet**"
 def write(
     folder: Path, evaluation: Evaluation, rows: Sequence[Finding], measured: Measured
 ) -> Path:
-    """Writes <paper>.md and its plots into `folder`; returns the page's path."""
+    """Write <paper>.md and its plots into `folder`; return the page's path."""
     paper = evaluation.paper
     folder.mkdir(parents=True, exist_ok=True)
     looks = plots.looks(measured.points)
@@ -36,12 +36,12 @@ def write(
 
 
 def picture(paper: Paper, plot: Plot) -> str:
-    """The name of the plot's file."""
+    """Return the name of the plot's file."""
     return f"{paper.name}-{plot.name}.svg"
 
 
 def text(evaluation: Evaluation, rows: Sequence[Finding], measured: Measured) -> str:
-    """The page, in Markdown."""
+    """Return the page, in Markdown."""
     paper = evaluation.paper
     command = f"reefcast-lab experiment report {paper.name} --scale {evaluation.scale}"
     command += f" --seeds {evaluation.seeds}" if evaluation.seeds is not None else ""
@@ -196,7 +196,7 @@ def footnotes(rows: Sequence[Finding]) -> list[str]:
 
 
 def cell(text: str) -> str:
-    """A bar would end the cell, and a line break the row."""
+    """Return a text for a table: a bar would end the cell, and a line break the row."""
     return " ".join(text.split()).replace("|", "\\|")
 
 

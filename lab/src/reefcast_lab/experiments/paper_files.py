@@ -66,14 +66,14 @@ class Texts(dict[str, object]):
         return text.format_map(self)
 
     def named_in(self, text: str) -> Iterator[str]:
-        """The names in a text, and in the texts that it names."""
+        """Yield the names in a text, and in the texts that it names."""
         for _, name, _, _ in Formatter().parse(text):
             if name is not None:
                 yield name
                 yield from self.named_in(self.written.get(name, ""))
 
     def with_values(self, values: Mapping[str, object]) -> Texts:
-        """The same texts, with more values."""
+        """Return the same texts, with more values."""
         more = copy.copy(self)
         more.update(values)
         return more
@@ -114,7 +114,7 @@ class PaperFiles:
         data: Callable[[], str] = str,
         data_variable: str = "",
     ) -> Paper:
-        """The paper, with what the files say of it: `notes.md` begins with its title."""
+        """Return the paper, with its texts: `notes.md` begins with its title."""
         return Paper(
             name=self.name,
             title=self.texts.title,
@@ -130,19 +130,19 @@ class PaperFiles:
         )
 
     def claims(self) -> tuple[Claim, ...]:
-        """All of them, in their order; what stands in a group is true of each of its figures."""
+        """Return all claims, in their order; a key of a group holds for each of its figures."""
         return tuple(map(self._claim, self._figures()))
 
     def plots(self) -> tuple[Plot, ...]:
-        """The curves of the page, in their order."""
+        """Return the curves of the page, in their order."""
         return tuple(map(self._plot, self._page.get("plots", ())))
 
     def parts(self) -> tuple[Part, ...]:
-        """The parts of the evidence, in their order."""
+        """Return the parts of the evidence, in their order."""
         return tuple(map(self._part, self._page.get("evidence", ())))
 
     def evidence(self, measured: Measured) -> list[str]:
-        """Paragraphs and tables for the page; those of what was not measured are left out."""
+        """Return paragraphs and tables for the page; parts without results are left out."""
         found = Found(measured)
         shown = (part for part in self.parts() if part.cases(found))
         return [text for part in shown for text in self._shown(part, found)]
@@ -172,11 +172,11 @@ class PaperFiles:
             yield part.table(found)
 
     def names_in(self, part: Part) -> set[str]:
-        """The texts and values that a part of the evidence names."""
+        """Return the texts and values that a part of the evidence names."""
         return set(self.texts.named_in(part.text))
 
     def named(self) -> set[str]:
-        """The texts and values that claims name, or the page."""
+        """Return the texts and values that claims or the page name."""
         said = [entry.get(key, "") for entry in self._figures() for key in ("metric", "note")]
         said += [part.text for part in self.parts()]
         return {name for text in ("{setting}", *said) for name in self.texts.named_in(text)}

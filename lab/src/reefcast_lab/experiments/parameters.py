@@ -55,7 +55,8 @@ class ParameterFile:
         return tomllib.loads(self.path.read_text(encoding="utf-8"))
 
     def section(self, name: str, scale: str = "paper") -> Section:
-        """Raises `ConfigurationError` for a section that the file does not have."""
+        """Return a section. Raises `ConfigurationError` for a section that the file does not
+        have."""
         if name not in self._entries:
             raise ConfigurationError(f"{self.path.name} has no section {name!r}")
         place = name, scale

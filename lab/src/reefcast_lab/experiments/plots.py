@@ -20,14 +20,14 @@ _MARKERS = "os^Dvx*P"
 """Colours that colour-blind people tell apart (Okabe and Ito), and marks for those who print."""
 
 LETTERS, MARK = 13, 6
-"""Of a legend: letters in an inch; the room of a mark, in letters."""
+"""Sizes in a legend: letters in an inch; the room of a mark, in letters."""
 
 Looks = Mapping[str, dict[str, Any]]
 
 
 def looks(points: Iterable[Point]) -> Looks:
-    """Colour and mark of each routing, the same in all plots of these points. Where there are more
-    routings than colours, colours come again, with other marks, dashed."""
+    """Return colour and mark of each routing, the same in all plots of these points. If there are
+    more routings than colours, colours are repeated with other marks, dashed."""
     routings = sorted({point.routing for point in points})
     return {routing: _look(*divmod(i, len(_COLOURS))) for i, routing in enumerate(routings)}
 
@@ -38,10 +38,8 @@ def _look(again: int, place: int) -> dict[str, Any]:
 
 
 def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
-    """SVG of one plot; `x_name` says what the campaign's x counts. Without points, empty axes.
-
-    A line of panels for each variant; by "at" also a column of panels for each x.
-    """
+    """Draw one plot as SVG; `x_name` says what the campaign's x counts. Without points, draw empty
+    axes. A line of panels for each variant; by "at" also a column of panels for each x."""
     mine = [_in_unit(p, plot) for p in points if (p.campaign, p.metric) == _what(plot)]
     variants = sorted({point.variant for point in mine}) or [""]
     columns: list[float | None] = [None]
@@ -104,12 +102,12 @@ def _describe(figure: Figure, grid: Any, plot: Plot) -> None:
 
 
 def _lines(labels: Collection[str], width: float) -> int:
-    """Of a legend; one where there is none."""
+    """Return the lines of a legend; one where there is none."""
     return -(-len(labels) // _columns(labels, width)) if labels else 1
 
 
 def _columns(labels: Collection[str], width: float) -> int:
-    """Of a legend: as many as there is room for in a line of so many inches."""
+    """Return the columns of a legend: as many as fit into a line of this many inches."""
     widest = max(map(len, labels))
     in_a_line = sum(map(len, labels)) + MARK * len(labels) <= LETTERS * width
     return len(labels) if in_a_line else max(1, int(LETTERS * width / (widest + MARK)))

@@ -13,7 +13,7 @@ NAMES = ("octopia", "covering", "mesh", "gossip", "storage")
 
 
 def papers() -> dict[str, Paper]:
-    """By name; imports the papers' packages."""
+    """Return the papers by name; this imports their packages."""
     modules = {name: f"reefcast_lab.experiments.{name}.claims" for name in NAMES}
     return {name: importlib.import_module(module).PAPER for name, module in modules.items()}
 
@@ -27,10 +27,10 @@ class Selection(NamedTuple):
 
 
 def select(papers: Mapping[str, Paper], ids: Iterable[str]) -> list[Selection]:
-    """The claims of these ids ("octopia/O4"; "octopia" for all), by paper, in the papers' order.
+    """Return the claims of these ids ("octopia/O4"; "octopia" for all), by paper, in the papers'
+    order.
 
-    Raises `ConfigurationError` for an id that there is not.
-    """
+    Raises `ConfigurationError` for an id that there is not."""
     wanted = set(ids)
     known = {claim.id for paper in papers.values() for claim in paper.claims}
     for id in sorted(wanted - known - set(papers)):
@@ -47,18 +47,17 @@ def select(papers: Mapping[str, Paper], ids: Iterable[str]) -> list[Selection]:
 
 
 def paper_named(papers: Mapping[str, Paper], name: str) -> Paper:
-    """Raises `ConfigurationError` if there is none."""
+    """Return the paper of this name. Raises `ConfigurationError` if there is none."""
     if name not in papers:
         raise ConfigurationError(f"there is no paper {name!r}: take {' or '.join(papers)}")
     return papers[name]
 
 
 def runs_of(campaigns: Iterable[Campaign], scale: str, seeds: int | None) -> list[Run]:
-    """All runs of a scale; `seeds` in place of how many the campaigns would take.
+    """Return all runs of a scale; `seeds` in place of how many the campaigns would take.
 
     Largest x first: x mostly is a size, and a long run that starts last is what all wait for.
-    Raises `ConfigurationError` for a scale that there is not.
-    """
+    Raises `ConfigurationError` for a scale that there is not."""
     if scale not in SCALES:
         raise ConfigurationError(f"there is no scale {scale!r}: take {' or '.join(SCALES)}")
     runs = [run for campaign in campaigns for run in campaign.runs(scale)]

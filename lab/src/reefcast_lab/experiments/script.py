@@ -41,8 +41,8 @@ class Script:
     events: list[Event] = field(default_factory=list)
 
     def load(self, simulation: Simulation, from_s: float) -> list[int]:
-        """Puts it into a simulation whose time is not past `from_s`; returns the handles of the
-        claims, in their order."""
+        """Put the script into a simulation whose time is not past `from_s`; return the handles of
+        the claims, in their order."""
         handles = []
         for claim in self.claims:
             ask = simulation.advertise if claim.advertises else simulation.subscribe
@@ -56,5 +56,5 @@ class Script:
 
 
 def quoted(text: str) -> str:
-    """A string of the filter language."""
+    """Return a text as a string of the filter language."""
     return "'" + text.replace("'", "''") + "'"

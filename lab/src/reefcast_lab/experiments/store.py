@@ -36,7 +36,7 @@ class Version(NamedTuple):
 
 
 def version_here(paper: Paper, campaign: Campaign) -> Version:
-    """What this process would measure with now."""
+    """Return the version with which this process would measure now."""
     given = paper.data()
     data = hashlib.sha256(Path(given).read_bytes()).hexdigest()[:12] if given else ""
     parameters = tomllib.loads(paper.parameters_file.read_text(encoding="utf-8"))
@@ -48,8 +48,8 @@ def version_here(paper: Paper, campaign: Campaign) -> Version:
 
 
 def check_version(paper: Paper, campaign: Campaign, expected: Version) -> None:
-    """Raises `LocalError` if this process would measure with something else than what is expected:
-    its result would get a key that says what is not so."""
+    """Raise `LocalError` if this process would measure with another version than expected: its
+    result would get a wrong key."""
     here = version_here(paper, campaign)
     if here.data != expected.data:
         raise LocalError(
@@ -76,7 +76,7 @@ class Store:
         return {each.name: version_here(self.paper, each) for each in self.paper.campaigns}
 
     def file(self, run: Run) -> Path:
-        """Where the results of this run are, or will be."""
+        """Return where the results of this run are, or will be."""
         named = json.dumps(run._replace(x=float(run.x)))
         content = " ".join((named, *self.versions[run.campaign]))
         key = hashlib.sha256(content.encode()).hexdigest()[:20]
@@ -86,8 +86,8 @@ class Store:
         return [run for run in runs if not is_whole(self.file(run))]
 
     def table(self, runs: Iterable[Run]) -> pa.Table:
-        """All that was measured of these runs, a row for each measure, with its run; in the runs'
-        order. What is not measured yet has no row."""
+        """Return all that was measured of these runs, a row for each measure, with its run; in the
+        runs' order. What is not measured yet has no row."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -96,7 +96,7 @@ class Store:
 
 
 def is_whole(file: Path) -> bool:
-    """Whether it is there, and not cut off: a Parquet file ends with what it holds."""
+    """Return whether the file exists and is complete: a Parquet file ends with its metadata."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -108,10 +108,8 @@ def is_whole(file: Path) -> bool:
 
 
 def write(file: Path, run: Run, measures: Iterable[Measure]) -> None:
-    """Puts the whole file in place at once, or none of it, even if the machine stops.
-
-    Raises `LocalError` for a value that is no number: what was not reached has no row.
-    """
+    """Write the whole file at once, or nothing, even if the machine stops. Raises `LocalError` for
+    a value that is no number: a missing value has no row."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

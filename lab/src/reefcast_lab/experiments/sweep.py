@@ -54,7 +54,7 @@ class Ended(NamedTuple):
 
 
 def patient(master: str) -> str:
-    """The same master with retries: Spark's local mode gives up at the first lost task."""
+    """Return the master with retries: Spark's local mode gives up at the first lost task."""
     one = "local[1]" if master == "local" else master
     return re.sub(r"^local\[([^,\]]+)\]$", rf"local[\1,{ATTEMPTS}]", one)
 
@@ -62,10 +62,8 @@ def patient(master: str) -> str:
 def sweep(
     spark: SparkSession, results: Store, runs: Sequence[Run], tell: Callable[[Ended], None]
 ) -> list[Ended]:
-    """Measures the runs that have no file yet; `tell` hears of each that ended, as it ends.
-
-    Returns those that failed.
-    """
+    """Measure the runs that have no file yet; `tell` is called with each that ended. Return those
+    that failed."""
     failed = []
     with closing(_as_they_end(spark, results, results.missing(runs))) as ends:
         for ended in ends:
@@ -109,7 +107,8 @@ def _cores(spark: SparkSession) -> int:
 def _job(spark: SparkSession, results: Store, run: Run) -> Ended:
     """Runs it, and keeps what it measured."""
     started = time.perf_counter()
-    paper = replace(results.paper, claims=(), plots=(), evidence=None)  # the others stay here
+    # What is said of results stays here.
+    paper = replace(results.paper, claims=(), plots=(), evidence=None, outline=list)
     task = _task(Work(run, results.versions[run.campaign]), paper)
     try:
         told = spark.range(0, 1, 1, 1).mapInArrow(task, _TOLD).toArrow().to_pylist()

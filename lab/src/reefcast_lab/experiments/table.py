@@ -17,7 +17,7 @@ NEAR = 1 / 3
 """A figure is reproduced within this share of the paper's."""
 
 SMALL = 0.05
-"""Of effects of the paper below this one, the sign is all that counts."""
+"""For effects of the paper below this one, only the sign counts."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Finding:
 
 
 def rows(results: DataFrame, claims: Sequence[Claim]) -> list[Finding]:
-    """One for each claim, in their order; one Spark job."""
+    """Return a finding for each claim, in their order, with one Spark job."""
     settled = list(dict.fromkeys(part for claim in claims for part in _settled(claim)))
     asked = [
         *((c.kind, c.campaign, c.measure, c.of, c.against, c.where) for c in claims),
@@ -123,12 +123,12 @@ def _row(claim: Claim, figure: Any, unsettled: Collection[_Part]) -> Finding:
 
 
 def points(results: DataFrame) -> list[Point]:
-    """All of them, in order; as many as the plots need, however many seeds there were."""
+    """Return all points, in order; as many as the plots need, however many seeds there were."""
     return [Point(*row) for row in effects.points(results).collect()]
 
 
 def values(results: DataFrame) -> list[Value]:
-    """Of every single run, in order; not those on curves."""
+    """Return the values of every single run, in order, without those on curves."""
     return [Value(*row) for row in effects.values(results).collect()]
 
 
@@ -161,7 +161,7 @@ def ratio_text(row: Finding) -> str:
 
 
 def state_text(row: Finding) -> str:
-    """reproduced, explained, or no; empty where the paper gives no figure."""
+    """Return reproduced, explained, or no; empty where the paper gives no figure."""
     if row.reproduced is None:
         return ""
     if row.claim.explained:

@@ -48,7 +48,7 @@ class _Source(NamedTuple):
 
 
 def code_version(campaign: Campaign, folder: Path) -> str:
-    """Of the sources as they are now; `folder` holds those of the paper."""
+    """Return the version of the sources as they are now; `folder` has those of the paper."""
     starts = {Path(inspect.getfile(part)) for part in (campaign.runs, campaign.measure)}
     reached = map(_source, _reached(starts, folder))
     files = (path for name in CORE for path in sorted((_PACKAGE / name).rglob("*")))

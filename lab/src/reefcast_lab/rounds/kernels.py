@@ -23,7 +23,7 @@ from reefcast.matching.kernel_cache import njit
 
 F = TypeVar("F", bound=Callable[..., Any])
 Numbers = NDArray[np.int32]
-"""Of members of a topic, or of nodes."""
+"""Numbers of members of a topic, or of nodes."""
 Bounds = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
@@ -36,12 +36,12 @@ LOW = U(0xFFFFFFFF)
 
 
 def kernel(function: F) -> F:
-    """What Python calls: kept on disk once it was compiled."""
+    """Make a function that Python calls; it is kept on disk once it was compiled."""
     return cast(F, njit(cache=True, error_model="numpy")(function))
 
 
 def part(function: F) -> F:
-    """A part of kernels, compiled into each of them."""
+    """Make a part of kernels, compiled into each of them."""
     return cast(F, njit(error_model="numpy")(function))
 
 
@@ -60,7 +60,7 @@ def lane(state: np.uint64, word: np.uint64) -> np.uint64:
 
 @part
 def xxh64_blocks(words: Words, blocks: int, seed: np.uint64) -> np.uint64:
-    """What the blocks of 32 bytes make, of which there is one at least."""
+    """Hash the blocks of 32 bytes, of which there is at least one."""
     a, b, c, d = seed + P1 + P2, seed + P2, seed, seed - P1
     for i in range(0, 4 * blocks, 4):
         a, b = lane(a, words[i]), lane(b, words[i + 1])
@@ -73,7 +73,7 @@ def xxh64_blocks(words: Words, blocks: int, seed: np.uint64) -> np.uint64:
 
 @kernel
 def xxh64(words: Words, size: int, seed: np.uint64) -> np.uint64:
-    """Of the first `size` bytes (`xxhash.xxh64_intdigest`), eight in a word, the first lowest."""
+    """Hash the first `size` bytes (`xxhash.xxh64_intdigest`), eight in a word, the first lowest."""
     h = (xxh64_blocks(words, size >> 5, seed) if size >= 32 else seed + P5) + U(size)
     for i in range((size >> 5) << 2, size >> 3):
         h = rotated(h ^ lane(U(0), words[i]), 27) * P1 + P4
@@ -95,7 +95,8 @@ def xxh64(words: Words, size: int, seed: np.uint64) -> np.uint64:
 
 @part
 def append(words: Words, at: int, name: Words, size: int) -> int:
-    """Puts so many bytes behind the first `at`; returns where they end. One word is spoilt."""
+    """Put this many bytes behind the first `at`; return where they end. One word behind them is
+    overwritten."""
     shift = U(8 * (at & 7))
     i = at >> 3
     carry = words[i] & ((U(1) << shift) - U(1))
@@ -109,14 +110,14 @@ def append(words: Words, at: int, name: Words, size: int) -> int:
 
 @part
 def put_first(words: Words, names: Words, sizes: Bounds, node: int) -> int:
-    """The beginning of `streams.joined`: what does not depend on the second name."""
+    """Write the beginning of `streams.joined`, which does not depend on the second name."""
     words[0] = U(sizes[node])
     return append(words, 2, names[node], sizes[node])
 
 
 @part
 def room_for_pairs(names: Words) -> Words:
-    """Words for the length and two names, and one to be spoilt."""
+    """Allocate words for the length and two names, and one to be overwritten."""
     return np.empty(2 * names.shape[1] + 2, np.uint64)
 
 
@@ -124,7 +125,7 @@ def room_for_pairs(names: Words) -> Words:
 def weight(
     words: Words, first: int, names: Words, sizes: Bounds, other: int, seed: np.uint64
 ) -> np.uint64:
-    """`streams.weight`, of the node that `put_first` put into the words."""
+    """Compute `streams.weight`, for the node that `put_first` put into the words."""
     return xxh64(words, append(words, first, names[other], sizes[other]), seed)
 
 
@@ -143,7 +144,7 @@ def choice(number: np.uint64, size: int) -> int:
 
 @kernel
 def streams(names: Words, sizes: Bounds, topic: Words, size: int, seed: np.uint64) -> Words:
-    """`streams.stream` of the members for the topic whose name has `size` bytes."""
+    """Compute `streams.stream` of the members for the topic whose name has `size` bytes."""
     words = np.empty(names.shape[1] + len(topic) + 2, np.uint64)
     keys = np.empty(len(sizes), np.uint64)
     for i in range(len(sizes)):
@@ -154,7 +155,7 @@ def streams(names: Words, sizes: Bounds, topic: Words, size: int, seed: np.uint6
 
 @part
 def before(weight: np.uint64, node: int, other_weight: np.uint64, other: int) -> bool:
-    """The order of `views.Weights.key`."""
+    """Compare by `views.Weights.key`."""
     return bool(weight < other_weight or (weight == other_weight and node < other))
 
 
@@ -162,7 +163,8 @@ def before(weight: np.uint64, node: int, other_weight: np.uint64, other: int) ->
 def insert(
     nodes: Numbers, weights: Words, count: int, most: int, node: int, weight: np.uint64
 ) -> int:
-    """Into the `count` that are there in order, of which the `most` best stay; returns how many."""
+    """Insert a node into the sorted ones, `count` so far, of which the `most` best stay; return how
+    many."""
     at = count
     if count == most:
         at -= 1
@@ -186,7 +188,7 @@ def weigh(
     weights: Words,
     seed: np.uint64,
 ) -> None:
-    """Brings the views into order (`views.Weights.view`)."""
+    """Bring the views into order (`views.Weights.view`)."""
     words = room_for_pairs(names)
     for me in range(len(sizes)):
         start, end = bounds[me], bounds[me + 1]
@@ -199,7 +201,7 @@ def weigh(
 
 @kernel
 def best(names: Words, sizes: Bounds, bounds: Bounds, views: Numbers, seed: np.uint64) -> None:
-    """Fills the views with the nodes of least weight among all members."""
+    """Fill the views with the nodes of least weight among all members."""
     words, weights = room_for_pairs(names), np.empty(len(views), np.uint64)
     for me in range(len(sizes)):
         start, end, count = bounds[me], bounds[me + 1], 0
@@ -219,7 +221,7 @@ def best(names: Words, sizes: Bounds, bounds: Bounds, views: Numbers, seed: np.u
 def drawn(
     node: int, nonce: np.uint64, step: int, keys: Words, bounds: Bounds, views: Numbers
 ) -> int:
-    """The neighbour that a node chooses for a walk."""
+    """Return the neighbour that a node chooses for a walk."""
     start = bounds[node]
     number = mixed(keys[node] ^ nonce, U(step))
     return int(views[start + choice(number, bounds[node + 1] - start)])
@@ -227,7 +229,7 @@ def drawn(
 
 @kernel
 def departures(number: int, keys: Words, bounds: Bounds, views: Numbers) -> Numbers:
-    """Where the walks of round `number` go first; -1 where there is no view."""
+    """Return where the walks of round `number` go first; -1 without a view."""
     to = np.full(len(keys), -1, np.int32)
     for me in range(len(keys)):
         if bounds[me] < bounds[me + 1]:
@@ -239,8 +241,7 @@ def departures(number: int, keys: Words, bounds: Bounds, views: Numbers) -> Numb
 def walk(
     at: int, nonce: np.uint64, keys: Words, bounds: Bounds, views: Numbers, path: Numbers
 ) -> int:
-    """A walk that goes to `at` first; as long as the path, unless it meets a node without a
-    view."""
+    """Walk to `at` first; as long as the path, unless the walk meets a node without a view."""
     path[0], steps = at, 1
     while steps < len(path) and bounds[at] < bounds[at + 1]:
         at = drawn(at, nonce, len(path) - steps, keys, bounds, views)
@@ -259,9 +260,9 @@ def gather(
     named: Numbers,
     found: Numbers,
 ) -> int:
-    """The nodes of an answer that are not in the own view; returns how many. `own` and `named` get
-    `me + 1` for those that are in the own view, and in another's (but for those to which the walk
-    went from here)."""
+    """Collect the nodes of an answer that are not in the own view; return how many. `own` and
+    `named` get `me + 1` for those that are in the own view, and in another's (except those to which
+    the walk went from here)."""
     stamp, count = me + 1, 0
     for i in range(bounds[me], bounds[me + 1]):
         own[views[i]] = stamp
@@ -297,8 +298,8 @@ def give_up(
     chosen: Numbers,
     least: Words,
 ) -> int:
-    """Puts the part of the own view that the rule lets go into `chosen` and `least`; returns how
-    many these are."""
+    """Put the part of the own view that the rule lets go into `chosen` and `least`; return how many
+    these are."""
     room = 0
     for i in range(bounds[me], bounds[me + 1]):
         if greedy or named[views[i]] == me + 1:
@@ -321,7 +322,7 @@ def merge(
     new: Numbers,
     new_weights: Words,
 ) -> bool:
-    """Puts these, and what is kept of the old view, into the new one; returns whether they
+    """Merge these, and what is kept of the old view, into the new one; return whether they
     differ."""
     start, end, old, taken, changed = bounds[me], bounds[me + 1], bounds[me], 0, False
     for i in range(start, end):
@@ -353,8 +354,8 @@ def walks(
     greedy: bool,
     seed: np.uint64,
 ) -> tuple[Numbers, Words, Flags]:
-    """The views and weights after round `number`, and which views changed. `to`: `departures`, from
-    before orphans searched."""
+    """Compute the views and weights after round `number`, and which views changed. `to`:
+    `departures`, from before orphans searched."""
     count = len(sizes)
     new, new_weights, changed = views.copy(), weights.copy(), np.zeros(count, np.bool_)
     own, named = np.zeros(count, np.int32), np.zeros(count, np.int32)
@@ -381,14 +382,15 @@ def walks(
 
 @part
 def skip(key: np.uint64, number: int, scale: float) -> int:
-    """How many pairs are passed over before the next link."""
+    """Return how many pairs to skip before the next link."""
     uniform = (float(mixed(key, U(number)) >> U(11)) + 0.5) / 2.0**53
     return int(log(uniform) * scale)
 
 
 @kernel
 def random_graph(nodes: int, share: float, key: np.uint64) -> tuple[Bounds, Numbers]:
-    """Each ordered pair of different nodes is linked with probability `share` (Erdos, Renyi)."""
+    """Draw a graph in which each ordered pair of different nodes is linked with probability `share`
+    (Erdos, Renyi)."""
     pairs, bounds = nodes * (nodes - 1), np.zeros(nodes + 1, np.int64)
     scale = 1.0 / log(1.0 - share) if share < 1.0 else 0.0
     for fill in (False, True):
@@ -409,7 +411,7 @@ def random_graph(nodes: int, share: float, key: np.uint64) -> tuple[Bounds, Numb
 
 @part
 def transposed(bounds: Bounds, views: Numbers) -> tuple[Bounds, Numbers]:
-    """All links the other way."""
+    """Reverse all links."""
     ends, sources = np.zeros(len(bounds) + 1, np.int64), np.empty(len(views), np.int32)
     for node in views:
         ends[node + 2] += 1
@@ -423,7 +425,7 @@ def transposed(bounds: Bounds, views: Numbers) -> tuple[Bounds, Numbers]:
 
 @part
 def all_reached(bounds: Bounds, views: Numbers) -> bool:
-    """Whether there is a path from the first node to each."""
+    """Return whether there is a path from the first node to each."""
     nodes = len(bounds) - 1
     seen, queue, end = np.zeros(nodes, np.bool_), np.zeros(nodes, np.int32), 1
     seen[0] = True
@@ -440,7 +442,7 @@ def all_reached(bounds: Bounds, views: Numbers) -> bool:
 
 @kernel
 def strongly_connected(bounds: Bounds, views: Numbers) -> bool:
-    """Whether there is a path from each node to each; of one node at least."""
+    """Return whether there is a path from each node to each; of one node at least."""
     back, sources = transposed(bounds, views)
     return all_reached(bounds, views) and all_reached(back, sources)
 
@@ -454,8 +456,9 @@ def distinct(
     bounds: Bounds,
     views: Numbers,
 ) -> tuple[Bounds, Numbers]:
-    """Of each node the different nodes in its views, as rows. `memberships`: of the nodes, one
-    after the other, up to `ends`; `first`: where the members of the topic of each begin."""
+    """Return, for each node, the different nodes in its views, as rows. `memberships`: of the
+    nodes, one after the other, up to `ends`; `first`: where the members of the topic of each
+    begin."""
     rows, neighbours = np.zeros(len(ends), np.int64), np.empty(len(views), np.int32)
     seen, count = np.full(len(ends), -1, np.int32), 0
     for node in range(len(ends) - 1):

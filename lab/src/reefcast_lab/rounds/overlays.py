@@ -48,7 +48,8 @@ class Overlays:
 
     @classmethod
     def of(cls, views: Mapping[str, Mapping[NodeId, Sequence[NodeId]]]) -> Overlays:
-        """Every node in a view must have one of the same topic, else `LocalError`."""
+        """Make overlays of these views. Raises `LocalError` if a node in a view is not of the same
+        topic."""
         graphs = []
         for topic in sorted(views):
             numbers = {node: number for number, node in enumerate(sorted(views[topic]))}
@@ -65,7 +66,7 @@ class Overlays:
         return _joined({topic: sorted(views[topic]) for topic in sorted(views)}, graphs)
 
     def views(self) -> dict[str, dict[NodeId, tuple[NodeId, ...]]]:
-        """Topic -> node -> view."""
+        """Return topic -> node -> view."""
         found = {}
         for topic in range(len(self.topics)):
             bounds, targets = self.graph(topic)
@@ -79,7 +80,7 @@ class Overlays:
         return self.members[self.starts[topic] : self.starts[topic + 1]]
 
     def graph(self, topic: int) -> tuple[Bounds, Numbers]:
-        """The rows of this topic."""
+        """Return the rows of this topic."""
         bounds = self.bounds[self.starts[topic] : self.starts[topic + 1] + 1]
         return bounds - bounds[0], self.targets[bounds[0] : bounds[-1]]
 
@@ -90,7 +91,7 @@ class Overlays:
         return len(self.union()[1])
 
     def union(self) -> tuple[Bounds, Numbers]:
-        """The graph that all topics induce: of each node the different nodes in its views,
+        """Return the graph that all topics induce: for each node the different nodes in its views,
         ascending."""
         by_node = np.argsort(self.members, kind="stable")
         ends = _sums(np.bincount(self.members, minlength=len(self.nodes)).tolist())
@@ -98,13 +99,13 @@ class Overlays:
         return kernels.distinct(by_node, ends, first, self.members, self.bounds, self.targets)
 
     def connected(self) -> NDArray[np.bool_]:
-        """Of each topic, whether its graph is strongly connected."""
+        """Return, for each topic, whether its graph is strongly connected."""
         found = [kernels.strongly_connected(*self.graph(t)) for t in range(len(self.topics))]
         return np.array(found, np.bool_)
 
 
 def packed(names: Sequence[str]) -> tuple[Words, Bounds]:
-    """A row of words for each name, filled up with zeros, and the bytes of each."""
+    """Return a row of words for each name, padded with zeros, and the bytes of each."""
     encoded = [name.encode() for name in names]
     sizes = np.array([len(name) for name in encoded], np.int64)
     width = (int(sizes.max(initial=0)) // WORD + 1) * WORD
@@ -114,8 +115,8 @@ def packed(names: Sequence[str]) -> tuple[Words, Bounds]:
 
 
 def starting_overlays(interests: Interests, seed: int, degree: float = 2.0) -> Overlays:
-    """For each topic a strongly connected random graph whose mean degree is `degree * ln n` for its
-    n nodes, or of all links if that is more. Raises `LocalError` if none is found."""
+    """Make for each topic a strongly connected random graph whose mean degree is `degree * ln n`
+    for its n nodes, or of all links if that is more. Raises `LocalError` if none is found."""
     members = {topic: sorted(set(interests[topic])) for topic in sorted(interests)}
     return _joined(members, [_start(topic, len(members[topic]), seed, degree) for topic in members])
 
@@ -136,8 +137,8 @@ def _start(topic: str, size: int, seed: int, degree: float) -> tuple[Bounds, Num
 
 
 def best_overlays(overlays: Overlays, seed: int) -> Overlays:
-    """Where the protocol leads: views of the same sizes, of the members of least weight. Takes time
-    by the squares of the topics' sizes."""
+    """Return the overlays to which the protocol leads: views of the same sizes, of the members of
+    least weight. Takes time proportional to the squares of the topics' sizes."""
     names, sizes = packed(overlays.nodes)
     targets = np.empty_like(overlays.targets)
     for topic in range(len(overlays.topics)):
@@ -150,14 +151,14 @@ def best_overlays(overlays: Overlays, seed: int) -> Overlays:
 
 
 def converged(unique: Sequence[int]) -> bool:
-    """By the unique view sizes at the start and after each round."""
+    """Return whether the unique view sizes, at the start and after each round, have converged."""
     return len(unique) > FOR_ROUNDS and unique[-1] > (1 - LITTLE) * unique[-1 - FOR_ROUNDS]
 
 
 def _joined(
     members: Mapping[str, Sequence[NodeId]], graphs: Sequence[tuple[Bounds, Numbers]]
 ) -> Overlays:
-    """Of ascending topics with ascending members."""
+    """Join ascending topics with ascending members."""
     nodes = sorted(set().union(*members.values()))
     number = {node: i for i, node in enumerate(nodes)}
     return Overlays(

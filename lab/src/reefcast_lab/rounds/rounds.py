@@ -38,7 +38,7 @@ Views = Mapping[str, Mapping[NodeId, Sequence[NodeId]]]
 Posted = tuple[NodeId, NodeId, Any]
 """Receiver, sender, a `TopicMessage`."""
 Overlay = dict[NodeId, TopicOverlay]
-"""Of one topic, by node."""
+"""The overlay of one topic, by node."""
 
 PARTS = 3
 PART_OF: dict[type, int] = {Walk: 1, Walked: 2}
@@ -105,13 +105,13 @@ class Rounds:
         }
 
     def total(self) -> int:
-        """The sum of all view sizes: logical links."""
+        """Return the sum of all view sizes: logical links."""
         return sum(
             len(member.view) for overlay in self._topics.values() for member in overlay.values()
         )
 
     def unique(self) -> int:
-        """The sum over nodes of the different neighbours in their views: physical links."""
+        """Return the sum over nodes of the different neighbours in their views: physical links."""
         neighbours: dict[NodeId, set[NodeId]] = {}
         for overlay in self._topics.values():
             for node, member in overlay.items():
@@ -121,7 +121,7 @@ class Rounds:
     # --- what happens -----------------------------------------------------------------------------
 
     def round(self) -> int:
-        """Everything up to the last answer. Returns how many views it changed."""
+        """Run a round, up to the last answer. Return how many views it changed."""
         self.number += 1
         with _collector_off():
             return sum(self._round(topic, overlay) for topic, overlay in self._topics.items())
@@ -132,7 +132,8 @@ class Rounds:
         return sum(member.view != before.get(x) for x, member in overlay.items())
 
     def join(self, node: NodeId, topic: str) -> None:
-        """Through the topic's contacts. Raises `LocalError` if it has none, or the node is in."""
+        """Join through the topic's contacts. Raises `LocalError` if it has none, or the node is
+        in."""
         overlay = self._topics.get(topic, {})
         there = node in overlay
         if there or not overlay.keys() & self._contacts.get(topic, ()):
@@ -144,12 +145,12 @@ class Rounds:
         self._deliver(topic, _posts([(node, overlay[node].join())]))
 
     def leave(self, node: NodeId, topic: str) -> None:
-        """In good order."""
+        """Leave in good order."""
         member = self._topics[topic].pop(node)
         self._deliver(topic, _posts([(node, member.leave())]))
 
     def crash(self, node: NodeId) -> None:
-        """In all topics; who had a connection with it notices that it is gone."""
+        """Crash in all topics; nodes with a connection to it notice that it is gone."""
         self._crashed.add(node)
         for topic, overlay in self._topics.items():
             if overlay.pop(node, None) is not None:

@@ -44,7 +44,7 @@ class Topic:
         return view
 
     def put(self, views: dict[int, list[int]], key: Key) -> None:
-        """Members have these views from now on, which may be longer than before."""
+        """Give members these views from now on, which may be longer than before."""
         counts = np.diff(self.bounds)
         for member, view in views.items():
             counts[member] = len(view)
@@ -112,7 +112,7 @@ class Twin:
     # --- a round ----------------------------------------------------------------------------------
 
     def round(self) -> int:
-        """As `Rounds.round`."""
+        """Run a round, as `Rounds.round` does."""
         self.number += 1
         return sum(map(self._round, self._topics))
 

@@ -24,12 +24,10 @@ _ALL = "_all"
 
 
 def advertisements(events: DataFrame, by: str) -> DataFrame:
-    """advertisement, filter, client: a row for each value of the attribute `by`, which is its
-    client's name; events without it are of nobody. However many events a publisher has, each task
-    adds up its own first.
-
-    Raises `ConfigurationError` for an attribute that there is not, or that is no string.
-    """
+    """Return advertisement, filter, client: a row for each value of the attribute `by`, which is
+    its client's name; events without it have no client. However many events a publisher has, each
+    task combines its own first. Raises `ConfigurationError` for a missing attribute, or one that is
+    no string."""
     kinds = dict(events.dtypes)
     if kinds.get(by) != "string":
         strings = [name for name, kind in kinds.items() if kind == "string"]

@@ -48,7 +48,8 @@ class Boxes:
     seed: int = 0
 
     def shares(self) -> Floats:
-        """Of each filter, the largest first. Raises `ConfigurationError` for what cannot be."""
+        """Return the share of each filter, the largest first. Raises `ConfigurationError` for
+        impossible shares."""
         if not (0 < self.selectivity <= 1 and self.zipf >= 0 and self.filters > 0):
             raise ConfigurationError(
                 "give a selectivity above 0 and up to 1, an exponent of Zipf's law from 0 on, and "
@@ -69,11 +70,9 @@ def _factor(falling: Floats, mean: float) -> float:
 
 
 def box_filters(events: DataFrame, wanted: Boxes) -> DataFrame:
-    """number, filter: the broadest first. Runs a job, for the sample.
-
-    Raises `ConfigurationError` where there is no attribute of numbers, and where no event has all
-    that are named.
-    """
+    """Return number, filter: the broadest first. Runs a job, for the sample. Raises
+    `ConfigurationError` if there is no attribute of numbers, and if no event has all that are
+    named."""
     names = numbers_of(events, wanted.attributes)
     shares = wanted.shares()
     spark = events.sparkSession
@@ -90,7 +89,7 @@ def box_filters(events: DataFrame, wanted: Boxes) -> DataFrame:
 
 
 def numbers_of(events: DataFrame, named: Sequence[str]) -> list[str]:
-    """The attributes of numbers: those that are named, or all."""
+    """Return the numeric attributes: those that are named, or all."""
     kinds = dict(events.dtypes)
     numeric = [
         name for name, kind in kinds.items() if kind in NUMBER_TYPES and name not in NO_ATTRIBUTES
@@ -125,8 +124,8 @@ def _boxes(
 
 
 def box_around(sample: Sample, centre: int, wanted: float, edge: float) -> str:
-    """The filter that matches this share of the sample's other events. `centre`: number of an event
-    that has all attributes; `edge`: a draw from [0, 1), see `_reach`."""
+    """Return the filter that matches this share of the sample's other events. `centre`: number of
+    an event that has all attributes; `edge`: a draw from [0, 1), see `_reach`."""
     at = sample.whole[centre]
     ranks = sample.ranks[:, at]
     apart = np.abs(sample.ranks - ranks[:, None]).max(axis=0)  # NaN where one is missing
@@ -141,7 +140,8 @@ def box_around(sample: Sample, centre: int, wanted: float, edge: float) -> str:
 
 
 DIGITS = 9
-"""Of a difference of ranks: any two that differ do so before; below, it is an error of floats."""
+"""Digits of a difference of ranks that count: any two that differ do so before; below, it is an
+error of floats."""
 
 
 def _reach(apart: Floats, wanted: float, attributes: int, edge: float) -> float:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 CRITICAL = {90: 1.6449, 95: 1.9600, 98: 2.3263, 99: 2.5758}
-"""Of |z|, by the level of confidence in percent."""
+"""Critical values of |z|, by the level of confidence in percent."""
 
 
 def phi(sets: Flags) -> Floats:
-    """[a, b]: the correlation of two rows; NaN where either has all or nothing."""
+    """Return [a, b]: the correlation of two rows; NaN if either has all or nothing."""
     number = sets.shape[1]
     rows = sets.astype(np.float64)
     size = rows.sum(axis=1)
@@ -38,15 +38,16 @@ def phi(sets: Flags) -> Floats:
 
 
 def scores(sets: Flags) -> Floats:
-    """[a, b]: by how many standard deviations the correlation of two rows differs from 0; 0 where
-    there is none, as of a row with itself."""
+    """Return [a, b]: by how many standard deviations the correlation of two rows differs from 0; 0
+    without one, as of a row with itself."""
     found: Floats = np.nan_to_num(np.sqrt(sets.shape[1]) * np.abs(phi(sets)))
     np.fill_diagonal(found, 0.0)
     return found
 
 
 def share_of_pairs(scores: Floats, confidence: int) -> float:
-    """The share of the pairs of rows that are correlated at this level; 0 for less than two."""
+    """Return the share of the pairs of rows that are correlated at this level; 0 for less than
+    two."""
     rows = len(scores)
     if rows < 2:
         return 0.0
@@ -54,5 +55,5 @@ def share_of_pairs(scores: Floats, confidence: int) -> float:
 
 
 def share_of_rows(scores: Floats, confidence: int) -> float:
-    """The share of the rows that are correlated with any other."""
+    """Return the share of the rows that are correlated with any other."""
     return float((scores >= CRITICAL[confidence]).any(axis=1).mean())

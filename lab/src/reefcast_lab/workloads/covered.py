@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 ADVERTISEMENT = f"class IS NOT NULL AND price BETWEEN 0 AND {PRICES - 1}"
-"""Of every publisher of such events."""
+"""The advertisement of every publisher of such events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Covered:
 
     @property
     def step(self) -> int:
-        """Of the room for lower ends, what each filter below a root has to itself."""
+        """The part of the room for lower ends that each filter below a root has to itself."""
         return (PRICES - self.width + 1) // max(self.degree, 1)
 
     def check(self) -> None:
-        """Raises `ConfigurationError` for what cannot be."""
+        """Raise `ConfigurationError` for impossible values."""
         if not 0 <= self.degree < self.filters:
             raise ConfigurationError(
                 f"{self.filters} filters cannot have a covering degree of {self.degree}: there "
@@ -63,7 +63,8 @@ class Covered:
 
 
 def covered_filters(spark: SparkSession, wanted: Covered) -> DataFrame:
-    """number, filter: a root, then those below it, class by class; then those left over."""
+    """Return number, filter: a root, then those below it, class by class; then the remaining
+    ones."""
     wanted.check()
     number, regular = F.col("id"), wanted.classes * (wanted.degree + 1)
     is_over = number >= regular

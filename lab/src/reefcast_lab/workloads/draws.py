@@ -24,18 +24,19 @@ _BITS = 53
 
 
 def uniform(seed: int, purpose: str, *numbers: Column) -> Column:
-    """Even over [0, 1), float64; another draw for each purpose and row."""
+    """Draw evenly over [0, 1), float64; another value for each purpose and row."""
     hashed = F.xxhash64(F.lit(seed).cast("bigint"), F.lit(purpose), *numbers)
     return F.shiftrightunsigned(hashed, 64 - _BITS) * F.lit(2.0**-_BITS)
 
 
 def whole(below: int, drawn: Column) -> Column:
-    """From a draw of `uniform` a whole number from 0, evenly."""
+    """Turn a value of `uniform` into a whole number from 0, evenly."""
     return F.floor(drawn * below).cast("bigint")
 
 
 def zipf(number: int, exponent: float) -> Floats:
-    """How likely each of so many ranks is: in proportion to rank^-exponent; 0 is even."""
+    """Return the probability of each of this many ranks: in proportion to rank^-exponent; 0 is
+    even."""
     if not (0 < number <= MOST_RANKS and exponent >= 0):
         raise ConfigurationError(
             f"Zipf's law takes 1 to {MOST_RANKS} ranks and an exponent from 0 on, not {number} and "
@@ -46,8 +47,9 @@ def zipf(number: int, exponent: float) -> Floats:
 
 
 def ranks(chances: Floats, drawn: Column) -> Column:
-    """From a draw of `uniform` a number from 0, with these chances: Walker's alias method. Each
-    number has a slot of equal width, of which an alias has the rest: two look-ups, however many."""
+    """Turn a value of `uniform` into a number from 0, with these chances, by Walker's alias method.
+    Each number has a slot of equal width, of which an alias has the rest: two look-ups, however
+    many."""
     kept, alias = _alias_table(chances)
     scaled = drawn * len(chances)
     slot = F.floor(scaled).cast("int")
@@ -56,7 +58,7 @@ def ranks(chances: Floats, drawn: Column) -> Column:
 
 
 def _alias_table(chances: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Of each slot the share that is its own, and whose the rest is (Vose)."""
+    """Return, for each slot, its own share, and the alias that has the rest (Vose)."""
     left = chances * len(chances)
     alias = np.arange(len(chances))
     short = [i for i in range(len(left)) if left[i] < 1]

@@ -53,20 +53,20 @@ class Grid:
     seed: int = 0
 
     def topic_ids(self) -> tuple[Floats, NDArray[np.int64]]:
-        """[id, 2]: cells; and where the ids of each topic begin and end."""
+        """Return [id, 2]: cells; and where the ids of each topic begin and end."""
         number = np.rint(_power_law(_quantiles(self.topics), LEAST_IDS, IDS_EXPONENT))
         ends = np.concatenate([[0], np.cumsum(number)]).astype(np.int64)
         rng = np.random.default_rng([self.seed, *b"topics"])
         return rng.integers(SIDE, size=(ends[-1], 2)).astype(np.float64), ends
 
     def radius(self, clients: NDArray[np.int64]) -> Floats:
-        """The first clients have the largest."""
+        """Return the radius of each client; the first have the largest."""
         widest = _power_law((clients + 0.5) / self.clients, LEAST_RADIUS, RADIUS_EXPONENT)
         return np.minimum(widest, SIDE / 2)
 
 
 def interests(spark: SparkSession, grid: Grid) -> DataFrame:
-    """client (int64), topic (int64): who subscribes to what."""
+    """Return client (int64), topic (int64): who subscribes to what."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _interests(batches, grid)
@@ -76,10 +76,8 @@ def interests(spark: SparkSession, grid: Grid) -> DataFrame:
 
 
 def correlated(clients: int, topics: int, share: float, confidence: int, seed: int) -> Grid:
-    """The grid of which this share of the pairs of clients is correlated.
-
-    Raises `ConfigurationError` for a share that no grid of so many topics has.
-    """
+    """Return the grid of which this share of the pairs of clients is correlated. Raises
+    `ConfigurationError` for a share that no grid of this many topics has."""
     tried = np.unique(np.linspace(0, clients - 1, min(clients, TRIED)).astype(np.int64))
     grid = Grid(clients, topics, 0.0, seed)
 
@@ -116,8 +114,8 @@ def _interests(batches: Iterator[pa.RecordBatch], grid: Grid) -> Iterator[pa.Rec
 
 
 def wanted_by(grid: Grid, clients: NDArray[np.int64]) -> Flags:
-    """[client, topic]: whether it subscribes. Of a client everything is drawn with a generator of
-    its own."""
+    """Return [client, topic]: whether it subscribes. Everything of a client is drawn with a
+    generator of its own."""
     ids, ends = grid.topic_ids()
     own = [np.random.default_rng([grid.seed, int(client)]) for client in clients]
     here = np.array([rng.integers(SIDE, size=2) for rng in own], np.float64)

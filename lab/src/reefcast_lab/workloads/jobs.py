@@ -39,7 +39,8 @@ CONFIDENCE = 95
 """Percent, at which interests shall be correlated."""
 
 EVENTS_MEASURED = 100_000
-"""Of classes that are equally popular, for the selectivity of filters of a covering degree."""
+"""Events of equally popular classes that measure the selectivity of filters of a covering
+degree."""
 
 _MEASURED_SCHEMA = "measure STRING, asked DOUBLE, reached DOUBLE"
 
@@ -69,7 +70,7 @@ class Clients(NamedTuple):
 
 
 def write_stream(spark: SparkSession, stream: Stream, out: Path) -> Workload:
-    """Events, and how popular their classes are."""
+    """Write events, and how popular their classes are."""
     made = write_as_it_is(EVENTS, synthetic_events(spark, stream), out / f"{EVENTS}.parquet")
     found = measures.popularity_reached(spark.read.parquet(made.path), "class")
     asked = {"events": stream.events, "values": stream.classes, "zipf": stream.zipf}
@@ -77,7 +78,7 @@ def write_stream(spark: SparkSession, stream: Stream, out: Path) -> Workload:
 
 
 def write_boxes(events: DataFrame, wanted: Boxes, clients: Clients, out: Path) -> Workload:
-    """Filters that match a share of the events, each of a client of its own."""
+    """Write filters that match a share of the events, each of a client of its own."""
     spark = events.sparkSession
     made = _write_filters(box_filters(events, wanted), clients, out)
     asked = {"mean_share": wanted.selectivity, "zipf": wanted.zipf}
@@ -86,7 +87,7 @@ def write_boxes(events: DataFrame, wanted: Boxes, clients: Clients, out: Path) -
 
 
 def write_covered(spark: SparkSession, wanted: Covered, clients: Clients, out: Path) -> Workload:
-    """Filters of a covering degree, each of a client of its own."""
+    """Write filters of a covering degree, each of a client of its own."""
     made = _write_filters(covered_filters(spark, wanted), clients, out)
     asked = {
         "covering_degree": wanted.degree,
@@ -100,7 +101,7 @@ def write_covered(spark: SparkSession, wanted: Covered, clients: Clients, out: P
 
 
 def _share_of_covered(wanted: Covered) -> float:
-    """Of all events, mean over roots and those below."""
+    """Return the share of all events, mean over roots and the filters below them."""
     below = wanted.filters - wanted.classes
     matched = wanted.classes + below * wanted.selectivity
     return matched / (wanted.classes * wanted.filters)
@@ -114,7 +115,7 @@ def write_interests(
     at: Clients,
     out: Path,
 ) -> Workload:
-    """A subscription for each topic that a client wants. `correlation`: share of the pairs of
+    """Write a subscription for each topic that a client wants. `correlation`: share of the pairs of
     clients that are correlated at `CONFIDENCE` %; None for that of StAN's grid."""
     grid = (
         Grid(clients, topics, 0.0, at.seed)
@@ -135,7 +136,7 @@ def write_interests(
 
 
 def write_advertisements(events: DataFrame, by: str, at: Clients, out: Path) -> Workload:
-    """An advertisement for each value of the attribute `by`."""
+    """Write an advertisement for each value of the attribute `by`."""
     spark = events.sparkSession
     rows = _placed(advertisements(events, by), at)
     made = write_table(ADVERTISEMENTS, rows, out / f"{ADVERTISEMENTS}.parquet")
@@ -145,7 +146,8 @@ def write_advertisements(events: DataFrame, by: str, at: Clients, out: Path) -> 
 
 
 def read_events(spark: SparkSession, path: Path) -> DataFrame:
-    """Raises `ConfigurationError` where there are no Parquet files, or no numbers of events."""
+    """Read events. Raises `ConfigurationError` if there are no Parquet files, or no numbers of
+    events."""
     from pyspark.errors import AnalysisException
 
     try:

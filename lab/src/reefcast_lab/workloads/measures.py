@@ -31,8 +31,8 @@ CLIENTS_COMPARED = 1000
 
 
 def popularity_reached(events: DataFrame, attribute: str) -> Figures:
-    """events; values: of the attribute; most_share: of the events with the most popular one; zipf:
-    the exponent. However popular a value is, each task adds up its own first."""
+    """Return events; values: of the attribute; most_share: of the events with the most popular one;
+    zipf: the exponent. However popular a value is, each task combines its own first."""
     counts = events.groupBy(attribute).agg(F.count("*").alias("events")).persist()
     try:
         found = _row(
@@ -48,8 +48,9 @@ def popularity_reached(events: DataFrame, attribute: str) -> Figures:
 
 
 def shares_reached(events: DataFrame, subscriptions: DataFrame) -> Figures:
-    """events; mean_share, least_share, median_share, most_share: of the events that a subscription
-    matches; unmatched: subscriptions that match none; zipf: the exponent of how many they match."""
+    """Return events; mean_share, least_share, median_share, most_share: of the events that a
+    subscription matches; unmatched: subscriptions that match none; zipf: the exponent of how many
+    they match."""
     total = events.count()
     counts = match_counts(events, subscriptions).persist()
     share = F.col("events") / F.lit(total)
@@ -69,8 +70,8 @@ def shares_reached(events: DataFrame, subscriptions: DataFrame) -> Figures:
 
 
 def _exponent(counts: DataFrame, key: str, total: float) -> float | None:
-    """Of Zipf's law, from how many `events` each key has: fitted to their logarithms and those of
-    their ranks, by least squares."""
+    """Return the exponent of Zipf's law, from how many `events` each key has: fitted to their
+    logarithms and those of their ranks, by least squares."""
     falling = counts.withColumn("falling", -F.col("events"))
     ranked = numbered(falling, "rank", "falling", F.xxhash64(key))
     fit = (F.col("events") >= FEWEST_MATCHES) & (F.col("events") < MOST_SHARE * total)
@@ -79,7 +80,7 @@ def _exponent(counts: DataFrame, key: str, total: float) -> float | None:
 
 
 def covering_reached(subscriptions: DataFrame) -> Figures:
-    """roots; covering_degree: mean of |NRS(S)| over the roots; least_degree, most_degree."""
+    """Return roots; covering_degree: mean of |NRS(S)| over the roots; least_degree, most_degree."""
     return _row(
         triggered(subscriptions).agg(
             F.count("*").alias("roots"),
@@ -91,13 +92,10 @@ def covering_reached(subscriptions: DataFrame) -> Figures:
 
 
 def interests_reached(subscriptions: DataFrame, topics: int) -> Figures:
-    """clients: that have any topic; mean_topics: of these; pairs_90, ..., pairs_99: share of the
-    pairs of clients that are correlated at that level, of at most `CLIENTS_COMPARED` drawn by a
-    hash.
-
-    A publication for each topic (t0, t1, ...) is matched with the subscriptions; who gets it is
-    interested.
-    """
+    """Return clients: that have any topic; mean_topics: of these; pairs_90, ..., pairs_99: share of
+    the pairs of clients that are correlated at that level, of at most `CLIENTS_COMPARED` drawn by a
+    hash. A publication for each topic (t0, t1, ...) is matched with the subscriptions; who gets it
+    is interested."""
     number = F.col("id")
     topic = F.array(F.concat(F.lit("t"), number.cast("string"))).alias("topic")
     probes = subscriptions.sparkSession.range(topics).select(number.alias("event"), topic)
@@ -124,8 +122,8 @@ def _correlations(sets: DataFrame, topics: int) -> Figures:
 
 
 def advertisements_reached(events: DataFrame, advertisements: DataFrame) -> Figures:
-    """inside: share of the events that an advertisement matches; per_event: advertisements that
-    match an event, mean; mean_share: of the events that an advertisement matches."""
+    """Return inside: share of the events that an advertisement matches; per_event: advertisements
+    that match an event, mean; mean_share: of the events that an advertisement matches."""
     counts = match_counts(events, advertisements, per="event", subscription_id="advertisement")
     found = _row(
         counts.agg(

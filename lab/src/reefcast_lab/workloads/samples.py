@@ -37,8 +37,8 @@ class Sample:
     whole: NDArray[np.int64]
 
     def ends(self, middle: Floats, reach: float) -> Iterator[tuple[str, str, str]]:
-        """For each attribute its name and the values so far below and above these ranks, as filters
-        say them; the value in the middle is between them always."""
+        """Yield, for each attribute, its name and the values this far below and above these ranks,
+        as filters write them; the value in the middle is always between them."""
         for i, name in enumerate(self.names):
             asked = (middle[i] - reach, middle[i], middle[i] + reach)
             low, here, high = np.interp(asked, self.middles[i], self.values[i]).tolist()
@@ -53,8 +53,8 @@ class Sample:
 
 
 def sample_of(events: DataFrame, names: Sequence[str], seed: int) -> bytes:
-    """At most `SAMPLED` events, drawn by their numbers: a stream of Arrow's. Executors keep as many
-    each, the driver too."""
+    """Return at most `SAMPLED` events, drawn by their numbers, as an Arrow stream. Executors keep
+    as many each, the driver too."""
     drawn = events.orderBy(uniform(seed, "sample", F.col("event")), "event").limit(SAMPLED)
     table = drawn.select(*(F.col(f"`{name}`") for name in names)).toArrow()
     data = stream_of(table)

@@ -38,11 +38,9 @@ class Stream:
 
 
 def synthetic_events(spark: SparkSession, stream: Stream) -> DataFrame:
-    """event, time_us, [topic,] class (string: c0, c1, ..., the most popular first), price (int64,
-    0 to 999 999), x1, x2, x3 (float64, 0 to 1). A partition holds at most a million.
-
-    Raises `ConfigurationError` for a stream that cannot be.
-    """
+    """Make event, time_us, [topic,] class (string: c0, c1, ..., the most popular first), price
+    (int64, 0 to 999 999), x1, x2, x3 (float64, 0 to 1). A partition holds at most a million. Raises
+    `ConfigurationError` for an impossible stream."""
     if not (stream.events > 0 and stream.rate_per_s > 0):
         raise ConfigurationError("a stream needs at least one event, and a rate above 0")
     rows = spark.range(0, stream.events, 1, -(-stream.events // ROWS_OF_A_TASK))

@@ -63,7 +63,7 @@ def _is_point(slot: Int, bucket: Int) -> Int:
 
 @part
 def _list_class(block: Int, mode: Int, c: Int, lists: Int, counts: Int) -> Int:
-    """List the bitmaps for an attribute of the query that is not cut here: all rows are unsure."""
+    """Enter the bitmaps for an attribute of the query that is not cut here: all rows are unsure."""
     offset = (CLASS_MAPS + c) * get8(block, D_STRIDE)
     outs, ins, unsure = counts & 0xFFFF, (counts >> 16) & 0xFFFF, (counts >> 32) & 0xFFFF
     if mode in (COVERED, EQUAL):
@@ -78,7 +78,7 @@ def _list_class(block: Int, mode: Int, c: Int, lists: Int, counts: Int) -> Int:
 def _list_cut(
     block: Int, mode: Int, c: Int, slot: Int, i: Int, j: Int, lists: Int, counts: Int
 ) -> Int:
-    """List the bitmaps for an attribute that is cut here; see the table in `cover.layout`."""
+    """Enter the bitmaps for an attribute that is cut here; see the table in `cover.layout`."""
     stride = get8(block, D_STRIDE)
     outs, ins = counts & 0xFFFF, (counts >> 16) & 0xFFFF
     unsure, sure = (counts >> 32) & 0xFFFF, (counts >> 48) & 0xFFFF
@@ -127,7 +127,7 @@ def _share(mode: Int, slot: Int, i: Int, j: Int) -> Int:
 
 @part
 def _bring_forward(list_at: Int, place: Int) -> None:
-    """Swap the pair at that place with the first one."""
+    """Exchange the pair at that place with the first one."""
     for k in range(2):
         first = get8(list_at, k)
         put8(list_at, k, get8(list_at, place + k))

@@ -83,7 +83,7 @@ def _collect(
 
 @part
 def _fetch(block: Int, first: Int, words: Int, certain: Int) -> None:
-    """Prefetch the ends of the rows of a group that are unsure."""
+    """Request the ends of the rows of a group that are unsure, which will be read soon."""
     keys, starts = get8(block, D_KEYS), get8(block, D_STARTS)
     for w in range(GROUP_WORDS):
         word = get8(words, w) & ~get8(certain, w)

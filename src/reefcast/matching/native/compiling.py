@@ -67,7 +67,8 @@ def _read(unit: Unit) -> tuple[Any, str]:
 
 
 def _hide_all_but(module: Any, names: Collection[str]) -> None:
-    """Hide all other functions of the module, so that LLVM may inline them or leave them out."""
+    """Make all other functions of the module private, so that LLVM may inline them or leave them
+    out."""
     for each in [*module.functions, *module.global_variables]:
         if not each.is_declaration and each.name not in names:
             each.linkage = "internal"

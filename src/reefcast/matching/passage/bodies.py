@@ -1,8 +1,8 @@
-"""Whether bytes are the body of a publication as publishers' clients write them: the array of
+"""The check that bytes are the body of a publication as publishers' clients write it: the array of
 `model.publication.Publication`, of values that attributes may have, and nothing behind it.
 
-What is refused here may still be a publication: Python decodes it, and says what is wrong if it is
-none. What passes is one for Python, too (a property test holds the two together). Nothing behind
+A refused body may still be a publication: Python decodes it, and reports what is wrong if it is
+not. An accepted body is one for Python, too (a property test compares the two). Nothing behind
 `end` is read."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UINT64 = INT8 - 1
 BYTES8 = 0xC4
 MOST_FIELDS = len(Publication.__struct_fields__)
 FEWEST_FIELDS = MOST_FIELDS - len(Publication.__struct_defaults__)
-"""Publisher, number, time and attributes, then topics and payload."""
+"""Publisher, number, time and attributes; topics and payload may follow."""
 
 
 @part
@@ -45,7 +45,7 @@ def _is_between(at: Int, low: Int, high: Int) -> bool:
 
 @part
 def _character_end(at: Int, end: Int) -> Int:
-    """Where the character ends that is not ASCII and begins at `at`; 0 if it is none in UTF-8."""
+    """Return where the non-ASCII character ends that begins at `at`; 0 if it is not UTF-8."""
     lead = get1(at, 0)
     low, high, size = 0x80, 0xBF, 0
     if 0xC2 <= lead <= 0xDF:
@@ -87,8 +87,8 @@ def is_text(at: Int, end: Int) -> Int:
 
 @part
 def _sized_end(at: Int, end: Int, narrow: Int) -> Int:
-    """(where it begins, where it ends) of what has a size of 1, 2 or 4 bytes behind its tag, of
-    which `narrow` is the first; (0, 0) if it does not end here."""
+    """Return (where it begins, where it ends) of an item with a size of 1, 2 or 4 bytes behind its
+    tag, where `narrow` is the tag of the first; (0, 0) if it does not end here."""
     width = 1 << (get1(at, 0) - narrow)
     if at + 1 + width > end:
         return 0, 0
@@ -148,7 +148,7 @@ def _value_end(at: Int, end: Int) -> Int:
 
 @part
 def _read_head(at: Int, end: Int, fixed: Int, wide: Int) -> Int:
-    """(how many, where the first is) of an array or a map; (0, 0) if it is neither."""
+    """Return (length, where the first item is) of an array or a map; (0, 0) if it is neither."""
     if at >= end:
         return 0, 0
     tag = get1(at, 0)
@@ -162,7 +162,7 @@ def _read_head(at: Int, end: Int, fixed: Int, wide: Int) -> Int:
 
 @part
 def _map_end(at: Int, end: Int) -> Int:
-    """Where the map of names to values ends; 0 if it is none."""
+    """Return where the map of names to values ends; 0 if it is none."""
     count, at = _read_head(at, end, FIXED_MAP, MAP16)
     i = 0
     while i < count and at != 0:

@@ -42,7 +42,7 @@ from reefcast.matching.passage.leads import Leads
 MOST_HEADERS = 1024
 """That are known besides those of nothing but a hop count."""
 MOST_CHOICES = 4096
-"""Of one course."""
+"""The most choices of one course."""
 FIRST_CHOICES = 16
 Copy = tuple[str, bytes]
 """A neighbour, and the header of its copy."""
@@ -60,7 +60,7 @@ class Directions(NamedTuple):
 
 
 class Choice:
-    """Made for the next hops `hops`, and what memory it has."""
+    """A choice for the next hops `hops`, and its memory."""
 
     def __init__(self, hops: Sequence[str], words: Array) -> None:
         self.hops = hops
@@ -189,7 +189,7 @@ class Courses:
         return words
 
     def _header(self, head: bytes) -> int:
-        """Where a header stands behind its size; equal ones stand at one place."""
+        """Return the address of a header behind its size; equal headers share one."""
         kept = self._headers.setdefault(head, bytes([len(head)]) + head)
         return id(kept) + BYTES_HEAD
 

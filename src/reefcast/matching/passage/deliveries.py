@@ -1,4 +1,5 @@
-"""Where the rows lead that a publication matches: entries, chained for each destination."""
+"""The destinations of the rows that a publication matches: entries, chained for each
+destination."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ from reefcast.matching.passage.layout import (
 )
 
 FRAME_BYTES = PARTS_BYTES + 3 + MOST_HEADER_BYTES
-"""Of a frame without its body and the numbers of subscriptions, at most."""
+"""The most bytes of a frame without its body and the numbers of subscriptions."""
 
 
 @part
@@ -86,7 +87,7 @@ def destination_at(destinations: Int, to: Int) -> Int:
 
 @part
 def _count_row(desk: Int, destination: Int) -> Int:
-    """One row more leads to the destination; how many do."""
+    """Count one more row that leads to the destination; return how many do."""
     stamp = get8(desk, K_STAMP)
     rows = get8(destination, D_SEEN) + 1 if get8(destination, D_STAMP) == stamp else 1
     put8(destination, D_STAMP, stamp)
@@ -96,7 +97,7 @@ def _count_row(desk: Int, destination: Int) -> Int:
 
 @part
 def _where(leads: Int, destinations: Int, course: Int, handle: Int) -> Int:
-    """The number of the destination where a row leads; -1 if it leads nowhere by this course."""
+    """Return the number of the destination where a row leads; -1 if by this course it has none."""
     to = get8(leads + 8 * L_WORDS * handle, L_TO)
     if get8(course, C_ROWS) == BOUND and get8(destination_at(destinations, to), D_KIND) != CLIENT:
         to = get8(get8(course, C_TABLE), handle) - 1
@@ -105,7 +106,7 @@ def _where(leads: Int, destinations: Int, course: Int, handle: Int) -> Int:
 
 @part
 def _is_for(desk: Int, destinations: Int, choice: Int, hops: Int, hashed: Int) -> bool:
-    """Whether a choice is for the next hops that the publication at hand has."""
+    """Return whether a choice is for the next hops of the present publication."""
     if get8(choice, S_HASH) != hashed or get8(choice, S_HOPS) != hops:
         return False
     for i in range(hops):
@@ -117,7 +118,7 @@ def _is_for(desk: Int, destinations: Int, choice: Int, hops: Int, hashed: Int) -
 
 @part
 def _choice(desk: Int, destinations: Int, course: Int, hops: Int, hashed: Int) -> Int:
-    """The choice among the next hops of the publication at hand; 0 if it was not made yet."""
+    """Return the choice among the next hops of the present publication; 0 if there is none yet."""
     table, slot = get8(course, C_TABLE), hashed & get8(course, C_MASK)
     while True:
         choice = get8(table, slot)
@@ -128,7 +129,7 @@ def _choice(desk: Int, destinations: Int, course: Int, hops: Int, hashed: Int) -
 
 @part
 def _may_go(desk: Int, destinations: Int, copies: Int, count: Int) -> bool:
-    """Whether these copies may go out by compiled calls."""
+    """Return whether these copies may go out by compiled calls."""
     for i in range(count):
         destination = destination_at(destinations, get8(copies, A_WORDS * i + A_TO))
         started = get8(destination, D_CALL) == get8(desk, K_CALL)
@@ -140,7 +141,7 @@ def _may_go(desk: Int, destinations: Int, copies: Int, count: Int) -> bool:
 
 @part
 def _copies_of(choice: Int) -> Int:
-    """Where the A_* of a choice are."""
+    """Return the address of the A_* of a choice."""
     return choice + 8 * (S_WORDS + get8(choice, S_HOPS))
 
 
@@ -223,7 +224,7 @@ def _new_entry(desk: Int, publication: Int, number: Int) -> Int:
 
 @part
 def _touch(desk: Int, destination: Int, to: Int) -> None:
-    """The call has something for the destination, the first time."""
+    """Start the entries of a destination, the first time that the call has something for it."""
     put8(destination, D_CALL, get8(desk, K_CALL))
     put8(destination, D_FIRST, 0)
     put8(destination, D_LAST, 0)
@@ -236,7 +237,7 @@ def _touch(desk: Int, destination: Int, to: Int) -> None:
 
 @part
 def _append(desk: Int, destination: Int, publication: Int, number: Int) -> None:
-    """The first row of a publication that leads to the destination."""
+    """Append the first row of a publication that leads to the destination."""
     entry, last = _new_entry(desk, publication, number), get8(destination, D_LAST)
     if last == 0:
         put8(destination, D_FIRST, entry)
@@ -248,8 +249,8 @@ def _append(desk: Int, destination: Int, publication: Int, number: Int) -> None:
 
 @part
 def _insert(desk: Int, destination: Int, publication: Int, number: Int) -> None:
-    """Another row of the publication: the numbers stay in ascending order. The entry that others
-    know keeps its place; only numbers change theirs."""
+    """Insert another row of the publication, so that the numbers stay in ascending order. The entry
+    that others refer to keeps its place; only numbers change theirs."""
     at = entry_at(desk, get8(destination, D_LAST))
     while get8(at, E_NUMBER) < number and get8(at, E_MORE) != 0:
         at = entry_at(desk, get8(at, E_MORE))
@@ -264,7 +265,7 @@ def _insert(desk: Int, destination: Int, publication: Int, number: Int) -> None:
 
 @part
 def _give(desk: Int, destinations: Int, to: Int, publication: Int, number: Int) -> Int:
-    """The destination gets the publication; 1 if it had not found that already, else 0."""
+    """Give the publication to a destination; return 1 if it did not have it yet, else 0."""
     destination = destination_at(destinations, to)
     if get8(destination, D_CALL) != get8(desk, K_CALL):
         _touch(desk, destination, to)
@@ -279,7 +280,7 @@ def _give(desk: Int, destinations: Int, to: Int, publication: Int, number: Int) 
 
 @part
 def _give_copies(desk: Int, destinations: Int, copies: Int, count: Int, publication: Int) -> Int:
-    """What a course or a choice sends; to how many."""
+    """Give the publication to those that a course or a choice names; return how many are new."""
     frames = 0
     for i in range(count):
         copy = copies + 8 * A_WORDS * i

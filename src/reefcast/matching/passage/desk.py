@@ -1,6 +1,6 @@
 """The memory that Python and the kernels of this folder share, and the calls of both.
 
-What is large is virtual until it is used: a broker that passes little on needs little of it."""
+Large parts are virtual until they are used: a broker that passes on little needs little of it."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ from reefcast.model.messages import Header
 
 Outcome = tuple[int, int, memoryview, int, int, int]
 """The number of the first publication that is left; why it is (K_STOPPED); the G_* words of all
-destinations that something is for; the publisher's last number; how many publications were passed
-on, and how many of them to nobody."""
+destinations with output; the publisher's last number; how many publications were passed on, and how
+many of them to nobody."""
 FRAME_ROOM = 4 * 1024 * 1024
 """Bytes that one call writes, at most."""
 ENTRY_ROOM = 1 << 17
@@ -64,8 +64,8 @@ FIRST_RUN, FIRST_OUT = 1 << 12, 1 << 13
 
 
 class Desk:
-    """One for each thread. What a call leaves here is there until the next one of its kind.
-    `wanted_below`: publications whose `id_hash` is below are not plain (`traces.files`)."""
+    """The shared memory of one thread. The results of a call stay until the next one of its kind.
+    `wanted_below`: publications with a smaller `id_hash` are not plain (`traces.files`)."""
 
     def __init__(self, wanted_below: int = 0) -> None:
         self._words = np.zeros(DESK_WORDS, np.int64)
@@ -105,7 +105,7 @@ class Desk:
     # --- a run ------------------------------------------------------------------------------------
 
     def cut(self, data: bytes, start: int, most_hops: int) -> int:
-        """Cut the PUBLISH frames from `start` on; returns how many whole ones stand there."""
+        """Cut the PUBLISH frames from `start` on; return how many whole ones there are."""
         address = id(data) + BYTES_HEAD
         while True:
             count: int = kernels.cut(self._address, address + start, address + len(data), most_hops)
@@ -204,5 +204,5 @@ class Desk:
         kernels.count_choices(self._address, first, end)
 
     def frames(self, at: int, size: int) -> bytes:
-        """Return the frames that were written there."""
+        """Return the frames that were written at this place."""
         return bytes(self._frame_bytes[at : at + size])

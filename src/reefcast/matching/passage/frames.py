@@ -44,9 +44,9 @@ DELIVER = int(FrameKind.DELIVER)
 HEAD_BYTES, PARTS_BYTES = frame_layout.HEAD.bytes, frame_layout.PARTS.bytes
 COUNTED = frame_layout.PARTS.counted
 HOPS_BYTES = len(FIRST_HEADER)
-"""Of a header that holds nothing but a small hop count: an array of one."""
+"""The size of a header with nothing but a small hop count: an array of one."""
 MOST_HEADER_BYTES = SHORT_HEADER_BYTES
-"""Of a header that is known by its bytes, and of one that is written."""
+"""The most bytes of a header that kernels know or write."""
 NO_HEADER = -1
 MOST_NUMBER_BYTES = 9
 
@@ -84,8 +84,8 @@ def header_slot(desk: Int, head: Int, size: Int) -> Int:
 
 @part
 def _number_of(desk: Int, head: Int, size: Int, most_hops: Int) -> Int:
-    """The number of a header; NO_HEADER for one that is not known, or of a publication that came
-    over more than `most_hops` links."""
+    """Return the number of a header; NO_HEADER if it is unknown, or of a publication that came over
+    more than `most_hops` links."""
     if size == HOPS_BYTES and get1(head, 0) == FIXED_ARRAY + 1 and get1(head, 1) < HOPS_HEADERS:
         return get1(head, 1) if get1(head, 1) <= most_hops else NO_HEADER
     if most_hops == 0 or not HOPS_BYTES < size <= MOST_HEADER_BYTES:

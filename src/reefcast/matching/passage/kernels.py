@@ -1,4 +1,4 @@
-"""What Python calls; see the package's docstring, and `layout` for the words."""
+"""The kernels that Python calls; see the package's docstring, and `layout` for the words."""
 
 from __future__ import annotations
 
@@ -51,9 +51,8 @@ ODD_COURSE = 1
 
 @kernel
 def cut(desk: Int, data: Int, end: Int, most_hops: Int) -> Int:
-    """Find the PUBLISH frames that stand one behind the other from address `data` on, and write
-    what there is to know of each; return how many there are, or -1 if there is no room for so many.
-    """
+    """Find the consecutive PUBLISH frames from address `data` on, and write what the kernels need
+    of each; return how many there are, or -1 if there is no room for them."""
     count = odd = 0
     while True:
         stop = frame_end(data, end)
@@ -80,15 +79,15 @@ def find_header(desk: Int, head: Int, size: Int) -> Int:
 
 @part
 def _is_of(publication: Int, name: Int, size: Int) -> bool:
-    """Whether its publisher has this name."""
+    """Return whether the publication's publisher has this name."""
     start, length = read_string(get8(publication, F_BODY) + 1)
     return bool(length == size and compare_bytes(start, name, size) == 0)
 
 
 @part
 def _match(desk: Int, state: Int, publication: Int) -> Int:
-    """How many rows of an index it matches, whose handles are in K_OUT then; or -1: why not is in
-    K_STOPPED."""
+    """Return how many rows of an index it matches, whose handles are then in K_OUT; or -1:
+    K_STOPPED says why not."""
     put8(desk, K_STOPPED, NOT_PLAIN)
     if read_event(state, get8(publication, F_EVENT)) == 0:
         return -1
@@ -98,8 +97,8 @@ def _match(desk: Int, state: Int, publication: Int) -> Int:
 
 @part
 def _is_within(desk: Int, own: Int, publication: Int) -> bool:
-    """Whether it is sure that it lies within what its publisher advertised, all of which is in the
-    index `own`."""
+    """Return whether it certainly lies within its publisher's advertisements, all of which are in
+    the index `own`."""
     found = _match(desk, own, publication)
     if found >= 0:
         put8(desk, K_STOPPED, NOT_PLAIN)
@@ -192,7 +191,7 @@ def count_choices(desk: Int, first: Int, end: Int) -> None:
 
 @part
 def _stop(publication: Int, topical: Int, name: Int, size: Int) -> Int:
-    """NOT_PLAIN for one that is not the client's own, or whose topics somebody looks at."""
+    """Return NOT_PLAIN if it is not the client's own, or has topics that a filter names."""
     if size != 0 and not _is_of(publication, name, size):
         return NOT_PLAIN
     if topical != 0 and get8(publication, F_TOPICS) != 0:

@@ -1,4 +1,4 @@
-"""What lies where in the memory that Python and the kernels of this folder share: words of 8 bytes.
+"""The layout of the memory that Python and the kernels of this folder share: words of 8 bytes.
 
 - `K_*` of the desk, from which all else hangs by address;
 - `F_*` of a publication of the run, written by `cut`;
@@ -7,7 +7,7 @@
 - `H_*` of a slot in the table of known headers;
 - `C_*` of a course, `A_*` of where its copies go, `S_*` of a choice among next hops (`courses`);
 - `L_*` of a row that leads to one, by its handle in the index;
-- `G_*` of a destination that something is for, as Python reads it."""
+- `G_*` of a destination with output, as Python reads it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ from __future__ import annotations
 DESK_WORDS = 32
 
 WHOLE, NOT_PLAIN, NO_ROOM, NO_OUT, UNKNOWN = range(5)
-"""K_STOPPED: all is done; the next publication is not plain; it is for a later call; the index
-found more than there is room for; the routing has to be asked about the next publication."""
+"""Values of K_STOPPED: all is done; the next publication is not plain; it must wait for a later
+call; the index found more rows than there is room for; the routing must be asked about it."""
 
 F_START, F_BODY, F_END, F_EVENT, F_SEQ, F_TOPICS, F_HEADER, F_CHOICE = range(8)
 F_WORDS = 8
@@ -66,10 +66,10 @@ publication. 0: none; entry 0 is not used."""
 
 D_KIND, D_CLOSED, D_STAMP, D_SEEN, D_CALL, D_FIRST, D_LAST, D_FRAMES, D_HASH, D_MOST = range(10)
 D_WORDS = 10
-"""Whether frames are deliveries; whether all that is for it goes the readable way; the stamp when a
-publication found it last, and how many of its rows then; the last call that did, its first and last
-entry, how many frames; a hash of these; how many frames of this call its link may have already when
-a course sends one more."""
+"""Whether frames are deliveries; whether everything for it takes the readable path; the stamp when
+a publication found it last, and how many of its rows then; the last call that did, its first and
+last entry, how many frames; a hash of these; how many frames of this call its link may have
+already when a course sends one more."""
 
 C_ROWS, C_ONWARD, C_TABLE, C_MASK, C_COUNT = range(5)
 C_WORDS = 5
@@ -87,8 +87,8 @@ A_WORDS = 2
 
 S_HASH, S_HOPS, S_USES, S_COUNT = range(4)
 S_WORDS = 4
-"""Of the next hops that it is for: a hash, how many; how often it was made; how many copies there
-are, or -1 if Python decides. Behind these words are the numbers of the next hops, then the A_*."""
+"""A hash of the next hops of a choice, how many they are; how often it was made; how many copies
+there are, or -1 if Python decides. The numbers of the next hops follow, then the A_*."""
 
 CLIENT, NEIGHBOUR = 1, 2
 
@@ -101,4 +101,5 @@ G_WORDS = 4
 """The destination; where its frames begin in K_FRAMES, how many bytes, how many frames."""
 
 MOST_NUMBERS = 256
-"""Of one client that a publication matches: to put more into order is not for these loops."""
+"""The most subscriptions of one client that a publication may match: these loops are not made to
+sort more."""

@@ -1,4 +1,4 @@
-"""Where the rows of an index lead, as the kernels of this folder read it.
+"""The destinations of the rows of an index, as the kernels of this folder read them.
 
 A *destination* is a client of this broker or a neighbour, under a number that it keeps as long as a
 row leads there, or a course holds it."""
@@ -28,7 +28,7 @@ FIRST_ROOM = 64
 
 
 class Destination(NamedTuple):
-    """`name`: of the client or the neighbour."""
+    """A destination. `name`: that of the client or the neighbour."""
 
     name: str
     is_client: bool
@@ -54,9 +54,9 @@ class Words:
 
 
 class Leads:
-    """By the handle of a row in the index: its destination, and the subscription's number there.
-    `destinations`: by number; `closed`: those that get nothing by
-    compiled calls, as long as they are."""
+    """The destination of each row, by its handle in the index, and the subscription's number there.
+    `destinations`: by number; `closed`: those that get nothing from compiled calls for the time
+    being."""
 
     def __init__(self) -> None:
         self.rows = Words(L_WORDS)
@@ -133,7 +133,7 @@ class Leads:
         self.words.values[D_WORDS * to + D_CLOSED] = 1
 
     def open_all(self) -> None:
-        """Open all destinations, to look at them anew."""
+        """Open all destinations, to look at them again."""
         for to in self.closed:
             self.words.values[D_WORDS * to + D_CLOSED] = 0
         self.closed.clear()

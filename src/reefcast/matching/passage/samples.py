@@ -1,5 +1,5 @@
-"""Publications that a sampled trace has rows of, found by the bytes of their ids: as
-`traces.files.id_hash` finds them, the CRC-32 of "publisher#number"."""
+"""Publications of which a sampled trace has rows, found by the bytes of their ids: as
+`traces.files.id_hash` finds them, by the CRC-32 of "publisher#number"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NUMBER_SIGN, ZERO = ord("#"), ord("0")
 
 
 def crc_table() -> list[int]:
-    """Return what each byte adds to a CRC-32, the table that the kernels look into."""
+    """Return what each byte adds to a CRC-32, the table that the kernels use."""
     table = list(range(256))
     for _ in range(8):
         table = [(crc >> 1) ^ (CRC_POLYNOMIAL if crc & 1 else 0) for crc in table]
@@ -27,7 +27,7 @@ def _with_byte(table: Int, crc: Int, byte: Int) -> Int:
 
 @part
 def _with_number(table: Int, crc: Int, number: Int) -> Int:
-    """With the digits of a number of at least 0."""
+    """Return the CRC continued by the digits of a number of at least 0."""
     power = 1
     while number // power >= 10:
         power *= 10
@@ -39,8 +39,8 @@ def _with_number(table: Int, crc: Int, number: Int) -> Int:
 
 @unit
 def mark_wanted(desk: Int, publication: Int) -> None:
-    """Let a publication that is plain, and of which rows are wanted, be plain no more; also one
-    whose number is negative, which counts as wanted here."""
+    """Mark a plain publication of which rows are wanted as not plain; also one with a negative
+    number, which counts as wanted here."""
     if get8(publication, F_EVENT) == 0:
         return
     table, crc, number = get8(desk, K_CRC_TABLE), ALL_ONES, get8(publication, F_SEQ)

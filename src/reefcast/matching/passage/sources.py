@@ -1,4 +1,4 @@
-"""Where publications came from, for compiled calls; without the libraries that these need."""
+"""The sources of publications, for compiled calls; without the libraries that these need."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ ANYTHING = 0
 
 
 class Source(NamedTuple):
-    """`filters`: what decides where they go, and `leads`: where that is; `number`: the destination
-    that a neighbour is, or -1; `own`: the address of the index of what their client advertised, or
-    `ANYTHING`; `client`: its name, b"" for a neighbour; `courses`: the address of what is known of
-    them, by the number of the header (`courses.Courses`)."""
+    """`filters`: decide where publications go, and `leads`: their destinations; `number`: the
+    destination that a neighbour is, or -1; `own`: the address of the index of the client's
+    advertisements, or `ANYTHING`; `client`: its name, b"" for a neighbour; `courses`: the
+    address of its courses, by the number of the header (`courses.Courses`)."""
 
     filters: CompiledIndex[Any]
     leads: Leads

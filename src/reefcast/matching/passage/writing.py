@@ -1,4 +1,4 @@
-"""The frames of each destination, one behind the other; destinations that get the same share
+"""The frames of each destination, one after the other; destinations that get the same frames share
 them."""
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from reefcast.matching.passage.layout import (
 
 @part
 def _more(desk: Int, at: Int) -> Int:
-    """The entry of the next number, 0 if there is none."""
+    """Return the entry of the next number, 0 if there is none."""
     entry = get8(at, E_MORE)
     return entry_at(desk, entry) if entry != 0 else 0
 
 
 @part
 def _write_deliver(desk: Int, frame: Int, first: Int, publication: Int) -> Int:
-    """The delivery of which `first` is the first entry; where it ends."""
+    """Write the delivery of which `first` is the first entry; return where it ends."""
     count, at = 0, first
     while at != 0:
         count += 1
@@ -88,7 +88,7 @@ def _same_numbers(desk: Int, one: Int, other: Int) -> bool:
 
 @part
 def _get_the_same(desk: Int, one: Int, other: Int) -> bool:
-    """Whether two destinations get the same frames."""
+    """Return whether two destinations get the same frames."""
     if get8(one, D_KIND) != get8(other, D_KIND) or get8(one, D_FRAMES) != get8(other, D_FRAMES):
         return False
     left, right = get8(one, D_FIRST), get8(other, D_FIRST)
@@ -102,7 +102,8 @@ def _get_the_same(desk: Int, one: Int, other: Int) -> bool:
 
 @part
 def _sharer(desk: Int, destinations: Int, destination: Int, touched: Int, mask: Int) -> Int:
-    """The touched destination that gets the same and was written before, or `touched` itself."""
+    """Return the touched destination that gets the same and was written before, or `touched`
+    itself."""
     shares, call = get8(desk, K_SHARES), get8(desk, K_CALL)
     slot = get8(destination, D_HASH) & mask
     while get8(shares, 2 * slot) == call:

@@ -29,7 +29,7 @@ CELLS = PLACES * 48
 
 
 class Ids(NamedTuple):
-    """Of events in the order of their times: microseconds and hashes."""
+    """The ids of events in the order of their times: microseconds and hashes."""
 
     times: Times
     hashes: Hashes
@@ -86,7 +86,7 @@ class Difference(NamedTuple):
 
 
 class Sketch:
-    """Of a set of hashes. Each of them has a cell in each third of the cells."""
+    """A sketch of a set of hashes. Each hash has a cell in each third of the cells."""
 
     def __init__(self, hashes: Hashes | None = None) -> None:
         self._counts = np.zeros(CELLS, np.int32)

@@ -28,7 +28,7 @@ STREAM = (
 )
 WRITE = ("url", "topic", "orderBy")
 OF_SPARK = ("checkpointLocation", "queryName")
-"""Those that Spark hands on with ours."""
+"""Options that Spark passes together with ours."""
 
 
 class Selection(NamedTuple):
@@ -41,7 +41,7 @@ class Selection(NamedTuple):
 
 
 class ReadOptions(NamedTuple):
-    """Of a batch. Microseconds; None: no bound."""
+    """The options of a batch. Microseconds; None: no bound."""
 
     selection: Selection
     since_us: int | None
@@ -49,9 +49,9 @@ class ReadOptions(NamedTuple):
 
 
 class StreamOptions(NamedTuple):
-    """Of a stream. `start`: a time in microseconds, or EARLIEST or LATEST. `settle_us`: so long
-    after its time an event is read; `late_us`: so long after its time it is still looked for.
-    `most_rows`: of one batch, as far as that can be; None: all."""
+    """The options of a stream. `start`: a time in microseconds, or EARLIEST or LATEST. `settle_us`:
+    how long after its time an event is read; `late_us`: how long after its time the reader still
+    looks for it. `most_rows`: of one batch, as far as possible; None: all."""
 
     selection: Selection
     start: int | str

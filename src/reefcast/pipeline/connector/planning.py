@@ -31,11 +31,11 @@ from reefcast.pipeline.connector.offsets import Late, Offset, Seen, late_hashes,
 from reefcast.pipeline.connector.reading import Bounds, Slice, Span, data_loss
 
 BUCKETS = 4
-"""In the time of `late`."""
+"""Buckets in the time of `late`."""
 MOST_LATE = 1000
 """Late events in one batch; more than that wait for the next one."""
 LEAST_ROWS = 1000
-"""Of a task, where a batch could be cut into more."""
+"""The least rows of a task, where a batch could be divided further."""
 
 
 class History(Protocol):
@@ -71,7 +71,7 @@ class Looked(NamedTuple):
 
 
 class Planner:
-    """Of one query, while its driver lives. `clock` tells microseconds."""
+    """Plans the batches of one query, while its driver lives. `clock` returns microseconds."""
 
     def __init__(self, history: History, rules: Rules, clock: Callable[[], int]) -> None:
         self._history = history

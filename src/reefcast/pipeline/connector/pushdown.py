@@ -102,6 +102,7 @@ class Pushdown:
     def __init__(self, schema: StructType, before: Pushed) -> None:
         self._kinds: Mapping[str, type[DataType]] = {f.name: type(f.dataType) for f in schema}
         self.pushed = before
+        self._conditions = [f"({before.filter})"]
 
     def push(self, condition: Filter) -> bool:
         """Push a condition down; return whether it was, else Spark must apply it."""
@@ -120,13 +121,14 @@ class Pushdown:
 
     def _add(self, text: str) -> bool:
         """Add a condition; return false if the whole would be too large for a filter, or for its
-        normal form."""
-        whole = f"({self.pushed.filter}) AND {text}"
+        normal form. All conditions stand on one level: parsing slows with depth."""
+        whole = " AND ".join((*self._conditions, text))
         try:
             if topic_patterns_of(parse_filter(whole)) is None:
                 return False
         except FilterSyntaxError:
             return False
+        self._conditions.append(text)
         self.pushed = self.pushed._replace(filter=whole)
         return True
 

@@ -25,7 +25,7 @@ log = logging.getLogger("reefcast.spark")
 T = TypeVar("T")
 
 PATIENCE_S = 30.0
-"""For which a storage may be away, or not have yet what another one has."""
+"""How long a storage may be away, or not yet have what another one has."""
 PAUSE_S = 0.25
 Span = tuple[int, int]
 """Microseconds from the first, inclusive, to the second, exclusive."""

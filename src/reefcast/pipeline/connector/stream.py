@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 AWAY_S = 60.0
-"""For which the driver goes on without anybody who could tell what there is."""
+"""How long the driver continues without anybody who could tell what there is."""
 Json = dict[str, Any]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """In the driver it plans (see `planning`), in tasks it reads."""
+    """Plans in the driver (see `planning`), and reads in tasks."""
 
     def __init__(self, schema: StructType, options: StreamOptions) -> None:
         self._schema = schema

@@ -70,7 +70,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Made anew for each batch. The batch itself is known to the tasks alone."""
+    """Writes one batch; only the tasks know the batch itself."""
 
     def __init__(self, schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
         _check(schema, options, overwrite=overwrite)

@@ -82,7 +82,7 @@ def match_counts(
 
 
 class _Names(NamedTuple):
-    """Of the columns that are no attributes."""
+    """The names of the columns that are no attributes."""
 
     event: str
     subscription: str

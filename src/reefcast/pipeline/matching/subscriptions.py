@@ -81,7 +81,7 @@ def gathered(subscriptions: DataFrame, id_name: str, filter_name: str) -> Filter
 
 
 def _spread(rows: DataFrame) -> DataFrame:
-    """Most often all subscriptions are in one file, and parsing is slow."""
+    """Distribute the rows: most often all subscriptions are in one file, and parsing is slow."""
     return rows.repartition(parallelism(rows.sparkSession))
 
 
@@ -96,7 +96,7 @@ def to_bytes(table: pa.Table) -> bytes:
 
 
 def _refuse(table: pa.Table) -> None:
-    """`LocalError` if a row has an error."""
+    """Raise `LocalError` if a row has an error."""
     wrong = table.filter(table["error"].is_valid())
     if not wrong.num_rows:
         return
@@ -124,7 +124,7 @@ def parsed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @lru_cache(maxsize=REMEMBERED)
 def _parsed(text: str | None) -> tuple[bytes, tuple[str, ...], str | None]:
-    """Not by `parse_filter`, which keeps whole filters."""
+    """Parse a filter without `parse_filter`, which keeps whole filters."""
     if text is None:
         return b"", (), "it has no filter: NULL; a filter that everything matches is TRUE"
     try:
@@ -135,7 +135,7 @@ def _parsed(text: str | None) -> tuple[bytes, tuple[str, ...], str | None]:
 
 
 def _attributes(filter: Filter) -> tuple[str, ...]:
-    """The names that an index looks at."""
+    """Return the names that an index reads."""
     names: set[str] = set()
     for conjunction in filter.conjunctions:
         names.update(conjunction.constraints, *map(attributes_of, conjunction.residuals))

@@ -62,7 +62,7 @@ def loaded(shared: Shared) -> Loaded:
 
 
 def _load(data: bytes) -> Loaded:
-    """From a table of id and packed; see `subscriptions.parsed`."""
+    """Load the index from a table of id and packed; see `subscriptions.parsed`."""
     import pyarrow as pa
 
     from reefcast.matching.index import CompiledIndex

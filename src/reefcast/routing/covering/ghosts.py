@@ -1,23 +1,22 @@
-"""Strategy *incremental*: packing, but what goes may be preserved as a stand-in for what it covers.
+"""Strategy *incremental*: packing, but a withdrawn subscription may be preserved as a stand-in for
+those that it covers.
 
-An entry of `out[U]` whose subscription has gone is a *ghost*. Only this broker knows: for U it is a
-row like any other. It saves U, and all brokers beyond, the subscriptions that would take its place;
-what it costs are *false positives*, publications that match it and nothing else here.
+An entry of `out[U]` whose subscription was withdrawn is a *ghost*. Only this broker knows: for U it
+is a row like any other. It saves U, and all brokers beyond, the subscriptions that would take its
+place; it costs *false positives*, publications that match it and nothing else here.
 
 A ghost is collected
 - when nothing is left that it stands for, or the neighbour does not want it any more;
 - when a live subscription equals or covers it;
 - when more than a share 1 - theta of the publications that it matches are false positives, beyond
-  doubt (`suspicion`). Then U, which does not know better either, may preserve it in its turn: it
-  moves one hop upstream. In the other cases it goes all the way.
+  doubt (`suspicion`). Then U may preserve it in its turn: it moves one hop upstream. In the other
+  cases it goes all the way.
 
-Before it goes, what takes its place is sent.
+Before its unsubscription, the subscriptions that take its place are sent.
 
-Source: the covering paper, section V; the collection is ours, without it tables grow for ever. What
-must not be: a test that is repeated for ever, such as one of each hundred publications. Chance
-fails it sooner or later, so that all ghosts go in the end, and the bursts that they were to avoid
-are only put off.
-"""
+Source: the covering paper, section V; the collection is ours, without it tables grow for ever. A
+test that is repeated for ever, such as one of each hundred publications, would not do: every ghost
+fails it sooner or later by chance, so that the bursts would only be postponed."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ class Incremental(Packing):
 
     def _come(self, id: EntityId, filter: Filter) -> Change:
         net = Net()
-        if id in self.ghosts:  # another session of its client says the same again
+        if id in self.ghosts:  # another session of its client has the same subscription
             net.add(self.collect(id))
         net.add(super()._come(id, filter))
         for ghost in self._covering.covered(filter):
@@ -141,7 +140,7 @@ class Incremental(Packing):
 
 
 class GhostRow(NamedTuple):
-    """A ghost, and towards which neighbour."""
+    """A ghost, and its neighbour."""
 
     id: EntityId
     ghost: Ghost

@@ -1,18 +1,19 @@
-"""What one neighbour is told of the subscriptions that it wants, by four strategies.
+"""The subscriptions that one neighbour is told of, out of those that it wants, by four strategies.
 
 `out[U]`, the entries that were sent to neighbour U and not withdrawn, mirrors U's rows from here.
 Whatever the strategy: each subscription that U wants is covered by some entry of `out[U]`.
 
-- *none*: U is told of every one.
-- *lazy*: not of one that an entry covers. A broader one that comes later is sent, too, and nothing
-  is cleaned up. When an entry goes, what it alone had covered is sent, in the order of arrival.
-- *active*: only of the roots, those that no other one covers. A broader one makes its broker
-  withdraw what it covers; when a root goes, the new roots take its place (`NRS`).
+- *none*: U is told of all.
+- *lazy*: U is not told of a subscription that an entry covers. A broader one that comes later is
+  sent, too, and the narrower ones stay. When an entry is withdrawn, those that it alone had covered
+  are sent, in the order of arrival.
+- *active*: U is told only of the roots, those that no other one covers. When a broader one comes,
+  those that it covers are withdrawn; when a root is withdrawn, the new roots take its place
+  (`NRS`).
 - *packing*: as active; the unsubscription and its NRS travel in one message (`Replace`).
 
 Source: the covering paper, sections II and IV; SIENA. Cost: the covering index answers all of these
-questions in microseconds (see `docs/explanation/covering-index.md`).
-"""
+questions in microseconds (see `docs/explanation/covering-index.md`)."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ NOTHING: Change = RootChange([], [])
 
 
 class Net:
-    """What several changes come to: what entered and left again needs no message. `again`: what may
-    have left and entered as something else, under the same id; kept by the caller."""
+    """The sum of several changes: a subscription that entered and left again needs no message.
+    `again`: ids that may have left and entered with another filter; kept by the caller."""
 
     def __init__(self) -> None:
         self.again: dict[EntityId, None] = {}
@@ -58,11 +59,11 @@ def _cross(
 
 
 class Outgoing(ABC):
-    """Subscriptions that one neighbour wants, and those of them that it is told of (`out[U]`).
+    """The subscriptions that one neighbour wants, and those of them that it is told of (`out[U]`).
 
-    `wanted`: their filters, by age. `packs`: whether an unsubscription and what takes its place
-    travel in one message; `prunes`: whether it may be preserved instead (see `ghosts`).
-    """
+    `wanted`: their filters, by age. `packs`: whether an unsubscription and the subscriptions that
+    take its place travel in one message; `prunes`: whether it may be preserved instead (see
+    `ghosts`)."""
 
     packs: ClassVar[bool] = False
     prunes: ClassVar[bool] = False
@@ -100,7 +101,7 @@ class Outgoing(ABC):
         return self.remove(id)
 
     def observe(self, passed: Sequence[tuple[Publication, bool]]) -> bool:
-        """Observe publications from the neighbour, each with whether it was for nobody here; return
+        """Record publications from the neighbour, each with whether nobody here wanted it; return
         whether a ghost is overdue for it."""
         return False
 
@@ -122,8 +123,8 @@ class Outgoing(ABC):
 
     @abstractmethod
     def stand_in(self, id: EntityId) -> EntityId:
-        """Return the entry that stands for `id`, which is wanted: because of it the neighbour sends
-        what matches `id`."""
+        """Return the entry that stands in for `id`, which is wanted: because of the entry, the
+        neighbour sends what matches `id`."""
 
 
 class Every(Outgoing):

@@ -1,10 +1,10 @@
-"""Statistics of what subscribers got: by them incremental pruning decides (covering paper, V-A).
+"""Statistics of deliveries, by which incremental pruning decides (covering paper, V-A).
 
 The host broker of a subscriber records each publication that it delivers: which subscription it
 matched, under which advertisement it was published, and the publication's `distance` (how many hops
 ago another subscription matched it, too) and `count` (at how many brokers one did). When the
-subscription goes, the *pruning distance* is read off them: how far the unsubscription must travel
-for at least a share theta of these publications to have met another subscriber by then.
+subscription is withdrawn, they give the *pruning distance*: how far the unsubscription must travel
+so that at least a share theta of these publications would have met another subscriber by then.
 
 What counts is a sliding window, the same for all that keep statistics:
 
@@ -13,8 +13,7 @@ What counts is a sliding window, the same for all that keep statistics:
 - For each *pair* of a subscription and an advertisement the latest `Window.rows` rows count, as far
   as they are younger than `Window.seconds`.
 - A pair goes as a whole: with its subscription; when `expire` finds its latest row too old; and
-  when more than `Window.total` rows are kept in all, those that got a row longest ago go first.
-"""
+  when more than `Window.total` rows are kept in all, those that got a row longest ago go first."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ Pair = tuple[EntityId, EntityId]
 """A subscription and an advertisement."""
 
 EXACT = 9
-"""Decimals of a share that count: 0.07 * 100 is 7, whatever binary fractions make of it."""
+"""Decimals of a share that count, so that 0.07 * 100 is 7 in spite of binary fractions."""
 
 
 class Statistics(Protocol):
@@ -64,7 +63,7 @@ class Statistics(Protocol):
         ...
 
     def purge(self, subscription: EntityId) -> None:
-        """Remove the rows of a subscription that has gone."""
+        """Remove the rows of a withdrawn subscription."""
         ...
 
     def expire(self, now: float) -> None:
@@ -115,11 +114,10 @@ K = TypeVar("K", bound=Kept)
 
 
 class Pairs(Generic[K]):
-    """The pairs that have rows, that with the latest row last, and which of them go.
+    """The pairs that have rows, the one with the latest row last, and which of them to drop.
 
-    `make` begins what is kept of a new pair, `gone` is told of those that go. The number of pairs
-    costs nothing when a row comes.
-    """
+    `make` creates the record of a new pair; `gone` is called for pairs that are dropped. The cost
+    of a row does not depend on the number of pairs."""
 
     def __init__(
         self, window: Window, make: Callable[[Pair], K], gone: Callable[[K], None]
@@ -182,7 +180,7 @@ class Pairs(Generic[K]):
             self._drop((subscription, advertisement))
 
     def rename(self, subscription: EntityId, new: EntityId) -> list[K]:
-        """Rename the subscription of its pairs, which goes on under another id."""
+        """Rename the subscription of its pairs, which continues under another id."""
         moved = []
         for advertisement in self._of.pop(subscription, {}):
             kept = self._kept.pop((subscription, advertisement))
@@ -217,14 +215,14 @@ class MemoryStatistics:
 
     @property
     def rows(self) -> int:
-        """How many are kept."""
+        """The number of rows."""
         return self._pairs.rows
 
     def _begin(self, pair: Pair) -> _InMemory:
         return _InMemory(latest=deque(maxlen=self._window.rows))
 
     def claim(self, subscription: EntityId, filter: str) -> None:
-        """Do nothing: there was no former life."""
+        """Do nothing: the process has no former life."""
 
     def record(
         self,

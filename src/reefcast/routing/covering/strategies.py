@@ -15,8 +15,8 @@ Strategy = Literal["none", "lazy", "active", "packing", "incremental"]
 
 
 class CoveringOptions(RoutingOptions, frozen=True):
-    """Of the routings that know covering. `covering`: which of the subscriptions that a neighbour
-    wants it is told of."""
+    """Options of the routings with covering. `covering`: which of the subscriptions that a
+    neighbour wants are sent to it."""
 
     covering: Strategy = "none"
 

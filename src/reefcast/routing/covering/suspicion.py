@@ -25,7 +25,7 @@ from math import log, sqrt
 DOUBT = 1e9
 SAMPLE = 1000
 SMALLEST = 1e-9
-"""Of limits, so that likelihoods are finite."""
+"""The least limit, so that likelihoods are finite."""
 
 
 class Suspicion:

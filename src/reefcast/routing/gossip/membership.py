@@ -1,4 +1,4 @@
-"""A broker's being in one topic: why, and what it has of it besides the overlay."""
+"""A broker's membership in one topic: why it is in, and what it keeps besides the overlay."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from reefcast.routing.gossip.topic import TopicOverlay
 from reefcast.routing.gossip.views import View
 
 MOST_WAITING = 10_000
-"""Publications of a topic that wait until somebody is met."""
+"""Publications of a topic that wait until another node is met."""
 WAITING_ROUNDS = 5
-"""How long they do."""
+"""How many rounds they wait."""
 MOST_TOLD = 1_000
-"""Publications that one message tells of, where there may be very many."""
+"""The most publications that one message names."""
 
 
 class Membership:
     """`reasons`: subscriptions, advertisements and publishers of this broker's clients; `waiting`:
-    publications that were made here before anybody of the topic was met; `joining`: not `joined`
-    yet. `room`: for what is kept in all topics."""
+    publications made here before another node of the topic was met; `joining`: not `joined` yet.
+    `room`: the room for publications of all topics."""
 
     def __init__(self, overlay: TopicOverlay, options: GossipOptions, room: Room) -> None:
         self.overlay = overlay
@@ -43,18 +43,19 @@ class Membership:
 
     @property
     def alone(self) -> bool:
-        """Whether there is nobody but this broker to be met."""
+        """Whether no other node can be met."""
         return not any(contact != self.overlay.me for contact in self.overlay.contacts)
 
     def joined(self) -> list[Send]:
-        """End joining: from now on this node should have what neighbours tell of."""
+        """End joining: from now on this node should have the publications that neighbours name."""
         self.joining = False
         self._fresh = self._fresh and not self.overlay.view
         return []
 
     def lacks(self, digest: Digest, node: NodeId) -> tuple[PublicationId, ...]:
-        """Return what this node wants of what a neighbour has: nothing while it joins; and where
-        many may offer the same at once, nothing that another neighbour was asked for just now."""
+        """Return what this node wants of a neighbour's publications: nothing while it joins, and
+        nothing that another neighbour was asked for just now, since many may offer the same at
+        once."""
         if self._fresh:
             self.kept.waive(digest.ids)
             return ()
@@ -66,8 +67,8 @@ class Membership:
         return tuple(lacking)
 
     def offers(self, before: View, joiner: NodeId = "") -> list[Send]:
-        """Tell neighbours that are new in the view (not `before`) of what came lately; tell the
-        `joiner`, and the first neighbour that this node has, of everything kept."""
+        """Tell new neighbours in the view (not `before`) of recent publications; tell the `joiner`,
+        and the first neighbour that this node has, of all that are kept."""
         sends: list[Send] = []
         for node in self.overlay.view:
             if node in before:
@@ -99,7 +100,7 @@ class Membership:
         return self.overlay.lost(node)
 
     def unlinked(self, node: NodeId) -> None:
-        """Handle that the connection to a node ended; what it was asked for may not come."""
+        """Handle the end of the connection to a node; what it was asked for may not come."""
         self.overlay.unlinked(node)
         self._told.pop(node, None)
         for asked in (self._asked, self._asked_before):
@@ -107,29 +108,28 @@ class Membership:
                 del asked[id]
 
     def relinked(self, node: NodeId) -> list[Send]:
-        """Handle that there is a connection again to a node to which one broke."""
+        """Handle a new connection to a node after one broke."""
         links = self.overlay.links(node)
         return links + self._compare_with(node, TOLD_ROUNDS) if links else []
 
     def reached(self, node: NodeId) -> list[Send]:
-        """Handle that there is a connection to a node, whatever for; if it was lost, it gets its
-        place back."""
+        """Handle a connection to a node, made for any reason; a lost node gets its place back."""
         if node not in self.overlay.missed:
             return []
         return self.overlay.reached(node) + self.compare_all(node)
 
     def compare_all(self, node: NodeId) -> list[Send]:
-        """Compare everything kept with a node that was out of reach, or cut off."""
+        """Compare all that is kept with a node that was out of reach, or cut off."""
         return self._compare_with(node, self._kept_rounds)
 
     def _compare_with(self, node: NodeId, rounds: int) -> list[Send]:
-        """Compare what came in so many rounds with a node."""
+        """Compare the publications of this many rounds with a node."""
         self._told[node] = rounds
         return self._tell(node, self.kept.since(rounds), rounds)
 
     def answers(self, digest: Digest, node: NodeId) -> list[Send]:
-        """Answer what a digest asks for, unless the node has just been told: both may have asked at
-        once."""
+        """Return the answers to a digest, unless the node has just been told: both may have asked
+        at once."""
         rounds = min(digest.asks, self._kept_rounds)
         if rounds <= self._told.get(node, 0):
             return []
@@ -139,7 +139,7 @@ class Membership:
     # --- repair -----------------------------------------------------------------------------------
 
     def repairs(self) -> list[Send]:
-        """Tell one neighbour what is kept; which one depends on nothing but the topic."""
+        """Tell one neighbour what is kept; only the topic decides which one."""
         view = self.overlay.view
         if not view:
             return []
@@ -147,7 +147,7 @@ class Membership:
         return [Send(to, Digest(topic=self.overlay.topic, ids=self.kept.told()))]
 
     def wait(self, publish: Publish) -> int:
-        """Let a publication wait; return how many were given up for it."""
+        """Let a publication wait; return how many others were given up for it."""
         self.waiting.append(publish)
         if len(self.waiting) <= MOST_WAITING:
             return 0

@@ -1,5 +1,5 @@
-"""Messages between the nodes of one topic's overlay. Every message is of one topic, and goes to
-nodes of that topic only, or to its contacts."""
+"""Messages between the nodes of one topic's overlay. Every message is of one topic, and goes only
+to nodes of that topic, or to its contacts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from reefcast.model.publication import PublicationId
 from reefcast.routing.gossip.streams import NodeId
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
-"""Of 64 bits: the wire has no longer ones."""
+"""A number of 64 bits: the wire has no longer ones."""
 MOST_STEPS = 64
-"""Of a walk."""
+"""The most steps of a walk."""
 Steps = Annotated[int, msgspec.Meta(ge=0, le=MOST_STEPS)]
 
 M = TypeVar("M", bound="TopicMessage")
 
 
 class TopicMessage(PeerMessage, frozen=True, kw_only=True):
-    """The root of them all."""
+    """The base class of all of them."""
 
     settles: ClassVar[bool] = False
     topic: str
@@ -38,7 +38,7 @@ class Walk(TopicMessage, frozen=True, kw_only=True, tag="walk"):
 
 
 class Walked(TopicMessage, frozen=True, kw_only=True, tag="walked"):
-    """The names that a walk collected, on its way back along its path; `at`: the receiver's place
+    """The names that a walk collected, on their way back along its path; `at`: the receiver's place
     there."""
 
     path: tuple[NodeId, ...]
@@ -47,7 +47,7 @@ class Walked(TopicMessage, frozen=True, kw_only=True, tag="walked"):
 
 
 class Linked(TopicMessage, frozen=True, kw_only=True, tag="linked"):
-    """The receiver is in the sender's view from now on, or (not `linked`) no more."""
+    """The receiver is in the sender's view from now on, or (not `linked`) no longer."""
 
     linked: bool
 
@@ -61,14 +61,14 @@ class Join(TopicMessage, frozen=True, kw_only=True, tag="join"):
 
 
 class Members(TopicMessage, frozen=True, kw_only=True, tag="members"):
-    """From one contact to another: these have joined."""
+    """Sent by one contact to another: these nodes have joined."""
 
     nodes: tuple[NodeId, ...]
 
 
 class JoinWalk(TopicMessage, frozen=True, kw_only=True, tag="join-walk"):
-    """Looks for a node that takes `joiner` into its view: beside what it has there (`grows`), or in
-    the place of somebody."""
+    """Looks for a node that takes `joiner` into its view: in addition (`grows`), or in place of
+    another."""
 
     settles: ClassVar[bool] = True
     joiner: NodeId
@@ -78,14 +78,15 @@ class JoinWalk(TopicMessage, frozen=True, kw_only=True, tag="join-walk"):
 
 
 class Met(TopicMessage, frozen=True, kw_only=True, tag="met"):
-    """To a joiner: the sender has it in its view; the joiner is to have `node` in its own."""
+    """To a joiner: the sender has it in its view; the joiner should take `node` into its own."""
 
     settles: ClassVar[bool] = True
     node: NodeId
 
 
 class Adopt(TopicMessage, frozen=True, kw_only=True, tag="adopt"):
-    """`orphan` is in nobody's view. Who shares a neighbour with it may take it in its place."""
+    """`orphan` is in nobody's view. A node that shares a neighbour with it may take it in that
+    one's place."""
 
     orphan: NodeId
     view: tuple[NodeId, ...]
@@ -94,15 +95,15 @@ class Adopt(TopicMessage, frozen=True, kw_only=True, tag="adopt"):
 
 
 class Left(TopicMessage, frozen=True, kw_only=True, tag="left"):
-    """The sender is not in the overlay (any more); `instead`: whom the receiver may take for it, ""
-    for nobody."""
+    """The sender is not in the overlay (any more); `instead`: a node that the receiver may take for
+    it, "" for none."""
 
     instead: NodeId = ""
 
 
 class Wave(TopicMessage, frozen=True, kw_only=True, tag="wave"):
-    """From a contact to all, along views (`forward`) or against them: who misses one is cut off.
-    `life` and `number` tell waves of a contact apart."""
+    """Sent by a contact to all, along views (`forward`) or against them: a node that misses one is
+    cut off. `life` and `number` distinguish the waves of a contact."""
 
     contact: NodeId
     life: Number
@@ -112,7 +113,7 @@ class Wave(TopicMessage, frozen=True, kw_only=True, tag="wave"):
 
 class Digest(TopicMessage, frozen=True, kw_only=True, tag="digest"):
     """Publications of the topic that the sender has; `part`: it may have others, too. `asks`: the
-    receiver is to tell in the same way what came to it in the last so many rounds."""
+    receiver should answer with a digest of the last so many rounds."""
 
     ids: tuple[PublicationId, ...]
     part: bool = False
@@ -120,7 +121,7 @@ class Digest(TopicMessage, frozen=True, kw_only=True, tag="digest"):
 
 
 class Missing(TopicMessage, frozen=True, kw_only=True, tag="missing"):
-    """The sender wants these."""
+    """The sender wants these publications."""
 
     ids: tuple[PublicationId, ...]
 
@@ -142,14 +143,13 @@ MESSAGES = (
 
 
 def of_stranger(message: TopicMessage) -> list[TopicMessage]:
-    """Return the answers of a node that is not (or no longer) in the overlay which a message is
-    about."""
+    """Return the answers of a node that is not (or no longer) in the overlay of the message."""
     if isinstance(message, Left | Walked | Wave | Missing):
         return []
     if isinstance(message, Linked) and not message.linked:
         return []
     left: list[TopicMessage] = [Left(topic=message.topic)]
     if isinstance(message, JoinWalk) and message.left:
-        # Its sender is to find another way for it; not for ever, for it may have left as well.
+        # Its sender must find another way for it; not for ever, because it may have left as well.
         left.append(msgspec.structs.replace(message, left=message.left - 1))
     return left

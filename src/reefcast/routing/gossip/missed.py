@@ -1,4 +1,4 @@
-"""Whom a node could not reach, and wants to reach again."""
+"""The nodes that a node could not reach, and wants to reach again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 from reefcast.routing.gossip.streams import NodeId
 
 MOST_MISSED = 32
-"""Nodes that are remembered: those that were found missing last."""
+"""How many nodes are remembered: those that were found missing last."""
 MISSED_ROUNDS = 600
-"""For how long they are."""
+"""For how many rounds they are remembered."""
 
 
 class Missing(NamedTuple):
@@ -20,7 +20,7 @@ class Missing(NamedTuple):
 
 
 class MissedNodes(dict[NodeId, Missing]):
-    """Of one topic, in the order in which they were needed last."""
+    """The missed nodes of one topic, in the order in which they were needed last."""
 
     def add(self, node: NodeId, neighbour: bool, round: int) -> None:
         before = self.pop(node, None)
@@ -29,6 +29,6 @@ class MissedNodes(dict[NodeId, Missing]):
             del self[next(iter(self))]
 
     def forget(self, round: int) -> None:
-        """Forget the nodes that were not needed for long."""
+        """Forget the nodes that have not been needed for long."""
         for node in [x for x, missing in self.items() if missing.since <= round - MISSED_ROUNDS]:
             del self[node]

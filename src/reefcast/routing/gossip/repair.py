@@ -3,27 +3,27 @@
 A node tells a neighbour which publications it has (`Digest`). The neighbour asks for those that it
 lacks (`Missing`).
 
-- *New neighbours* are told so what came in the last `OFFERED_ROUNDS`: else who changes neighbours
-  could miss what had passed the new one already, and had not yet come to the old one.
-- *Who joins* is told so of all that is kept, and wants none of it: it came before.
-- *Who was out of reach* and is back is told of all that is kept, and asked for the same; so is who
-  was cut off and joins again. Who is the first neighbour of a node that had none (any more) is told
-  of it, too. Where only the connection
-  broke, and there is a new one, it is what came in the last `TOLD_ROUNDS`, in both directions.
-- With *repair* a neighbour of each topic is told every round what came in the last `TOLD_ROUNDS`,
-  and sends also what is not there. So a publication that one live node has reaches all that are
-  connected with it, whatever is lost; within these rounds.
+- *New neighbours* are told in this way of the publications of the last `OFFERED_ROUNDS`: otherwise
+  a node that changes neighbours could miss those that had already passed the new one, and had not
+  yet reached the old one.
+- *Joiners* are told of all that is kept, and want none of it: it is older than their membership.
+- *Nodes that were out of reach* and are back are told of all that is kept, and asked for the same;
+  so are nodes that were cut off and join again. The first neighbour of a node that had none (any
+  more) is told of it, too. If only the connection broke, and there is a new one, both ends tell of
+  the last `TOLD_ROUNDS`.
+- With *repair*, every round one neighbour of each topic is told of the publications of the last
+  `TOLD_ROUNDS`, and also sends those that are missing. So a publication that one live node has
+  reaches all that are connected with it, whatever is lost; within these rounds.
 
-What is asked for passes on as if it had just been published: so of two halves of a network one
-connection is enough.
+Publications that a node asked for are passed on as if they were new: so one connection between two
+halves of a network is enough.
 
-Kept is what came in the last `kept_rounds`, of all topics together `MOST_BYTES` at most: where that
-is too little, the topic with the most gives up its oldest.
+Publications of the last `kept_rounds` are kept, `MOST_BYTES` of all topics together at most: if
+that is too little, the topic with the most drops its oldest.
 
 Source: Demers et al., Epidemic algorithms for replicated database maintenance (1987), push-pull.
 Cost: one message for each new neighbour, if anything came; with repair one more per node, topic and
-round, with the ids of what came in `TOLD_ROUNDS`.
-"""
+round, with the ids of what came in `TOLD_ROUNDS`."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from reefcast.model.publication import PublicationId
 
 OFFERED_ROUNDS = 3
 MOST_OFFERED = 1_000
-"""Publications that a new neighbour is told of."""
+"""The most publications that a new neighbour is told of."""
 TOLD_ROUNDS = 10
 FORGETTING_ROUNDS = 2
-"""For so long a publication is kept after it is no more told of, and not sent unasked before that:
-rounds of different nodes do not begin at one time."""
+"""How many rounds a publication is kept after nodes stopped telling of it, and not sent unasked
+before that: rounds of different nodes do not begin at the same time."""
 MOST_BYTES = 64 * 1024 * 1024
 ENTRY_BYTES = 400
-"""What it costs to keep a publication, besides its bytes."""
+"""Bytes that keeping a publication costs, besides its own."""
 GIVEN_UP_SHARE = 64
-"""Which part of what a topic keeps it gives up at once, where room is needed."""
+"""The share of its publications that a topic drops at once to make room."""
 
 
 class Room:
@@ -71,9 +71,8 @@ class Room:
 
 
 class Kept:
-    """The publications of one topic of the last `rounds` rounds, in the order of their coming; None
-    for those that came before this node did, which it does not want. `bytes`: what they take of
-    `room`."""
+    """The publications of one topic of the last `rounds` rounds, in the order of arrival; None for
+    those from before this node joined, which it does not want. `bytes`: their share of `room`."""
 
     def __init__(self, rounds: int, room: Room) -> None:
         self.bytes = 0
@@ -86,7 +85,7 @@ class Kept:
 
     def add(self, publish: Publish) -> None:
         id = publish.publication.id
-        if id in self._kept:  # it may be waived: the order is that of coming
+        if id in self._kept:  # it may be waived: the order is that of arrival
             self._forget(id)
         self._keep(id, publish)
 
@@ -119,7 +118,7 @@ class Kept:
             self._forget(id)
 
     def make_room(self) -> None:
-        """Forget the oldest, at least one: more than just enough, so that this is not due each
+        """Drop the oldest, at least one: more than just enough, so that this is not due each
         time."""
         most = self.bytes - self.bytes // GIVEN_UP_SHARE
         self._forget(next(iter(self._kept)))
@@ -140,7 +139,7 @@ class Kept:
         return self._here(OFFERED_ROUNDS, MOST_OFFERED)
 
     def since(self, rounds: int) -> tuple[PublicationId, ...]:
-        """Return the ids of so many rounds, the first first: a node that forgets the first again,
+        """Return the ids of this many rounds, the first first: a node that forgets the first again,
         because there are so many, has had them."""
         return self._here(rounds)[::-1]
 
@@ -158,7 +157,7 @@ class Kept:
 
     def besides(self, ids: Iterable[PublicationId]) -> list[Publish]:
         """Return publications that are not among these ids, of which a neighbour told; but no old
-        ones, of which it may tell no more."""
+        ones, of which it may no longer tell."""
         theirs = set(ids)
         last = self._last(self._told_rounds - FORGETTING_ROUNDS)
         return [publish for id, publish in last if publish is not None and id not in theirs]

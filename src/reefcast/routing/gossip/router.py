@@ -80,7 +80,7 @@ from reefcast.routing.router import (
 from reefcast.routing.tables import NextHops, Row, TableView
 
 CONTACTS = 2
-"""Of a topic."""
+"""Contacts of a topic."""
 CALLED = 2
 """Nodes out of reach that are called in one round."""
 PUBLISHES = 0
@@ -88,7 +88,8 @@ PUBLISHES = 0
 
 
 class Gossip(Router, Refuses, ActsLater, OpensLinks):
-    """See the module's docstring. `memberships`: by topic, in the order of entering."""
+    """Topic gossip; see the module's docstring. `memberships`: by topic, in the order of
+    entering."""
 
     name = "gossip"
     overlay = Shape.NONE
@@ -167,7 +168,7 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
         return [action for topic in topics for action in self._enter(topic, id)]
 
     def unadvertise(self, id: EntityId, link: LinkName) -> list[Action]:
-        """Withdraw an advertisement; what the client published of it is no reason to stay in its
+        """Withdraw an advertisement; the client's publications of it are no reason to stay in its
         topics."""
         owner, topics = self._advertised.pop(id, (link, ()))
         reasons = (id, (owner, PUBLISHES))
@@ -205,15 +206,16 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
         return self._joins(known, joins) if known.joining else []
 
     def _joins(self, known: Membership, sends: Sequence[Send]) -> list[Action]:
-        """Return the actions of joining: nothing that needs the topic settles before."""
+        """Return the actions of joining: nothing that needs the topic settles before they are
+        done."""
         actions = self._connected(sends)
         joins = [action for action in actions if isinstance(action, Send)]
         opens = [action for action in actions if not isinstance(action, Send)]
         return [*opens, Await(joins, known.joined, key=known)]
 
     def _quit(self, topic: str, reason: EntityId) -> list[Action]:
-        """Remove a reason, and leave the topic if none is left, unless as a contact. Whether there
-        is a connection already to those who are told depends on other topics: so it must not
+        """Remove a reason, and leave the topic if none is left, unless this broker is a contact.
+        Whether there is a connection to those who are told depends on other topics: so it must not
         matter."""
         known = self.memberships.get(topic)
         if known is None or reason not in known.reasons:
@@ -262,7 +264,7 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
 
     def _connected(self, sends: Iterable[Send]) -> list[Action]:
         """Return sends with the actions that open missing connections; those that are being closed
-        are opened again after that."""
+        are opened again afterwards."""
         actions: list[Action] = []
         for send in sends:
             state = self.soft_links.get(send.link)
@@ -297,7 +299,7 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
     # --- who is out of reach ----------------------------------------------------------------------
 
     def _out_of_reach(self) -> list[LinkName]:
-        """Return the nodes that topics miss, and that nobody is calling."""
+        """Return the nodes that topics miss, and that are not being called."""
         missed = {node for known in self.memberships.values() for node in known.overlay.missed}
         return sorted(missed.difference(self.soft_links))
 
@@ -311,8 +313,8 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
         return self._call(some)
 
     def _call_all(self) -> list[Action]:
-        """Call all missed nodes after one was reached, because others may be, too; not more than
-        once in a round."""
+        """Call all missed nodes after one was reached, because others may be reachable, too; at
+        most once in a round."""
         if self._called_all:
             return []
         self._called_all = True
@@ -327,8 +329,8 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
 
     def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> Sequence[Action]:
         """Handle a soft link that was closed because nobody needed it, that broke, or that could
-        not be opened. Only in the last case the node is given up: else there is another try, if it
-        is needed."""
+        not be opened. Only in the last case is the node given up: otherwise there is another
+        attempt, if it is needed."""
         before = self.soft_links.pop(link, None)
         self._idle.discard(link)
         missed = link in self._missed
@@ -417,7 +419,7 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
         return actions
 
     def _flush(self, known: Membership) -> list[Action]:
-        """Send what waited until somebody of the topic was met."""
+        """Send what waited until another node of the topic was met."""
         if not known.waiting or not known.overlay.view:
             return []
         return [

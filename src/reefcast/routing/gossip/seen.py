@@ -11,13 +11,12 @@ MOST_PUBLISHERS = 100_000
 
 
 class SeenIds:
-    """The last ids, in two generations as `RecentIds` has them; and of each publisher the highest
-    number that was forgotten. What has no higher one counts as seen: after a partition a neighbour
-    may tell of what came here too long ago to be remembered. So what comes later than
-    `remembered` others of its publisher's may be taken for seen though it was not.
+    """The last ids, in two generations as in `RecentIds`, and for each publisher the highest number
+    that was forgotten. A publication without a higher number counts as seen: after a partition, a
+    neighbour may tell of one that came here too long ago to be remembered. So a publication that
+    comes later than `remembered` others of its publisher may be taken for seen although it is new.
 
-    Of the publishers of which something was forgotten the last `MOST_PUBLISHERS` are remembered.
-    """
+    Of the publishers with forgotten numbers, the last `MOST_PUBLISHERS` are remembered."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered

@@ -25,8 +25,8 @@ def joined(me: str, other: str) -> bytes:
 
 
 def weight(seed: int, me: NodeId, other: NodeId) -> int:
-    """Return what `me` has against `other` as a neighbour: 64 bits, the less the better (Listing
-    1)."""
+    """Return the weight that `me` gives `other` as a neighbour: 64 bits, the less the better
+    (Listing 1)."""
     return xxhash.xxh64_intdigest(joined(me, other), seed)
 
 

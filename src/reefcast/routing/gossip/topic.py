@@ -72,8 +72,8 @@ from reefcast.routing.gossip.views import View, Weights, best_view
 from reefcast.routing.recent import RecentIds
 
 LOWEST = 2
-"""Nodes that take a joiner in addition. There are at least so many walks for one, and as many
-places in a view that is not from the beginning."""
+"""How many nodes take a joiner in addition. This is also the least number of walks for one, and of
+places in a view that does not exist from the beginning."""
 MISSED = 3
 """Waves that a node may miss before it joins again."""
 WAVES_REMEMBERED = 64
@@ -90,12 +90,11 @@ class Heard(NamedTuple):
 
 
 class TopicOverlay:
-    """See the module's docstring. `contacts`: of the topic, best first; `life`: a number that no
-    earlier overlay of this node and topic had.
+    """One node's part in the overlay of a topic; see the module's docstring. `contacts`: of the
+    topic, best first; `life`: a number that no earlier overlay of this node and topic had.
 
-    What it returns is to be sent in this order. `round`: rounds so far. `missed`: whom it wants
-    back as soon as there is a connection (`reached`).
-    """
+    The returned messages must be sent in this order. `round`: rounds so far. `missed`: the nodes
+    that it wants back as soon as there is a connection (`reached`)."""
 
     def __init__(
         self,
@@ -130,7 +129,7 @@ class TopicOverlay:
     # --- inputs -----------------------------------------------------------------------------------
 
     def begin(self, view: Sequence[NodeId], in_links: Sequence[NodeId]) -> None:
-        """Begin in an overlay that exists, with this place in it."""
+        """Begin in an existing overlay, with this place in it."""
         self.view = self._weights.view(view)
         self.size = len(view)
         self.in_links = set(in_links)
@@ -144,7 +143,7 @@ class TopicOverlay:
         return []
 
     def leave(self) -> list[Send]:
-        """Leave: those who point here get a neighbour of this node in exchange; contacts are
+        """Leave: the nodes that point here get a neighbour of this node in exchange; contacts are
         told."""
         sends = [Send(node, Linked(topic=self.topic, linked=False)) for node in self.view]
         for number, node in enumerate(sorted(self.in_links)):
@@ -175,8 +174,8 @@ class TopicOverlay:
         return [*sends, Send(to, Walk(topic=self.topic, path=(self.me,), nonce=nonce, left=left))]
 
     def handle(self, message: TopicMessage, sender: NodeId) -> list[Send]:
-        """Handle a message of another node. Raises `ProtocolError`, changing nothing, for what no
-        node says."""
+        """Handle a message of another node. Raises `ProtocolError`, changing nothing, for a message
+        that no node sends."""
         return HANDLERS[type(message)](self, message, sender)
 
     def lost(self, node: NodeId) -> list[Send]:
@@ -191,9 +190,9 @@ class TopicOverlay:
         return [] if self.view else self.join()
 
     def reached(self, node: NodeId) -> list[Send]:
-        """Handle that there is a connection to a node that was missed. A contact that was only to
-        be asked is asked; two contacts tell each other whom they know, and become neighbours: the
-        topic may have begun at each of them by itself."""
+        """Handle a connection to a node that was missed. A contact that should only be asked is
+        asked; two contacts tell each other whom they know, and become neighbours: the topic may
+        have begun at each of them by itself."""
         missed = self.missed.pop(node)
         self._quarantine.pop(node, None)
         told: list[Send] = []
@@ -267,7 +266,7 @@ class TopicOverlay:
         return Send(node, Linked(topic=self.topic, linked=True))
 
     def links(self, node: NodeId) -> list[Send]:
-        """Return what a node is told to which there is a new connection."""
+        """Return what to tell a node to which there is a new connection."""
         return [self._link(node)] if node in self.view else []
 
     def _linked(self, message: Linked, sender: NodeId) -> list[Send]:
@@ -280,7 +279,7 @@ class TopicOverlay:
     # --- joining and leaving ----------------------------------------------------------------------
 
     def _draw(self) -> int:
-        """Draw a number of this node's own stream, for what is not of a round."""
+        """Draw a number of this node's own stream, for choices that belong to no round."""
         self._drawn += 1
         return mixed(self._stream ^ MASK, self._drawn)
 
@@ -350,7 +349,7 @@ class TopicOverlay:
         return self._take_in(walk, others) if ends else self._introduce(walk, others)
 
     def _introduce(self, walk: JoinWalk, others: list[NodeId]) -> list[Send]:
-        """Introduce another node to a joiner that is in this view already, or is this node."""
+        """Tell a joiner that is in this view already, or is this node, of another node."""
         if walk.joiner == self.me:
             return []
         node = others[self._choice(walk.nonce, 0, len(others))] if others else self.me
@@ -462,7 +461,7 @@ class TopicOverlay:
         return told + [Send(node, wave) for node in to]
 
     def _put_right(self, wave: Wave, sender: NodeId) -> list[Send]:
-        """Correct the links after a wave: the sender points here, or believes that this node points
+        """Repair the links after a wave: the sender points here, or believes that this node points
         to it."""
         if wave.forward:
             self.in_links.add(sender)
@@ -486,4 +485,4 @@ HANDLERS: dict[type, Callable[[TopicOverlay, Any, NodeId], list[Send]]] = {
     Left: TopicOverlay._left,
     Wave: TopicOverlay._wave,
 }
-"""What a node does with each message that is of its overlay."""
+"""The handler of each message that is of its overlay."""

@@ -9,7 +9,7 @@ from reefcast.routing.tables import Cell, TableView
 
 
 class TopicTable(TableView[str]):
-    """By topic."""
+    """The topics of a broker, by name."""
 
     name = "topics"
     columns = ("topic", "view", "known by", "for", "neighbours")

@@ -15,7 +15,8 @@ View = tuple[NodeId, ...]
 
 
 class Numbers(dict[NodeId, int]):
-    """The numbers of nodes, in the order of their first mention. Nodes of one process share it."""
+    """Assigns numbers to nodes, in the order of their first mention. The nodes of one process share
+    it."""
 
     def __missing__(self, node: NodeId) -> int:
         number = self[node] = len(self)
@@ -23,9 +24,9 @@ class Numbers(dict[NodeId, int]):
 
 
 class Weights:
-    """The weights that node `me` gives others (see `streams.weight`), remembered: 8 bytes for each
-    node of `numbers`, side by side, because a simulation has millions and a dictionary of them
-    would wait for memory at every step."""
+    """The weights that node `me` gives others (see `streams.weight`), cached: 8 bytes for each node
+    of `numbers`, side by side, because a simulation has millions of them and a dictionary would
+    wait for memory at every step."""
 
     def __init__(self, me: NodeId, seed: int, numbers: Numbers | None = None) -> None:
         self.me = me
@@ -39,7 +40,7 @@ class Weights:
         if number >= len(self._table):
             self._grow()
         found = self._table[number]
-        if not found:  # not known yet, but for one in 2**64
+        if not found:  # not known yet, except for one in 2**64
             found = self._table[number] = weight(self._seed, self.me, other)
         return found, other
 

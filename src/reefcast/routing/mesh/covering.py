@@ -13,8 +13,8 @@ from reefcast.routing.covering.outgoing import Change, Outgoing
 
 
 class PerAnchor(Outgoing):
-    """An `Outgoing` for each anchor. `anchor_of`: the one that a subscription has at the neighbour;
-    it does not change while the subscription is here."""
+    """An `Outgoing` for each anchor. `anchor_of`: the anchor of a subscription at the neighbour; it
+    does not change while the subscription is here."""
 
     def __init__(
         self, new_outgoing: Callable[[], Outgoing], anchor_of: Callable[[EntityId], LinkName]

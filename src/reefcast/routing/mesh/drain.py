@@ -1,4 +1,5 @@
-"""The drain of a move: when no copy follows the old tables any more (see `move`, phase *drain*)."""
+"""The drain of a move: from when on no copy follows the old tables any more (see `move`, phase
+*drain*)."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from reefcast.routing.mesh.maps import Neighbourhood
 
 
 class Drain:
-    """Of one affected broker. `mom`: before the move. `primary`: its affected primary neighbours
-    before the move; `near`: all affected brokers that it knows."""
+    """The drain of one affected broker. `mom`: before the move. `primary`: its affected primary
+    neighbours before the move; `near`: all affected brokers that it knows."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Drain:
 
     @property
     def over(self) -> bool:
-        """Whether nothing comes, and nothing goes."""
+        """Whether nothing by the old tables comes or goes any more."""
         soft = self._soft()
         links = {*soft, *self._primary}
         return links <= self._heard and links <= self._said and self._confirmed.issuperset(soft)

@@ -1,5 +1,5 @@
-"""The overlay maps of the mesh: what a broker `A` knows of the primary tree, and what is left of
-that in the light of the links that it has.
+"""The overlay maps of the mesh: the part of the primary tree that a broker `A` knows, and its
+contraction by the links of `A`.
 
 - **MOM**, the master overlay map (`Neighbourhood`): the primary tree within Delta hops of `A`. It
   changes when primary links do.
@@ -15,8 +15,7 @@ Sets of neighbours are bit vectors, Python ints: bit `i` stands for `Wom.neighbo
 
 Source: section 3 of the paper, its Figs 3 and 4. Departure: its step 2 sorts by the distance in the
 WOM, where the own soft links would all be at 1 and the algorithms of section 5, which rely on the
-order, would send copies twice; here the order is that of the *primary* distance.
-"""
+order, would send copies twice; here the order is that of the *primary* distance."""
 
 from __future__ import annotations
 

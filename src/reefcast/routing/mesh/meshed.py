@@ -1,9 +1,7 @@
-"""The shared part of routings on a mesh: that on a tree (`router`), and those in clusters
-(`cluster`).
+"""The shared part of routings on a mesh: on a tree (`router`), and in clusters (`cluster`).
 
 A routing that derives from `Meshed` has a subscription tree over its primary links whose rows have
-their anchors as next hops, and sends copies where its `mesh` says.
-"""
+their anchors as next hops, and sends copies as its `mesh` decides."""
 
 from __future__ import annotations
 

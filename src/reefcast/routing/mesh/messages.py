@@ -53,7 +53,7 @@ class Tunnel(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Stamp(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """By which tables brokers forward a copy while `move` runs: the old ones, or the `new`."""
+    """The tables by which brokers forward a copy while `move` runs: the old ones, or the `new`."""
 
     move: int
     new: bool
@@ -77,7 +77,7 @@ class ClusterMeshHeader(ScotHeader, frozen=True, gc=False):
 
 
 def stamp_of(header: Header) -> Stamp | None:
-    """Return the stamp; None for what nobody stamped."""
+    """Return the stamp; None for an unstamped copy."""
     return header.stamp if isinstance(header, MeshHeader) else None
 
 

@@ -13,7 +13,8 @@ from reefcast.routing.mesh.router import Mesh
 from reefcast.routing.router import Action, Await, Surroundings
 
 TRIES = 8
-"""To open the new link; it may fail for a moment, or its other end may have just closed it."""
+"""Attempts to open the new link; it may fail for a moment, or its other end may have just closed
+it."""
 
 
 class Mover(Moving):

@@ -189,7 +189,7 @@ class Moving:
         return found
 
     def _end(self) -> list[Send]:
-        """The new tables are those of the broker from now on, and so are the links."""
+        """Make the new tables those of the broker from now on, and the links, too."""
         new, old, plan = self.next, self._tables.mesh, self.plan
         assert new is not None, "build comes before end"
         outer = [link for link in new.brokers if link not in self._near]
@@ -206,7 +206,7 @@ class Moving:
         return sends + self._said(self._untold(), NEW)
 
     def _untold(self) -> list[Send]:
-        """All that the tables have to tell neighbours without memory."""
+        """Return everything that the tables have to tell neighbours without memory."""
         tables, sends = self._tables, list[Send]()
         for link in [link for link in tables.brokers if link in self._lost]:
             sends += tables.mesh.again(link)

@@ -38,12 +38,13 @@ from reefcast.routing.router import Action
 from reefcast.routing.tables import Row
 
 RATE_S = 1.0
-"""Over how long the output rate is measured that SH goes by."""
+"""Seconds over which the output rate is measured that SH uses."""
 LATELY = 8192
 """Publications that came over soft links and are remembered: more than can be under way on one."""
 SHARE_OF_BYTES = 0.02
 BYTES_OF_LOAD, BYTES_OF_COPY = 16, 100
-"""Of an entry in `Loads`, and at least of a publication: loads may take 2 % of what is sent."""
+"""Bytes of an entry in `Loads`, and the least of a publication: loads may take 2 % of the
+traffic."""
 
 
 class LinkReport(NamedTuple):

@@ -20,9 +20,10 @@ mover, which knows no such wish any more, is done with it at once."""
 
 
 class Permissions:
-    """Of broker `me`. What it returns is to be told to all others: they pass on what is new to
-    them (`handle`), so that it reaches every broker, whatever becomes of the tree meanwhile.
-    `now`: seconds, later in later lives of the broker. `last`: the last grant, or its end."""
+    """The permissions that broker `me` knows. The messages that it returns go to all others: they
+    pass on what is new to them (`handle`), so that it reaches every broker, whatever happens to the
+    tree meanwhile. `now`: seconds, later in later lives of the broker. `last`: the last grant, or
+    its end."""
 
     def __init__(self, me: LinkName, coordinator: LinkName, now: Callable[[], float]) -> None:
         self._me = me

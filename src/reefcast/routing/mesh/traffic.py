@@ -19,7 +19,8 @@ Kind = tuple[tuple[LinkName, ...], LinkName | None]
 
 
 class Traffic:
-    """Of one broker. `paths`: by the real links; the candidates' are here."""
+    """The traffic of one broker. `paths`: those over the real links; this class has the
+    candidates'."""
 
     def __init__(self, mom: Neighbourhood) -> None:
         self.paths = Paths(Wom(mom, ()), direct=False)

@@ -19,9 +19,9 @@ Handle = Callable[[Any, LinkName, float], list[Effect]]
 
 
 class WireBroker:
-    """`lost(publish)`: told of each publication that is lost, or was only in the memory of one that
-    died; `sent(link, message)`: of what its core has it send to neighbours. `gone`: it died, and
-    will not come back. `failures`: what failed in it, or was out of place, by kind."""
+    """`lost(publish)`: called with each publication that is lost, or was only in the memory of one
+    that died; `sent(link, message)`: called with each message of its core to neighbours. `gone`: it
+    died, and will not come back. `failures`: its failures, and unexpected events, by kind."""
 
     def __init__(
         self,

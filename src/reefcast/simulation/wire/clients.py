@@ -1,9 +1,8 @@
-"""A live client in simulated time: it does what scripts say, and what became of it is written down.
+"""A live client in simulated time: it acts by scripts, and records the outcome.
 
-Its claims are those of its sessions: a session that the broker kept across a cut goes on with its
-claims; one that the broker does not know any more ends them when the connection may have been lost,
-and the client asks anew under fresh numbers.
-"""
+Its claims are those of its sessions: a session that the broker kept across a cut continues with its
+claims; if the broker no longer knows the session, the claims end when the connection may have been
+lost, and the client makes them again under new numbers."""
 
 from __future__ import annotations
 

@@ -2,14 +2,13 @@
 
 Rules
 -----
-- Bytes arrive in their order, when the cable says so, and are read in pieces that have nothing to
-  do with how they were written.
-- Whoever writes to an end that is gone is told, as TCP does (RST). An end that is told drops what
-  it has not read.
+- Bytes arrive in their order, at the time that the cable computes, and are read in pieces that do
+  not depend on how they were written.
+- An end that writes to one that is gone is told, as by TCP (RST). It then drops what it has not
+  read.
 - A transport calls its protocol in the context of its own program, and never before the machine is
   thawed; a program that is dead is not called at all.
-- What may not be asked of uvloop's transports may not be asked of these.
-"""
+- These transports support only what uvloop's do."""
 
 from __future__ import annotations
 
@@ -65,8 +64,9 @@ class Server:
 
 
 class Connections:
-    """All of one simulation. `names`: who listens where, also while nobody does; `make_cable`: the
-    one between two machines. `log`: a hash of all that was read, by whom and when."""
+    """All connections of one simulation. `names`: who listens where, also while nobody does;
+    `make_cable`: makes the cable between two machines. `log`: a hash of all that was read, by whom
+    and when."""
 
     def __init__(
         self,
@@ -138,8 +138,8 @@ class Connections:
 
 
 class Pair:
-    """One connection: the end of who dialled, and that of who was dialled. `silent`: nobody is told
-    any more what becomes of the other end."""
+    """One connection: the dialling end, and the dialled one. `silent`: neither end is told any more
+    what becomes of the other."""
 
     def __init__(
         self,

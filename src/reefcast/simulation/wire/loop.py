@@ -1,5 +1,5 @@
-"""An asyncio event loop in simulated time. What runs on it waits for nothing, and a run is a
-function of its inputs: callbacks run in the order in which they are due."""
+"""An asyncio event loop in simulated time. Its callbacks never wait, and a run is a function of its
+inputs: callbacks run in the order in which they are due."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 MOST_TURNS = 200_000
-"""Of the loop, at one instant; with more, some callback calls itself for ever."""
+"""Turns of the loop at one instant; with more, some callback calls itself for ever."""
 
 
 class _Clock:
-    """Stands where loops have their selector: to wait is to pass the time."""
+    """Takes the place of a loop's selector: waiting lets the time pass."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -61,7 +61,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self._selector.now_s
 
     def __del__(self) -> None:
-        """There is nothing to close, and what still waits on it may end in any order."""
+        """Do nothing: there is nothing to close, and pending tasks may end in any order."""
 
     def _process_events(self, events: Sequence[object]) -> None:
         """Do nothing: there are no events of a selector."""

@@ -1,7 +1,7 @@
-"""The machines of a simulated network: each runs one program, and gives it its time and its chance.
+"""The machines of a simulated network: each runs one program, and gives it its time and its
+randomness.
 
-A broker that starts again runs on a machine of its own, under the same name.
-"""
+A broker that restarts runs on a machine of its own, under the same name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextvars import Context, copy_context
 from reefcast.timing import MACHINE, Machine
 
 WORK_S = 1.0
-"""What slow work takes: more than any program gives to one connection."""
+"""How long slow work takes: more than any program gives to one connection."""
 
 
 class SimulatedMachine(Machine):

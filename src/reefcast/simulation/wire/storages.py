@@ -22,8 +22,8 @@ from reefcast.storage_node.process import first_of
 
 
 class Disk:
-    """The histories of one simulation, by the names of their storages; they go when it goes.
-    `damage`: what was found damaged."""
+    """The histories of one simulation, by the names of their storages; they are removed with it.
+    `damage`: the damage that was found."""
 
     def __init__(self) -> None:
         self.damage: list[DamagedError] = []
@@ -37,7 +37,7 @@ class Disk:
 
     @cached_property
     def _folder(self) -> Path:
-        """Made for the first of them."""
+        """Return the folder of the storages, and create it for the first of them."""
         folder = Path(tempfile.mkdtemp(prefix="reefcast-simulated-"))
         weakref.finalize(self, _remove, folder, self._open)
         return folder

@@ -1,11 +1,10 @@
 """A network of live brokers and live clients, simulated: `server.node.Node` and `client.Client` as
 users run them, on an event loop without a clock and on connections that break.
 
-What is simulated is what lies between them: links with a latency and a bandwidth, and the faults of
+Only the network between them is simulated: links with a latency and a bandwidth, and the faults of
 `Setup.faults` and `Wire.faults`. A broker's work takes no time. Scripts, results and checkers are
-those of simulated messages; what becomes of a publication is what the application at the other end
-reads. One seed gives one run.
-"""
+those of simulated messages; a publication is delivered when the application at the other end reads
+it. One seed gives one run."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ from reefcast.simulation.world import NoProgressError, Setup
 FIRST_PORT = 7301
 LOOK_S = 0.05
 QUIET_S = 0.5
-"""The network is quiet if nothing was under way at any look for so long."""
+"""The network is quiet if nothing was under way at any look during this time."""
 ENDS_S = 600.0
 """After the last script and fault: longer than anybody waits for anything."""
 

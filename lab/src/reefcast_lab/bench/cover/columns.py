@@ -47,7 +47,8 @@ class Columns:
         return bounds
 
     def ask(self, question: str, filter: Filter) -> list[int]:
-        """Numbers of the filters that answer one of the four questions of `CoverIndex`."""
+        """Return the numbers of the filters that answer one of the four questions of
+        `CoverIndex`."""
         bounds = self._bounds(filter)
         rows: Array | None = None
         for k in self._order:

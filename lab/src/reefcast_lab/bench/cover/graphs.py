@@ -70,8 +70,8 @@ class GraphRow:
 def bench(
     workloads: Sequence[str], sizes: Sequence[int], tell: Callable[[str], None]
 ) -> Iterator[GraphRow]:
-    """Rows for each workload and size: each graph with and without an index, then the roots. No
-    names or sizes: all; `ConfigurationError` for a name that there is not."""
+    """Yield rows for each workload and size: each graph with and without an index, then the roots.
+    No names or sizes: all; `ConfigurationError` for a name that there is not."""
     for workload in workloads:
         if workload not in WORKLOADS:
             names = ", ".join(WORKLOADS)
@@ -132,7 +132,7 @@ def _measured(
 
 
 def _add_again(roots: Roots[int], filters: list[Filter], most: int) -> tuple[Times, float]:
-    """Of the last filters, half of all at most; their comparisons on the average."""
+    """Add the last filters again, half of all at most; return their mean comparisons, too."""
     last = range(max(len(filters) - most, len(filters) // 2), len(filters))
     for key in last:
         roots.remove(key)

@@ -65,8 +65,8 @@ class CoverTiming:
 def bench(
     workloads: Sequence[str], sizes: Sequence[int], tell: Callable[[str], None]
 ) -> Iterator[CoverTiming]:
-    """Rows for each workload and size: each query with each engine, then the changes. No names or
-    sizes: all; `ConfigurationError` for a name that there is not."""
+    """Yield rows for each workload and size: each query with each engine, then the changes. No
+    names or sizes: all; `ConfigurationError` for a name that there is not."""
     for workload in workloads:
         if workload not in WORKLOADS:
             names = ", ".join(WORKLOADS)
@@ -145,7 +145,7 @@ def _bench_roots(workload: str, filters: list[Filter]) -> Iterator[CoverTiming]:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Of each call: microseconds by the wall clock and of CPU, and keys in the result."""
+    """The times of each call, microseconds by the wall clock and of CPU, and keys in the result."""
 
     wall: Any
     cpu: Any

@@ -12,7 +12,7 @@ FIGURES, GRAPHS = "figures", "graphs"
 
 
 def figures(rows: Sequence[CoverTiming]) -> str:
-    """A table of the queries, and one of the changes."""
+    """Return a table of the queries, and one of the changes."""
     asked = [
         (
             *(mine.workload, f"{mine.n:,}", mine.query, short(mine.matches_per_event)),

@@ -38,7 +38,7 @@ TOP = 0
 
 
 class Relation(Enum):
-    """Of a new filter to a stored one."""
+    """The relation of a new filter to a stored one."""
 
     SUBSET = "subset"
     SUPERSET = "superset"
@@ -240,12 +240,12 @@ class TraditionalGraph(RelationGraph[K]):
                     self._link(parent, child)
 
     def _lowest(self, above: set[int]) -> list[Node[K]]:
-        """Those without a child among them."""
+        """Return the nodes without a child among them."""
         nodes = map(self._nodes.__getitem__, above)
         return [node for node in nodes if node.children.keys().isdisjoint(above)]
 
     def _highest(self, below: set[int]) -> list[Node[K]]:
-        """Those without a parent among them."""
+        """Return the nodes without a parent among them."""
         nodes = map(self._nodes.__getitem__, below)
         return [node for node in nodes if node.parents.keys().isdisjoint(below)]
 

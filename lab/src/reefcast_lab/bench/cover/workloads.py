@@ -31,7 +31,8 @@ Intervals = Mapping[str, tuple[float, float]]
 
 
 def box_filter(intervals: Intervals, symbol: str = "") -> Filter:
-    """`symbol = ... AND a BETWEEN ... AND ...`, without the parser, which would take longest."""
+    """Return `symbol = ... AND a BETWEEN ... AND ...` without the parser, which would take
+    longest."""
     terms: list[Expression] = []
     texts: list[str] = []
     if symbol:
@@ -69,7 +70,7 @@ def nested_filter(rng: random.Random, *, asked: bool) -> Filter:
 
 
 def degree_filters(count: int) -> list[Filter]:
-    """The roots, then what is below them in turn."""
+    """Return the roots, then the filters below them in turn."""
     rng = random.Random(f"{SEED}/degree")
     filters = []
     for key in range(count):
@@ -134,12 +135,12 @@ WORKLOADS: Mapping[str, Maker] = {
 }
 SEED = 1
 BOXES = ("nested", "stock", "chain", "clustered")
-"""Those that columns of bounds can answer."""
+"""The workloads that columns of bounds can answer."""
 
 
 def make(workload: str, count: int, questions: int) -> tuple[list[Filter], ...]:
-    """Filters to store, and filters to ask about; the same for the same arguments, but for the
-    `count` filters of one text that could come twice."""
+    """Return filters to store, and filters to ask about; the same for the same arguments, except
+    for the `count` filters of one text that could come twice."""
     rng = random.Random(f"{SEED}/{workload}")
     maker = WORKLOADS[workload]
     stored = [maker(rng, asked=False) for _ in range(count)]

@@ -20,7 +20,7 @@ from reefcast_lab.bench import profiling
 START_S = 60.0
 OURS = "reefcast"
 PROGRAMS = {"mosquitto": "mosquitto", "nats": "nats-server"}
-"""Of the baselines."""
+"""The programs of the baselines."""
 MQTT_CONF = """\
 listener {port} 127.0.0.1
 allow_anonymous true
@@ -45,18 +45,18 @@ listen = "127.0.0.1:{port}"
 
 
 def program(name: str) -> str | None:
-    """Where a baseline's program is; Debian puts it where ordinary users do not look."""
+    """Find a baseline's program; Debian puts it where ordinary users do not look."""
     file = PROGRAMS[name]
     return shutil.which(file) or shutil.which(file, path="/usr/sbin:/usr/local/sbin")
 
 
 def installed() -> list[str]:
-    """The brokers that can be measured: baselines first, ours last."""
+    """Return the brokers that can be measured: baselines first, ours last."""
     return [name for name in PROGRAMS if program(name)] + [OURS]
 
 
 def missing() -> list[str]:
-    """The baselines that are not installed."""
+    """Return the baselines that are not installed."""
     return [name for name in PROGRAMS if not program(name)]
 
 
@@ -67,8 +67,8 @@ class Running(NamedTuple):
 
 @contextlib.contextmanager
 def running(name: str, profile: Path | None = None) -> Iterator[Running]:
-    """A fresh broker process. `profile`: the file where ours writes where its time went
-    (`profiling.broker`)."""
+    """Run a fresh broker process in the `with` block. `profile`: the file to which ours writes
+    where its time went (`profiling.broker`)."""
     (port,) = free_ports(1)
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(

@@ -25,18 +25,18 @@ def _text(text: str) -> bytes:
 
 
 def connect(client_id: str) -> bytes:
-    """CONNECT with a clean session and no keep-alive."""
+    """Return CONNECT with a clean session and no keep-alive."""
     body = _text("MQTT") + bytes([4, 2, 0, 0]) + _text(client_id)
     return b"\x10" + _length(len(body)) + body
 
 
 def subscribe() -> bytes:
-    """SUBSCRIBE to the one topic of the measurement."""
+    """Return SUBSCRIBE to the one topic of the measurement."""
     body = b"\x00\x01" + _text(TOPIC) + b"\x00"
     return b"\x82" + _length(len(body)) + body
 
 
 def publish(payload: bytes) -> bytes:
-    """PUBLISH with QoS 0."""
+    """Return PUBLISH with QoS 0."""
     body = _text(TOPIC) + payload
     return b"\x30" + _length(len(body)) + body

@@ -13,10 +13,10 @@ END = b"\r\n"
 
 
 def subscribe() -> bytes:
-    """SUB to the one subject of the measurement."""
+    """Return SUB to the one subject of the measurement."""
     return f"SUB {SUBJECT} 1\r\n".encode()
 
 
 def publish(payload: bytes) -> bytes:
-    """PUB."""
+    """Return PUB with this payload."""
     return b"PUB %s %d\r\n%s\r\n" % (SUBJECT.encode(), len(payload), payload)

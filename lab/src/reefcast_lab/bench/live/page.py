@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FIGURES = "live figures"
 NAMES = {"mosquitto": "mosquitto", "nats": "NATS", "reefcast": "Reefcast"}
-"""Of the brokers, in their order."""
+"""The names of the brokers, in their order."""
 _LOOKS: dict[str, dict[str, Any]] = {
     "mosquitto": {"color": "#0072b2", "marker": "s"},
     "nats": {"color": "#009e73", "marker": "^"},
@@ -29,7 +29,8 @@ _COLUMNS = {"cpu_us_per_publication": "publication", "cpu_us_per_delivery": "del
 
 
 def figures(rows: Sequence[BrokerFigures]) -> str:
-    """A line for each load: CPU microseconds a publication, and a delivery, of every broker."""
+    """Return a table with a line for each load: CPU microseconds per publication, and per delivery,
+    of every broker."""
     titles = [f"{each}: {name}" for each in _COLUMNS.values() for name in NAMES.values()]
     loads: dict[tuple[Any, ...], dict[str, BrokerFigures]] = {}
     for row in rows:
@@ -74,7 +75,7 @@ SAID = {
 
 
 def plot(rows: Sequence[BrokerFigures]) -> str:
-    """SVG: a panel for each dimension, in which two points at least were measured."""
+    """Draw an SVG: a panel for each dimension in which at least two points were measured."""
     panels = [panel for panel in PANELS if len({getattr(r, panel.x) for r in of(rows, panel)}) > 1]
 
     def draw(figure: Figure) -> None:
@@ -91,7 +92,7 @@ def plot(rows: Sequence[BrokerFigures]) -> str:
 
 
 def of(rows: Sequence[BrokerFigures], panel: Panel) -> list[BrokerFigures]:
-    """The rows of a panel: as the base point but in its dimension, and measured."""
+    """Return the rows of a panel: they differ from the base point only in its dimension."""
     base = Point()
     plain = {"fanout": base.fanout, "payload_bytes": base.payload, "attributes": base.attributes}
     plain.pop(panel.x, None)

@@ -134,7 +134,7 @@ CASES: Mapping[str, Case] = {
 def cliffs(
     names: Sequence[str], sizes: Sequence[int], tell: Callable[[str], None]
 ) -> Iterator[CliffRow]:
-    """Each of `CASES`, or of those named, at each size."""
+    """Yield a row for each of `CASES`, or of those named, at each size."""
     keep_no_small_pieces()  # as a broker does
     warm_up()
     for name in names or CASES:
@@ -144,7 +144,7 @@ def cliffs(
 
 
 def cliff(name: str, rows: int) -> CliffRow:
-    """The figures of one of `CASES`; `ConfigurationError` for another name."""
+    """Return the figures of one of `CASES`; `ConfigurationError` for another name."""
     if name not in CASES:
         raise ConfigurationError(f"there is no case {name!r}; there are {', '.join(CASES)}")
     case, rng = CASES[name], Random(f"{SEED} {name}")

@@ -47,7 +47,7 @@ class Group:
     starts: Array
 
     def match(self, values: Array, code: int) -> Array:
-        """The rows of a partition that hold for these values of all attributes."""
+        """Return the rows of a partition that hold for these values of all attributes."""
         start, end = self.starts[code : code + 2].tolist()
         if start == end or not len(self.used):
             return self.rows[start:end]
@@ -77,7 +77,7 @@ class Group:
         return self.rows[left]
 
     def match_events(self, values: Array, codes: Array) -> Iterator[tuple[Array, Array]]:
-        """(events, their rows), both int64, events ascending from pair to pair."""
+        """Yield (events, their rows), both int64, with events ascending from pair to pair."""
         counts = np.where(codes >= 0, self.starts[codes + 1] - self.starts[codes], 0)
         if counts.max(initial=0) > _SMALL:
             for event in np.flatnonzero(counts).tolist():
@@ -93,7 +93,7 @@ class Group:
                 yield self._match_pairs(mine, codes, counts, chunk)
 
     def _match_block(self, mine: Array, chunk: slice) -> tuple[Array, Array]:
-        """Of a partition that all events share."""
+        """Match a chunk with a partition that all its events share."""
         held = np.ones((chunk.stop - chunk.start, len(self.rows)), bool)
         for i in range(len(self.used)):
             value = mine[chunk, i, None]
@@ -193,8 +193,8 @@ def _groups(low: Array, high: Array, rows: Array, sizes: list[int]) -> Iterator[
 
 
 def _group(low: Array, high: Array, rows: Array, mine: Array, key: int, size: int) -> Group:
-    """Of the copies `mine`, by their code for the attribute `key`, of `size` codes; all together if
-    `key` is -1."""
+    """Group the copies `mine` by their code for the attribute `key`, of `size` codes; all together
+    if `key` is -1."""
     codes = np.zeros(len(mine), np.int64) if key < 0 else low[key, mine].astype(np.int64)
     lower = np.isfinite(low[:, mine]).sum(axis=1)
     used = np.flatnonzero(lower + np.isfinite(high[:, mine]).sum(axis=1))

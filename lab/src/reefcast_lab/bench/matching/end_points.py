@@ -194,7 +194,7 @@ def _zeros(left: Array, out: Array, found: int) -> int:
 def run(
     at: Layout, counting: bool, numbers: Array, codes: Array, offsets: Array, out: Array
 ) -> bool:
-    """Matches events: `numbers` float64 (events, numeric attributes), `codes` int64 (events, string
+    """Match events: `numbers` float64 (events, numeric attributes), `codes` int64 (events, string
     attributes), -1 for a string that no row names. Writes rows into `out`, and where those of each
     event start into `offsets`; False if `out` is too small."""
     found = 0

@@ -40,8 +40,8 @@ class Engine:
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Without Python's garbage collector: it is not what is timed, and would go through a million
-    filters."""
+    """Disable Python's garbage collector in the `with` block: it is not timed, and would go through
+    a million filters."""
     gc.collect()
     gc.disable()
     try:
@@ -51,8 +51,8 @@ def no_collection() -> Iterator[None]:
 
 
 def filled(table: Table, tell: Callable[[int], None]) -> tuple[CompiledIndex[int], float]:
-    """An index of all rows, and the seconds that adding them took; `tell` hears how many there
-    are."""
+    """Return an index of all rows, and the seconds that adding them took; `tell` is called with how
+    many there are."""
     index: CompiledIndex[int] = CompiledIndex()
     seconds = 0.0
     with no_collection():
@@ -67,7 +67,7 @@ def filled(table: Table, tell: Callable[[int], None]) -> tuple[CompiledIndex[int
 
 
 def removal_us(index: CompiledIndex[int], rows: int) -> float:
-    """The mean of removing filters of an index with that many, at random."""
+    """Return the mean time of removing filters, at random, from an index with that many."""
     keys = random.Random(1).sample(range(rows), min(rows, _REMOVED))
     with no_collection():
         begun = perf_counter()
@@ -100,8 +100,8 @@ def _nothing(tables: int, event: int, out: int, room: int) -> int:
 
 
 def floor(table: Table) -> Engine:
-    """What no index that is called from Python can go below: the attributes that filters name are
-    looked up, and a compiled function is called that does nothing with four integers."""
+    """Make the engine that no index called from Python can beat: it looks up the attributes that
+    filters name, and calls a compiled function that does nothing with four integers."""
     names = table.attributes
     nothing = np.zeros(1, np.int64), np.zeros(0, np.int64)
 

@@ -20,7 +20,8 @@ _NORMAL = np.array([NormalDist().inv_cdf(rank) for rank in _GRID])
 
 
 def normal(ranks: Array) -> Array:
-    """Ranks as values of the standard normal distribution; beyond 1e-6 of the ends, its value."""
+    """Return ranks as values of the standard normal distribution; beyond 1e-6 of the ends, its
+    value."""
     return np.asarray(np.interp(ranks, _GRID, _NORMAL))
 
 
@@ -37,7 +38,7 @@ class Marginal:
 
 
 def spread(low: float, high: float) -> Callable[[Array], Array]:
-    """Integers from `low` to `high`, evenly."""
+    """Return integers from `low` to `high`, evenly."""
     return lambda ranks: np.floor(low + ranks * (high - low + 0.999999))
 
 
@@ -55,7 +56,7 @@ def whole(value: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 
 def ranks(rng: np.random.Generator, count: int, marginals: Sequence[Marginal]) -> Array:
-    """float64 (count, attributes)."""
+    """Draw float64 ranks (count, attributes)."""
     common = {
         group: rng.standard_normal(count)
         for group in sorted({m.group for m in marginals if m.group})
@@ -70,6 +71,6 @@ def ranks(rng: np.random.Generator, count: int, marginals: Sequence[Marginal]) -
 
 
 def zipf_weights(count: int, exponent: float) -> Array:
-    """The probabilities of `count` things, the first the most popular."""
+    """Return the probabilities of `count` things, the first the most popular."""
     weights = 1 / np.arange(1, count + 1) ** exponent
     return np.asarray(weights / weights.sum())

@@ -71,7 +71,7 @@ class MatchTiming:
 
 
 def bench(workloads: Sequence[str], sizes: Sequence[int], tell: Tell) -> Iterator[MatchTiming]:
-    """Each workload, or all if none is named, at each selectivity and size."""
+    """Yield the rows of each workload, or of all if none is named, at each selectivity and size."""
     keep_no_small_pieces()  # as a broker does
     warm_up()
     for name in workloads or SOURCES:
@@ -81,7 +81,7 @@ def bench(workloads: Sequence[str], sizes: Sequence[int], tell: Tell) -> Iterato
 
 
 def measure(workload: Workload, tell: Tell) -> list[MatchTiming]:
-    """A row for each engine and mode."""
+    """Return a row for each engine and mode."""
     title = f"{workload.name}, {workload.selectivity:.1%}, {len(workload.table):,} filters"
     tell(f"{title}: adding")
     step = 100_000

@@ -24,7 +24,8 @@ ENGINES = (REEFCAST, *BASELINES)
 
 
 def figures(rows: Sequence[MatchTiming]) -> str:
-    """A table for each mode, a line for each workload and size; a table of other costs."""
+    """Return a table for each mode, with a line for each workload and size, and a table of other
+    costs."""
     parts = [
         f"Microseconds per event, {title}:\n\n{markdown(_TITLES[mode], _lines(rows, mode))}"
         for mode, title in ((SINGLE, "single calls"), (BATCHED, "batches of 256"))
@@ -112,8 +113,8 @@ _LOOKS: Mapping[str, dict[str, Any]] = {
 
 
 def plot(rows: Sequence[MatchTiming]) -> str:
-    """SVG: microseconds per event over the number of filters; a column of panels for each workload,
-    a line of panels for each selectivity and mode."""
+    """Draw an SVG: microseconds per event over the number of filters; a column of panels for each
+    workload, a line of panels for each selectivity and mode."""
     workloads = list(dict.fromkeys(row.workload for row in rows))
     kinds = list(dict.fromkeys((row.selectivity, row.mode) for row in rows))
 

@@ -62,7 +62,8 @@ class Table:
         return (*self.low, *self.members)
 
     def filters(self, start: int, stop: int) -> Iterator[Filter]:
-        """The filters of the rows from `start` up to `stop`, as a parser would have made them."""
+        """Yield the filters of the rows from `start` up to `stop`, as a parser would have made
+        them."""
         rows: list[dict[str, Constraint]] = [{} for _ in range(start, stop)]
         for name in sorted(self.attributes):
             column = self._intervals if name in self.low else self._sets
@@ -95,7 +96,7 @@ class Table:
             yield Constraint(kind=Kind.STRING, members=members) if members else None
 
     def text(self, row: int) -> str:
-        """The row in the filter language."""
+        """Return the row in the filter language."""
         (filter,) = self.filters(row, row + 1)
         constraints = filter.conjunctions[0].constraints
         return " AND ".join(_terms(constraints)) or "TRUE"
@@ -150,7 +151,7 @@ class Events:
 
 
 def matches(table: Table, events: Events) -> Array:
-    """bool (events, rows), by comparing all with all; for calibration, on small tables."""
+    """Return bool (events, rows), by comparing all with all; for calibration, on small tables."""
     held = np.ones((len(events), len(table)), bool)
     for name in table.low:
         values = np.asarray(events.columns[name], np.float64)[:, None]

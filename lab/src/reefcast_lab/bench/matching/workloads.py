@@ -49,7 +49,7 @@ class Source(Protocol):
     def events(self, rng: Rng, count: int) -> Events: ...
 
     def for_trial(self) -> Source:
-        """What selectivity is meant of."""
+        """Make the source that defines the selectivity."""
         ...
 
 
@@ -62,7 +62,8 @@ class Workload:
 
 
 def make(name: str, selectivity: float, rows: int, seed: int = 1) -> Workload:
-    """The same for the same arguments; `ConfigurationError` for a name that there is not."""
+    """Make a workload, the same for the same arguments; `ConfigurationError` for an unknown
+    name."""
     if name not in SOURCES:
         raise ConfigurationError(f"there is no workload {name!r}; there are {', '.join(SOURCES)}")
     source = SOURCES[name]
@@ -81,7 +82,7 @@ def _rng(seed: int, *words: str) -> Rng:
 
 @cache
 def calibrated(name: str, selectivity: float, seed: int) -> float:
-    """The `share` with which events match about this share of the filters."""
+    """Return the `share` with which events match about this share of the filters."""
     trial = SOURCES[name].for_trial()
     rng = _rng(seed, name, "trial")
     rows, count = _SAMPLE
@@ -102,14 +103,15 @@ def calibrated(name: str, selectivity: float, seed: int) -> float:
 
 
 def chosen(rng: Rng, rows: int, of: int, fewest: int, most: int) -> Array:
-    """bool (rows, of): `fewest` to `most` of the columns in each row, evenly."""
+    """Choose `fewest` to `most` of the columns in each row, evenly; bool (rows, of)."""
     order = np.argsort(rng.random((rows, of)), axis=1).argsort(axis=1)
     return np.asarray(order < rng.integers(fewest, most + 1, rows)[:, None])
 
 
 def intervals(rng: Rng, centres: Array, used: Array, share: float) -> tuple[Array, Array]:
-    """Ranks (rows, attributes) from and to; in each row, all are about as wide, and together hold
-    `share`; infinite where `used` (of the same shape) says no. The centre lies anywhere inside."""
+    """Return ranks (rows, attributes) from and to; in each row, all intervals are about as wide,
+    and together contain `share`; infinite where `used` (of the same shape) is false. The centre
+    lies anywhere inside."""
     count = np.maximum(used.sum(axis=1, keepdims=True), 1)
     width = np.minimum(share ** (1 / count) * rng.uniform(0.75, 1.25, centres.shape), 1)
     low = np.clip(centres - width * rng.random(centres.shape), 0, 1 - width)
@@ -119,7 +121,7 @@ def intervals(rng: Rng, centres: Array, used: Array, share: float) -> tuple[Arra
 def valued(
     of: Sequence[Marginal], low: Array, high: Array, scale: Array | float = 1.0
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Ranks as a table's `low` and `high`; `scale` goes with prices only."""
+    """Return ranks as a table's `low` and `high`; `scale` goes with prices only."""
 
     def column(marginal: Marginal, ranks: Array) -> Array:
         by = scale if marginal.group == "price" else 1.0
@@ -147,7 +149,7 @@ def event_columns(
 
 
 def words(stem: str, count: int) -> list[str]:
-    """Ascending."""
+    """Return that many words, ascending."""
     return [f"{stem}{i:0{len(str(count - 1))}d}" for i in range(count)]
 
 
@@ -264,7 +266,7 @@ _FROM_BELOW, _FROM_ABOVE = ("dep_delay", "arr_delay", "wind_speed"), ("visib",)
 
 
 def drawn_words(rng: Rng, weights: Array, how_many: Array) -> Array:
-    """int32 (rows, most): that many distinct codes in each row, ascending, then -1."""
+    """Draw that many distinct codes in each row, ascending, then -1: int32 (rows, most)."""
     most = int(how_many.max())
     codes = rng.choice(len(weights), (len(how_many), most), p=weights).astype(np.int32)
     beyond = np.int32(len(weights))

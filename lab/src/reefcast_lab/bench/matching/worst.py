@@ -56,7 +56,7 @@ class WorstRow:
 def worst_cases(
     names: Sequence[str], sizes: Sequence[int], tell: Callable[[str], None]
 ) -> Iterator[WorstRow]:
-    """Each of `adversarial.CASES`, or of those named, at each size."""
+    """Yield a row for each of `adversarial.CASES`, or of those named, at each size."""
     keep_no_small_pieces()  # as a broker does
     warm_up()
     for name in names or CASES:
@@ -66,7 +66,7 @@ def worst_cases(
 
 
 def worst(name: str, rows: int) -> WorstRow:
-    """The figures of one of `adversarial.CASES`; `ConfigurationError` for another name."""
+    """Return the figures of one of `adversarial.CASES`; `ConfigurationError` for another name."""
     if name not in CASES:
         raise ConfigurationError(f"there is no worst case {name!r}; there are {', '.join(CASES)}")
     table, events = CASES[name](np.random.default_rng([SEED, crc32(name.encode())]), rows)

@@ -60,7 +60,7 @@ class Crowd:
         return [one for one in self.subscriptions if one.root]
 
     def advertisements(self, gap_s: float) -> list[Claim]:
-        """All publishers advertise, one every `gap_s`."""
+        """Return the claims of all publishers, which advertise one every `gap_s`."""
         return [
             Claim(client, broker, ADVERTISEMENT, i * gap_s, advertises=True)
             for i, (client, broker) in enumerate(self.publishers)
@@ -69,15 +69,15 @@ class Crowd:
     def claims(
         self, from_s: float, gap_s: float, until: Callable[[Subscription], float]
     ) -> list[Claim]:
-        """The probes and then all others subscribe, one every `gap_s`; `until`: when one leaves,
-        inf for never."""
+        """Return the claims of the probes and then of all others, which subscribe one every
+        `gap_s`; `until`: when one leaves, inf for never."""
         return [
             Claim(one.client, one.broker, one.filter, from_s + i * gap_s, until(one))
             for i, one in enumerate((*self.probes, *self.subscriptions))
         ]
 
     def leavers(self, number: int, seed: int) -> list[Subscription]:
-        """Who unsubscribes: roots in random order, and when there are no more, others."""
+        """Return who unsubscribes: roots in random order, and when there are no more, others."""
         rng = random.Random(f"{seed}/covering/leavers")
         roots, others = self.roots, [one for one in self.subscriptions if not one.root]
         rng.shuffle(roots)
@@ -85,7 +85,7 @@ class Crowd:
         return roots[:number] + rng.sample(others, missing)
 
     def events(self, number: int, from_s: float, gap_s: float, seed: int) -> Iterator[Event]:
-        """Publications of the publishers in turn, one every `gap_s`."""
+        """Yield publications of the publishers in turn, one every `gap_s`."""
         rng = random.Random(f"{seed}/covering/events")
         for i in range(number):
             client, broker = self.publishers[i % len(self.publishers)]
@@ -96,7 +96,7 @@ class Crowd:
             yield Event(client, broker, attributes, from_s + i * gap_s)
 
     def probe_events(self, number: int, from_s: float, gap_s: float) -> Iterator[Event]:
-        """Publications for a subscriber at every broker that has any."""
+        """Yield publications for a subscriber at every broker that has any."""
         for i in range(number):
             client, broker = self.publishers[i % len(self.publishers)]
             yield Event(client, broker, dict(PROBE), from_s + i * gap_s)
@@ -111,13 +111,10 @@ def workload(
     seed: int,
     clustered: bool = False,
 ) -> Crowd:
-    """That many subscriptions of this covering degree, in random order, and a publisher at each
-    broker for publishers.
-
-    They sit at brokers for subscribers drawn evenly, or (`clustered`) those of a class within a
-    cluster of adjacent brokers (Fig. 16). Raises `ConfigurationError` for a degree that they cannot
-    have, and for intervals that cannot all be different.
-    """
+    """Make that many subscriptions of this covering degree, in random order, and a publisher at
+    each broker for publishers. They are at brokers for subscribers drawn evenly, or (`clustered`)
+    those of a class within a cluster of adjacent brokers (Fig. 16). Raises `ConfigurationError` for
+    a degree that they cannot have, and for intervals that cannot all be different."""
     _check(subscriptions, degree, selectivity)
     rng = random.Random(f"{seed}/covering/workload")
     classes = subscriptions // (degree + 1)
@@ -188,8 +185,8 @@ def _clusters(topology: Topology, classes: int, rng: random.Random) -> Place:
 
 
 def covering_degree(filters: Iterable[str]) -> float:
-    """Mean of |NRS(S)| over the root subscriptions, measured: each root goes, is seen to make
-    others roots, and comes back. For few roots: 80 000 filters of 38 roots take some seconds."""
+    """Measure the mean of |NRS(S)| over the root subscriptions: each root is removed, found to make
+    others roots, and added again. For few roots: 80 000 filters of 38 roots take some seconds."""
     roots: Roots[int] = new_roots()
     known = [parse_filter(text) for text in filters]
     for key, filter in enumerate(known):

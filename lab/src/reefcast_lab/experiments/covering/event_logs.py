@@ -61,12 +61,10 @@ class Case:
 
 
 def read_log(path: Path, process: str) -> list[Case]:
-    """The cases of a log in the order in which they start.
-
-    `process`: the column that says, in the first row of a case, of which process it is an instance;
-    where it holds numbers, cases fall into ten bands of about equally many. Raises
-    `ConfigurationError` for a file that cannot be read or lacks columns.
-    """
+    """Read the cases of a log in the order in which they start. `process`: the column that says, in
+    the first row of a case, of which process it is an instance; if it contains numbers, cases fall
+    into ten bands of about equally many. Raises `ConfigurationError` for a file that cannot be read
+    or lacks columns."""
     rows = _rows(path, (CASE, ACTIVITY, TIME, process))
     by_case: dict[str, list[tuple[datetime, LoggedRow]]] = {}
     for when, row in rows:
@@ -131,11 +129,11 @@ def log_script(
     longest_s: float,
     seed: int,
 ) -> Script:
-    """These cases, their time pressed into `duration_s`, of which the first `deploy_s` are for
-    engines and monitors to make themselves known. The longest case lasts `longest_s`, the others in
-    proportion; their starts have a pace of their own, so that cases run until the end, however
-    short the log. A case is triggered `settle_s` before its first step is done, and its
-    subscriptions go as long after its last."""
+    """Make a script of these cases, their time compressed into `duration_s`, of which the first
+    `deploy_s` are for engines and monitors to make themselves known. The longest case lasts
+    `longest_s`, the others in proportion; their starts have a pace of their own, so that cases run
+    until the end, however short the log. A case is triggered `settle_s` before its first step is
+    done, and its subscriptions go as long after its last."""
     rng = random.Random(f"{seed}/covering/log")
     home_of = _homes(cases, topology, rng)
     client, home = "client", rng.choice(topology.subscribers)
@@ -160,7 +158,7 @@ def _length_s(case: Case) -> float:
 
 
 def usual(cases: Sequence[Case], share: float) -> list[Case]:
-    """Without the longest: that share of the cases, in their order."""
+    """Return the cases without the longest: that share of them, in their order."""
     lengths = sorted(map(_length_s, cases))
     longest_s = lengths[max(0, round(share * len(cases)) - 1)]
     return [case for case in cases if _length_s(case) <= longest_s]

@@ -16,7 +16,8 @@ TIERS = range(4)
 
 
 def statement(found: Found, campaign: str) -> str:
-    """From which size on *active* congests, and what *incremental* makes of it."""
+    """Return the sentence on the size from which *active* congests, and on what *incremental* does
+    there."""
     xs = found.xs(campaign)
     active, incremental = (
         {x: found.mean(campaign, "largest_delay_s", strategy, x) for x in xs}
@@ -50,13 +51,14 @@ def _listed(texts: Iterable[str]) -> str:
 
 
 def watched_s(scale: str) -> float:
-    """How long the slow engine is watched after the first unsubscription."""
+    """Return how long the slow engine is watched after the first unsubscription."""
     entries = section("slow", scale)
     return float(entries.publications * entries.publish_gap_s - entries.warm_s)
 
 
 def lowest(found: Found) -> str:
-    """Where the false positives of *incremental* are, as the tiers carry them."""
+    """Return the sentence on where the false positives of *incremental* are, as the tiers carry
+    them."""
     brokers = [len(tier) for tier in tiered_topology().tiers]
     told = []
     for x in found.xs(moving.NAME):

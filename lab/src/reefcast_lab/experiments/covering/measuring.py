@@ -59,7 +59,7 @@ class CoverKernel(Kernel):
             self.subscriptions_came[node.name] += len(item.says)
 
     def sample(self, brokers: Collection[str], from_s: float, until_s: float, gap_s: float) -> None:
-        """Takes a sample of these brokers every `gap_s`."""
+        """Take a sample of these brokers every `gap_s`."""
         nodes = [self.nodes[name] for name in brokers]
 
         def take(now: float) -> None:
@@ -74,8 +74,8 @@ class CoverKernel(Kernel):
 def simulation(
     run: Run, topology: Topology, model: CostModel | None = None, theta: float = 0.0
 ) -> tuple[Simulation, CoverKernel]:
-    """A network with the run's strategy, with nobody in it yet; `model` in place of the run's
-    costs, `theta` in place of the paper's."""
+    """Make a network with the run's strategy, with nobody in it yet; `model` instead of the run's
+    costs, `theta` instead of the paper's."""
     network = section("network", run.scale)
     options = {"covering": run.routing, "theta": theta or network.theta}
     setup = Setup(
@@ -96,7 +96,7 @@ def simulation(
 
 
 def delays(delivered: Delivered, from_s: float, steady_from_s: float) -> dict[str, float]:
-    """Of the publications that were published at `from_s` or later."""
+    """Return the delays of the publications that were published at `from_s` or later."""
     published = delivered.at_s - delivered.delay_s
     late = published >= from_s
     delay, width = delivered.delay_s[late], delivered.width[late]
@@ -111,7 +111,8 @@ def delays(delivered: Delivered, from_s: float, steady_from_s: float) -> dict[st
 
 
 def delay_curve(delivered: Delivered, from_s: float, gap_s: float) -> Iterator[Measure]:
-    """Mean delay over the time of publishing, from `from_s` on, a point for each `gap_s`."""
+    """Yield the mean delay over the time of publishing, from `from_s` on, a point for each
+    `gap_s`."""
     since = delivered.at_s - delivered.delay_s - from_s
     place = np.floor(since / gap_s).astype(np.int64)
     ours = place >= 0
@@ -122,17 +123,17 @@ def delay_curve(delivered: Delivered, from_s: float, gap_s: float) -> Iterator[M
 
 
 def queue_curve(samples: Iterable[Sample], from_s: float) -> Iterator[Measure]:
-    """The longest of the sampled brokers' input queues over time."""
+    """Yield the longest of the sampled brokers' input queues over time."""
     for sample in samples:
         if sample.at_s >= from_s:
             yield Measure("queue", sample.at_s - from_s, float(max(sample.queued)))
 
 
 def rows_of(kernel: CoverKernel, brokers: Collection[str]) -> float:
-    """Rows of the PRT, mean over these brokers."""
+    """Return the rows of the PRT, mean over these brokers."""
     return sum(kernel.nodes[name].core.tables()["PRT"] for name in brokers) / len(brokers)
 
 
 def counted(kernel: CoverKernel, counter: str, brokers: Iterable[str]) -> float:
-    """What these brokers have counted, in all."""
+    """Return the sum of what these brokers have counted."""
     return float(sum(kernel.nodes[name].core.counters[counter] for name in brokers))

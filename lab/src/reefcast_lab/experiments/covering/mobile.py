@@ -33,7 +33,7 @@ class Mover:
     homes: list[tuple[float, str]]
 
     def move(self, at_s: float, rng: random.Random) -> None:
-        """To another broker, drawn evenly."""
+        """Move to another broker, drawn evenly."""
         _, here = self.homes[-1]
         self.homes.append((at_s, rng.choice([one for one in self.brokers if one != here])))
 
@@ -56,13 +56,11 @@ def mobile_script(
     move_s: float,
     seed: int,
 ) -> Script:
-    """In the first `deploy_s` all advertise and subscribe; then, until `duration_s`, something is
-    published every `publish_s` at a place drawn evenly, one of the monitors in turn moves every
-    `monitor_move_s`, and a player drawn evenly every `move_s` (inf: players stay).
-
-    `selectivity`: share of the world that a player wants. Raises `ConfigurationError` if that is no
-    share of it.
-    """
+    """Make the script: in the first `deploy_s` all advertise and subscribe; then, until
+    `duration_s`, something is published every `publish_s` at a place drawn evenly, one of the
+    monitors in turn moves every `monitor_move_s`, and a player drawn evenly every `move_s` (inf:
+    players stay). `selectivity`: share of the world that a player wants. Raises
+    `ConfigurationError` if that is no share of it."""
     if not SIDE**-2 <= selectivity <= 1:
         raise ConfigurationError(f"a player cannot want a share of {selectivity} of the world")
     rng = random.Random(f"{seed}/covering/mobile")

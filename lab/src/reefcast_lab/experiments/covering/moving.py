@@ -60,7 +60,8 @@ def measure(run: Run) -> list[Measure]:
 
 
 def _rows(kernel: CoverKernel) -> Iterator[tuple[str, float]]:
-    """Of the mean broker: rows of the PRT, mean over time, and how far they stray from that."""
+    """Yield, for the mean broker, the rows of the PRT, mean over time, and how far they stray from
+    that."""
     means = np.array([np.mean(sample.rows) for sample in kernel.samples])
     yield "rows", float(means.mean())
     yield "rows_deviation", float(means.std())

@@ -43,12 +43,13 @@ with that load (degree 2 100) the five core brokers hold 14 000 rows in the mean
 
 
 def costs(scale: str, variant: str = "") -> CostModel:
-    """What the CPU of a broker takes; with variant "" that of the paper's, else of its slow one."""
+    """Return the costs of a broker's CPU; with variant "" those of the paper's, else of its slow
+    one."""
     return slow_costs(scale) if variant == SLOW else _scaled(scale, 1.0, 1.0)
 
 
 def slow_costs(scale: str) -> CostModel:
-    """What it takes with the paper's slow engine."""
+    """Return the costs of the paper's slow engine."""
     entries = section("slow", scale)
     return _scaled(scale, entries.row_cost, entries.comparison_cost)
 

@@ -39,10 +39,9 @@ class Topology:
 
 
 def core_topology() -> Topology:
-    """Fig. 8: the chain A-B-C-D-E, 12 inner and 32 edge brokers; A's are A1, ..., theirs A1a, ....
-
-    Publishers sit at the three edge brokers of E3, subscribers at the 29 others.
-    """
+    """Make the topology of Fig. 8: the chain A-B-C-D-E, 12 inner and 32 edge brokers; A's are A1,
+    ..., theirs A1a, .... Publishers are at the three edge brokers of E3, subscribers at the 29
+    others."""
     core = tuple(INNER_OF_CORE)
     inner = [f"{name}{i}" for name, number in INNER_OF_CORE.items() for i in range(1, number + 1)]
     below = {
@@ -76,8 +75,9 @@ def _domains(letter: str) -> tuple[tuple[tuple[str, ...], ...], list[Edge]]:
 
 
 def workflow_topology() -> Topology:
-    """VI-G: four domains of ten brokers, their heads in a chain. An engine sits at each of the six
-    brokers at the bottom of a domain; external clients and monitors at any broker."""
+    """Make the topology of VI-G: four domains of ten brokers, their heads in a chain. An engine is
+    at each of the six brokers at the bottom of a domain; external clients and monitors are at any
+    broker."""
     domains, links = _domains("d")
     heads = [domain[0] for domain in domains]
     brokers = [broker for domain in domains for broker in domain]
@@ -91,8 +91,8 @@ def workflow_topology() -> Topology:
 
 
 def tiered_topology() -> Topology:
-    """Fig. 17: four regions of ten brokers in three tiers, and one core broker above them all.
-    Clients of either kind sit at any broker."""
+    """Make the topology of Fig. 17: four regions of ten brokers in three tiers, and one core broker
+    above them all. Clients of either kind are at any broker."""
     regions, links = _domains("r")
     brokers = [broker for region in regions for broker in region]
     return Topology(
@@ -113,8 +113,8 @@ def _tiers(brokers: Sequence[str]) -> tuple[tuple[str, ...], ...]:
 
 
 def cluster(topology: Topology, rng: random.Random) -> tuple[str, ...]:
-    """Two to four adjacent brokers: a broker of subscribers drawn evenly, then neighbours of what
-    is there already. None of the core, and none where publishers sit (Fig. 16)."""
+    """Draw two to four adjacent brokers: a broker of subscribers, drawn evenly, then neighbours of
+    those chosen. None of the core, and none with publishers (Fig. 16)."""
     banned = {*topology.tiers[0], *topology.publishers}
     chosen = [rng.choice(topology.subscribers)]
     size = rng.randint(2, 4)

@@ -109,7 +109,7 @@ def _load(simulated: Simulation, crowd: Crowd, entries: Section, from_s: float, 
 def settled(
     simulated: Simulation, crowd: Crowd, scale: str, gap_s: float
 ) -> tuple[float, dict[str, int]]:
-    """All advertise, then all subscribe; returns when the network was quiet, and the handles of
+    """Let all advertise, then all subscribe; return when the network was quiet, and the handles of
     the subscriptions, by client."""
     script = Script(crowd.advertisements(section("network", scale).advertise_gap_s))
     advertised_s = script.claims[-1].from_s + 1.0

@@ -31,7 +31,7 @@ SAMPLERS = 4
 SAMPLED_S, SAMPLING_PERIOD_S = 60.0, 600.0
 
 PARALLEL_SHARE, LOOP_SHARE = 0.3, 0.15
-"""Of the compositions of a process; the others are sequences."""
+"""Shares of the compositions of a process; the others are sequences."""
 AGAIN = 0.3
 """Probability that a loop goes round once more; three times at most."""
 ROUNDS = 3
@@ -80,8 +80,8 @@ class Flow:
     after: tuple[tuple[int, int], ...]
 
     def run(self, at_s: float, mean_s: float, rng: random.Random) -> Iterator[tuple[float, int]]:
-        """(when it is done, activity) of one execution that starts at `at_s`, in no particular
-        order; an activity takes an exponential time of this mean."""
+        """Yield (when it is done, activity) of one execution that starts at `at_s`, in no
+        particular order; an activity takes an exponential time of this mean."""
         if self.kind == "activity":
             yield at_s + rng.expovariate(1 / mean_s), self.first[0]
         elif self.kind == "parallel":
@@ -101,7 +101,7 @@ class Flow:
 
 
 def flow(activities: Sequence[int], rng: random.Random) -> Flow:
-    """A random composition of these activities, at least one."""
+    """Make a random composition of these activities, at least one."""
     if len(activities) == 1:
         return Flow("activity", (), tuple(activities), tuple(activities), ())
     cut = rng.randrange(1, len(activities))
@@ -145,7 +145,7 @@ class Process:
     engines: tuple[str, ...]
 
     def deploy(self) -> Iterator[Claim]:
-        """What its engines say once and for all."""
+        """Yield the claims that its engines make once."""
         for number, broker in enumerate(self.engines):
             what = f"{completions(self.name)} AND activity = {quoted(activity(number))}"
             yield Claim(engine(broker), broker, what, 0.0, advertises=True)
@@ -156,7 +156,7 @@ class Process:
     def instance(
         self, number: int, at_s: float, mean_s: float, rng: random.Random
     ) -> tuple[list[Claim], list[Event]]:
-        """An execution that is triggered at `at_s`."""
+        """Make an execution that is triggered at `at_s`."""
         done = sorted(self.flow.run(at_s + mean_s, mean_s, rng))
         until_s = done[-1][0] + mean_s
         claims = []
@@ -180,7 +180,7 @@ class Process:
 
 
 def processes(topology: Topology, kinds: Sequence[Kind], seed: int) -> list[Process]:
-    """Random processes of these kinds, deployed to engines at the bottom of the domains."""
+    """Make random processes of these kinds, deployed to engines at the bottom of the domains."""
     rng = random.Random(f"{seed}/covering/processes")
     made: list[Process] = []
     for kind in kinds:
@@ -214,12 +214,12 @@ def activity(number: int) -> str:
 
 
 def triggers(process: str = "") -> str:
-    """Filter of the triggers of a process, or of all."""
+    """Return the filter of the triggers of a process, or of all."""
     return f"class = 'trigger' AND process = {quoted(process)}" if process else "class = 'trigger'"
 
 
 def completions(process: str) -> str:
-    """Filter of the control-flow messages of a process."""
+    """Return the filter of the control-flow messages of a process."""
     return f"class = 'completed' AND process = {quoted(process)}"
 
 
@@ -249,9 +249,9 @@ def workflow_script(
     activity_s: float,
     seed: int,
 ) -> Script:
-    """Processes of these kinds run for `duration_s`, each triggered every `period_s` (at a phase of
-    its own); an activity takes `activity_s`, mean. In the first `deploy_s` engines and monitors
-    make themselves known, evenly in time."""
+    """Make the script: processes of these kinds run for `duration_s`, each triggered every
+    `period_s` (at a phase of its own); an activity takes `activity_s`, mean. In the first
+    `deploy_s` engines and monitors make themselves known, evenly in time."""
     rng = random.Random(f"{seed}/covering/workflow")
     made = processes(topology, kinds, seed)
     client, home = "client", rng.choice(topology.subscribers)
@@ -273,7 +273,7 @@ def workflow_script(
 
 
 def monitors(names: Sequence[str], topology: Topology, rng: random.Random) -> list[Claim]:
-    """A client for each monitored process, at a broker drawn evenly."""
+    """Make a client for each monitored process, at a broker drawn evenly."""
     chosen = sorted(rng.sample(names, round(MONITORED_SHARE * len(names))))
     return [
         Claim(f"monitor-{name}", rng.choice(topology.subscribers), completions(name), 0.0)
@@ -284,7 +284,7 @@ def monitors(names: Sequence[str], topology: Topology, rng: random.Random) -> li
 def samplers(
     topology: Topology, from_s: float, until_s: float, rng: random.Random
 ) -> Iterator[Claim]:
-    """Clients that want all triggers for one minute in ten, evenly apart from each other."""
+    """Yield clients that want all triggers for one minute in ten, evenly apart from each other."""
     for number in range(SAMPLERS):
         client, broker = f"sampler-{number}", rng.choice(topology.subscribers)
         at_s = from_s + (number + 1) * SAMPLING_PERIOD_S / SAMPLERS
@@ -294,7 +294,7 @@ def samplers(
 
 
 def spread(claims: Sequence[Claim], over_s: float) -> list[Claim]:
-    """The same, one after the other, advertisements first."""
+    """Spread the claims over this time, one after the other, advertisements first."""
     ordered = sorted(claims, key=lambda claim: not claim.advertises)
     gap_s = over_s / max(len(ordered), 1)
     return [

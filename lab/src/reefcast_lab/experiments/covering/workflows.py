@@ -32,7 +32,7 @@ LOG_VARIABLE, LOG_PROCESS = "REEFCAST_EVENT_LOG", "case:AMOUNT_REQ"
 
 
 def event_log() -> str:
-    """The event log that the environment names; "" for none."""
+    """Return the event log that the environment names; "" for none."""
     return os.environ.get(LOG_VARIABLE, "")
 
 
@@ -46,7 +46,7 @@ def runs(scale: str) -> list[Run]:
 
 
 def log_runs(scale: str) -> list[Run]:
-    """None without an event log."""
+    """Return the runs on an event log; none without one."""
     entries = section(MADE, scale)
     xs = [entries.log_cases] if event_log() else []
     return runs_of(PAPER, LOGGED, scale, COMPARED, xs, entries.seeds)

@@ -33,14 +33,14 @@ class Aligned(NamedTuple):
 
 @lru_cache(maxsize=8)
 def usual_overlays(routing: str, scale: str, seed: int) -> Overlays:
-    """Those of the section `dissemination`, which many runs take."""
+    """Make the overlays of the section `dissemination`, which many runs use."""
     entries = section("dissemination", scale)
     interests = grid_interests(entries.nodes, entries.topics, seed)
     return overlays(interests, routing, scale, seed).after
 
 
 def overlays(interests: Interests, routing: str, scale: str, seed: int) -> Aligned:
-    """The overlays of these topics; `routing`: unaligned, aligned or greedy."""
+    """Make the overlays of these topics; `routing`: unaligned, aligned or greedy."""
     entries = section("protocol", scale)
     before = after = starting_overlays(interests, seed, entries.degree)
     total, unique = [before.total()], [before.unique()]

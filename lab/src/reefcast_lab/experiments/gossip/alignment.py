@@ -22,7 +22,7 @@ def _runs(campaign: str, scale: str, *routings: str) -> list[Run]:
 
 
 def few_runs(scale: str) -> list[Run]:
-    """Here also by the rule that the paper has."""
+    """Return fewer runs, also by the rule of the paper."""
     return _runs("alignment", scale, GREEDY)
 
 

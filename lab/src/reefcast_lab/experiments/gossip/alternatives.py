@@ -30,12 +30,13 @@ Numbers = NDArray[np.int64]
 
 
 def clustered(sets: Flags, needed: Numbers, rng: np.random.Generator) -> Flags:
-    """[a, b]: a has b for a neighbour; `needed`: [node, topic] -> how many it needs."""
+    """Return [a, b]: whether a has b for a neighbour; `needed`: [node, topic] -> how many it
+    needs."""
     return np.asarray(_clustered(sets, needed, rng), np.bool_)
 
 
 def minimal(sets: Flags, rng: np.random.Generator) -> Flags:
-    """[a, b]: a and b are connected; symmetric."""
+    """Return [a, b]: whether a and b are connected; symmetric."""
     first, second = np.triu_indices(len(sets), 1)
     order = rng.permutation(len(first))
     links = np.zeros((len(sets), len(sets)), np.bool_)
@@ -44,14 +45,14 @@ def minimal(sets: Flags, rng: np.random.Generator) -> Flags:
 
 
 def needed_by(stack: Stack) -> Numbers:
-    """[node, topic]: the size of its view there."""
+    """Return [node, topic]: the size of its view there."""
     found = np.zeros((stack.nodes, len(stack.starts) - 1), np.int64)
     found[stack.members, stack.topic_of_member()] = np.diff(stack.bounds)
     return found
 
 
 def overlays_of(sets: Flags, links: Flags) -> Stack:
-    """Of each topic the links between its subscribers."""
+    """Return, for each topic, the links between its subscribers."""
     members, views = [], []
     for column in sets.T:
         here = np.flatnonzero(column)
@@ -69,8 +70,8 @@ def overlays_of(sets: Flags, links: Flags) -> Stack:
 
 
 def disclosed(sets: Flags, links: Flags) -> float:
-    """How many interests of others in topics of which a node is not a subscriber it has to know, in
-    the mean: if it knows all topics of those that it is linked with, and of nobody else."""
+    """Return how many interests in other topics a node has to know of others, in the mean: if it
+    knows all topics of the nodes that it is linked with, and of nobody else."""
     connected = (links | links.T).astype(np.float64)
     theirs = connected @ sets.astype(np.float64)
     return float((theirs * ~sets).sum() / len(sets))

@@ -47,7 +47,7 @@ def topic_runs(scale: str) -> list[Run]:
 
 
 def faults(nodes: int, crashed: float, loss: float, seed: int) -> Faults:
-    """So large a share of the nodes has crashed, any of them."""
+    """Let this share of the nodes crash, drawn evenly."""
     gone = generator(seed, "crashes").permutation(nodes) < round(crashed * nodes)
     return Faults(gone, loss)
 
@@ -86,7 +86,7 @@ def _of_spread(found: Spread, fanout: int) -> Iterator[Measure]:
 
 
 def measure_topics(run: Run) -> list[Measure]:
-    """x topics for each publication; the same ones also with a message for each topic."""
+    """Measure x topics for each publication; the same ones also with a message for each topic."""
     entries, stack = section("dissemination", run.scale), _stack(run)
     failing = faults(stack.nodes, 0.0, 0.0, run.seed)
     rng = generator(run.seed, "publications")

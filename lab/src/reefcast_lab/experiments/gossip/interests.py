@@ -37,8 +37,8 @@ def measure(run: Run) -> list[Measure]:
 
 
 def of_matrix(matrix: Flags) -> Iterator[Measure]:
-    """Of [node, topic]: correlations of those that have any; and Fig. 1, by the rank from the
-    largest on."""
+    """Yield the measures of [node, topic]: correlations of the nodes that have any; and Fig. 1, by
+    the rank from the largest on."""
     sets = matrix[matrix.any(axis=1)]
     found = scores(sets)
     for confidence in CRITICAL:

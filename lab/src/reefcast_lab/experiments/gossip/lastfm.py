@@ -29,12 +29,12 @@ COLUMNS = 3
 
 
 def listeners_file() -> str:
-    """What the environment names; "" for nothing."""
+    """Return the file that the environment names; "" for none."""
     return os.environ.get(VARIABLE, "")
 
 
 def runs(scale: str) -> list[Run]:
-    """None without the file."""
+    """Return the runs; none without the file."""
     entries = section("lastfm", scale)
     if not listeners_file():
         return []
@@ -49,11 +49,9 @@ def measure(run: Run) -> list[Measure]:
 
 
 def matrix_of_listeners(path: Path, users: int, artists: int) -> Flags:
-    """[user, artist]: whether the one listened to the other; so many users, the first by number,
-    and of all artists the most popular among them, the most popular first.
-
-    Raises `ConfigurationError` for a file that cannot be read, or holds something else.
-    """
+    """Read [user, artist]: whether the one listened to the other; this many users, the first by
+    number, and of all artists the most popular among them, the most popular first. Raises
+    `ConfigurationError` for a file that cannot be read, or has other columns."""
     pairs = np.array(_read(path), np.int64)
     names, user = np.unique(pairs[:, 0], return_inverse=True)
     here = user < users

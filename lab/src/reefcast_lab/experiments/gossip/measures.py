@@ -14,7 +14,7 @@ from reefcast_lab.experiments.gossip.structure import Graph, clustering, distanc
 from reefcast_lab.rounds.overlays import Overlays, best_overlays
 
 SHARES = (*(np.arange(1, 100) / 100).tolist(), 0.995, 1.0)
-"""Of the nodes, for distributions of degrees."""
+"""Shares of the nodes, for distributions of degrees."""
 LOW = 0.25
 """The share of the nodes whose degrees are called low."""
 EARLY = 10
@@ -24,7 +24,7 @@ LIKE = 0.05
 
 
 def of_overlays(found: Aligned, routing: str, scale: str, seed: int) -> list[Measure]:
-    """Means are over nodes with a topic."""
+    """Return measures of overlays; means are over nodes with a topic."""
     graph = Graph(*found.after.union())
     figures = {
         **_sizes(found),

@@ -28,17 +28,17 @@ Interests = dict[str, tuple[str, ...]]
 
 
 def generator(seed: int, what: str) -> np.random.Generator:
-    """Of one seed, another one for everything that is drawn."""
+    """Make another generator for everything that is drawn of one seed."""
     return np.random.default_rng([seed, *what.encode()])
 
 
 def grid_interests(nodes: int, topics: int, seed: int) -> Interests:
-    """With the parameters of the section `grid`."""
+    """Draw interests with the parameters of the section `grid`."""
     return interests_of(grid_matrix(nodes, topics, seed))
 
 
 def grid_matrix(nodes: int, topics: int, seed: int) -> Flags:
-    """[node, topic]: whether it subscribes."""
+    """Draw [node, topic]: whether it subscribes."""
     entries = section("grid")
     ids = np.rint(power_law(topics, entries.least_ids, entries.ids_exponent)).astype(np.int64)
     radius = power_law(nodes, entries.least_radius, entries.radius_exponent)
@@ -52,7 +52,7 @@ def grid_matrix(nodes: int, topics: int, seed: int) -> Flags:
 
 
 def power_law(number: int, least: float, exponent: float) -> Floats:
-    """The quantiles of the density x^-exponent from `least` on, the largest first."""
+    """Return the quantiles of the density x^-exponent from `least` on, the largest first."""
     above = (np.arange(number) + 0.5) / number
     return np.asarray(least * above ** (-1.0 / (exponent - 1.0)), np.float64)
 
@@ -67,7 +67,7 @@ def _nearest(here: Floats, ids: Floats) -> Floats:
 
 
 def interests_of(matrix: Flags) -> Interests:
-    """The names are numbers, with as many digits for all."""
+    """Return interests whose names are numbers, with as many digits for all."""
     nodes = _names("n", matrix.shape[0])
     found = {}
     for name, column in zip(_names("t", matrix.shape[1]), matrix.T, strict=True):
@@ -83,7 +83,7 @@ def _names(letter: str, number: int) -> list[str]:
 
 
 def matrix_of(interests: Interests) -> tuple[list[str], Flags]:
-    """The nodes, ascending; and [node, topic]: whether it subscribes."""
+    """Return the nodes, ascending; and [node, topic]: whether it subscribes."""
     nodes = sorted({node for members in interests.values() for node in members})
     number = {node: i for i, node in enumerate(nodes)}
     matrix = np.zeros((len(nodes), len(interests)), np.bool_)

@@ -31,14 +31,14 @@ class Publications(NamedTuple):
     topics: Numbers
 
     def single(self) -> Publications:
-        """The same, with one publication for each topic of each."""
+        """Return the same, with one publication for each topic of each."""
         per = self.topics.shape[1]
         return Publications(np.repeat(self.publishers, per), self.topics.reshape(-1, 1))
 
 
 class Spread(NamedTuple):
-    """Of each publication: live subscribers of its topics besides the publisher; those of them that
-    got it; copies sent."""
+    """How each publication spread: live subscribers of its topics besides the publisher; those of
+    them that got it; copies sent."""
 
     due: Numbers
     delivered: Numbers
@@ -46,12 +46,12 @@ class Spread(NamedTuple):
 
     @property
     def delivered_share(self) -> float:
-        """Of all deliveries that were due."""
+        """The share of the due deliveries that arrived."""
         return float(self.delivered.sum() / self.due.sum())
 
     @property
     def whole_share(self) -> float:
-        """Of the publications that all got which were to."""
+        """The share of the publications that reached everybody who should get them."""
         return float((self.delivered == self.due).mean())
 
     @property
@@ -69,8 +69,8 @@ class Faults(NamedTuple):
 def publications(
     stack: Stack, faults: Faults, number: int, topics: int, rng: np.random.Generator
 ) -> Publications:
-    """Of live publishers, each on so many of its own topics; every interest of a live node that has
-    enough of them is as likely to be the first topic."""
+    """Draw publications of live publishers, each on this many of its own topics; every interest of
+    a live node that has enough of them is as likely to be the first topic."""
     member = stack.topic_of_member()
     order = np.argsort(stack.members, kind="stable")
     owned = np.bincount(stack.members, minlength=stack.nodes)
@@ -89,7 +89,7 @@ def publications(
 def spread(
     stack: Stack, published: Publications, faults: Faults, fanout: int, rng: np.random.Generator
 ) -> Spread:
-    """All of these, one after the other."""
+    """Spread all of these, one after the other."""
     return Spread(*_spread(*stack[1:], *published, *faults, fanout, rng))
 
 

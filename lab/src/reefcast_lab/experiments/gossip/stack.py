@@ -28,7 +28,7 @@ class Stack(NamedTuple):
 
 
 def stack_of(overlays: Overlays) -> Stack:
-    """There, views are numbers within the topic."""
+    """Make a stack of overlays, whose views are numbers within the topic."""
     first = np.repeat(overlays.starts[:-1], np.diff(overlays.starts))
     rows = np.repeat(first, np.diff(overlays.bounds)) + overlays.targets
     return Stack(

@@ -40,7 +40,7 @@ class Graph(NamedTuple):
         return np.bincount(self.neighbours, minlength=len(self.bounds) - 1)
 
     def undirected(self) -> Graph:
-        """With every link in both directions."""
+        """Return the graph with every link in both directions."""
         size = len(self.bounds) - 1
         sources = np.repeat(np.arange(size), self.out_degrees())
         return graph_of(
@@ -60,7 +60,7 @@ class Distances(NamedTuple):
 
 
 def graph_of(size: int, sources: NDArray[np.int64], targets: NDArray[np.int64] | Nodes) -> Graph:
-    """Of links from one to the other; those that are there twice count once."""
+    """Make the graph of links from one to the other; links that occur twice count once."""
     codes = np.unique(sources * size + targets)
     degrees = np.bincount(codes // size, minlength=size)
     bounds = np.concatenate([[0], np.cumsum(degrees)])
@@ -68,12 +68,12 @@ def graph_of(size: int, sources: NDArray[np.int64], targets: NDArray[np.int64] |
 
 
 def clustering(undirected: Graph) -> float:
-    """The mean of the local coefficients."""
+    """Return the mean of the local coefficients."""
     return float(_triangles_over_pairs(*undirected).mean())
 
 
 def distances(graph: Graph) -> Distances:
-    """From every node to every other."""
+    """Return the distances from every node to every other."""
     size = len(graph.bounds) - 1
     longest, total, pairs = _breadth_first(*graph)
     return Distances(

@@ -21,7 +21,7 @@ AND = " AND "
 
 
 class CoveringSets(NamedTuple):
-    """Of one broker: subscriptions in all its sets, and their predicates."""
+    """The covering sets of one broker: subscriptions in all its sets, and their predicates."""
 
     rows: int
     predicates: int
@@ -33,8 +33,8 @@ def covering_sets(
     subscriptions: Sequence[tuple[str, str, str]],
     delta: int,
 ) -> dict[str, CoveringSets]:
-    """By broker; `subscriptions`: client, broker and filter. One covers those whose text continues
-    its own, as in the chains of the workload."""
+    """Return covering sets by broker; `subscriptions`: client, broker and filter. One covers those
+    whose text continues its own, as in the chains of the workload."""
     links: defaultdict[str, set[str]] = defaultdict(set)
     for a, b in soft_links:
         links[a].add(b)
@@ -46,7 +46,7 @@ def covering_sets(
 
 
 def substitutes(tree: Graph, me: str, links: Collection[str], delta: int) -> dict[str, str]:
-    """The substituted anchor of a subscription at `me`, by the broker of its subscriber."""
+    """Return the substituted anchor of a subscription at `me`, by the broker of its subscriber."""
     closer, near = neighbourhood(tree, me, delta)
     wom = Wom(near, links)
     found = {me: me}

@@ -56,8 +56,8 @@ class Distribution:
 
 
 def distribution(tree: Graph, script: Script) -> Distribution:
-    """Of the script's publications (there must be some), as if every subscription were there from
-    first to last."""
+    """Compute the distribution of the script's publications (there must be some), as if every
+    subscription existed from first to last."""
     shape = _Tree(tree)
     batches = [_measured(shape, *each) for each in _matches(shape, script)]
     matched, delivered, pure, sent = zip(*batches, strict=True)
@@ -72,7 +72,8 @@ def distribution(tree: Graph, script: Script) -> Distribution:
 
 
 def wanted_by(tree: Graph, script: Script) -> Iterator[list[str]]:
-    """Of each publication: the brokers with a matching subscriber, without the publisher's."""
+    """Yield, for each publication, the brokers with a matching subscriber, without the
+    publisher's."""
     brokers = list(tree)
     for _, wanted, home in _matches(_Tree(tree), script):
         for row in wanted & ~home:
@@ -99,7 +100,7 @@ class _Tree:
         self.root = order[0]
 
     def below(self, rows: NDArray[np.int16]) -> NDArray[np.int16]:
-        """Sums over each broker and all under it; of the last axis."""
+        """Sum the last axis over each broker and all below it."""
         sums = rows.copy()
         for broker, parent in zip(reversed(self.outward), reversed(self.parents), strict=True):
             sums[:, parent] += sums[:, broker]
@@ -132,7 +133,8 @@ def _columns(events: Sequence[Event]) -> dict[str, list[object]]:
 def _measured(
     shape: _Tree, matched: Ints, wanted: Flags, home: Flags
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """Of each publication: subscriptions, deliveries, pure forwarders; of each broker: copies."""
+    """Measure, for each publication, subscriptions, deliveries and pure forwarders; for each
+    broker, copies."""
     ends = shape.below((wanted | home).astype(np.int16))
     below = ends[:, shape.outward]
     used = (below > 0) & (below < ends[:, [shape.root]])

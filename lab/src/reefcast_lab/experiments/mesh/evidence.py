@@ -12,7 +12,8 @@ VARIANTS = {"half": "half", "": "as claimed", "double": "double"}
 
 
 def speeds(found: Found) -> str:
-    """A line for each size and routing that was measured with other costs, too."""
+    """Return a table with a line for each size and routing that was also measured with other
+    costs."""
     lines = []
     for campaign in sorted((M7, throughput.FRIENDS)):
         measured = {case._replace(variant="") for case in found.cases(campaign) if case.variant}

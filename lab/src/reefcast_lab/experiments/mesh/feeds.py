@@ -56,7 +56,8 @@ class Dataset:
 
 
 def dataset(name: str, scale: str = "paper") -> Dataset:
-    """DT1 to DT5 or DT-C as the file of parameters has it, for the overlay of that scale."""
+    """Return DT1 to DT5 or DT-C as the file of parameters defines it, for the overlay of that
+    scale."""
     entries = section(name, scale)
     return Dataset(**{each.name: getattr(entries, each.name) for each in fields(Dataset)})
 
@@ -72,7 +73,7 @@ class Feeds:
     seed: int
 
     def claims(self, within_s: float) -> list[Claim]:
-        """All subscribe, evenly spread from 0 to `within_s`, and stay."""
+        """Return the claims: all subscribe, evenly spread from 0 to `within_s`, and stay."""
         gap_s = within_s / max(len(self.subscriptions), 1)
         return [
             Claim(client, broker, text, i * gap_s)
@@ -80,7 +81,7 @@ class Feeds:
         ]
 
     def events(self, per_minute: float, from_s: float, duration_s: float) -> Iterator[Event]:
-        """Publications in the order of time; see `instants`."""
+        """Yield publications in the order of time; see `instants`."""
         rng = random.Random(f"{self.seed}/mesh/events")
         title = "x" * self.dataset.title_bytes
         for at_s in instants(per_minute, from_s, duration_s, rng):
@@ -94,7 +95,8 @@ class Feeds:
     def script(
         self, per_minute: float, *, subscribe_s: float, from_s: float, duration_s: float
     ) -> Script:
-        """Subscriptions are made within `subscribe_s`, publications from `from_s` on."""
+        """Make the script: subscriptions are made within `subscribe_s`, publications from `from_s`
+        on."""
         events = self.events(per_minute, from_s, duration_s)
         return Script(self.claims(subscribe_s), list(events))
 
@@ -102,14 +104,15 @@ class Feeds:
 def instants(
     per_minute: float, from_s: float, duration_s: float, rng: random.Random
 ) -> list[float]:
-    """When something happens, in order: exactly so many times, each drawn evenly. So arrivals are
-    those of a Poisson process, and every run has equally many."""
+    """Draw exactly this many instants, in order, each evenly. So arrivals are those of a Poisson
+    process, and every run has equally many."""
     number = round(per_minute * duration_s / 60)
     return sorted(from_s + duration_s * rng.random() for _ in range(number))
 
 
 def workload(brokers: Sequence[str], wanted: Dataset, seed: int) -> Feeds:
-    """Every subscription is a client's of its own; a broker's feeds are one client's."""
+    """Make the workload: every subscription is of a client of its own; a broker's feeds are of one
+    client."""
     rng = random.Random(f"{seed}/mesh/workload")
     homes = [rng.choice(brokers) for _ in range(wanted.feeds)]
     filters = list(_filters(wanted, rng))

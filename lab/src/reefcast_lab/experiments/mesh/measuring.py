@@ -115,7 +115,7 @@ class MeshKernel(Kernel):
         return link
 
     def forget(self) -> None:
-        """What is counted is counted anew from now on."""
+        """Forget the counts, and count again from now on."""
         self.record: Arrivals = Arrivals(list(self.setup.graph))
         self.out: Counter[str] = Counter()
         self.to: Counter[str] = Counter()
@@ -139,7 +139,7 @@ class Brokers:
 
 
 def brokers_with(publication_s: float = 0.0) -> Brokers:
-    """Those whose uplinks are never full; by default as fast as in M3."""
+    """Return brokers whose uplinks are never full; by default as fast as in M3."""
     entries = section("broker")
     takes_s = publication_s or entries.publication_s
     return Brokers(
@@ -150,7 +150,7 @@ def brokers_with(publication_s: float = 0.0) -> Brokers:
 
 
 def brokers_on(uplink_bytes_per_s: float, frame_bytes: float) -> Brokers:
-    """Those whose uplink is what is scarce."""
+    """Return brokers whose uplink is scarce."""
     return Brokers(
         publication_s=section("broker").publication_s,
         uplink_bytes_per_s=uplink_bytes_per_s,
@@ -202,14 +202,15 @@ class MeshRun:
         self.kernel = self._simulated.world
 
     def settle(self, claims: list[Claim], events: list[Event]) -> None:
-        """All claims are made; then links are found while these events last."""
+        """Make all claims; then find links while these events last."""
         Script(claims=claims).load(self._simulated, 0.0)
         self._simulated.run()
         Script(events=events).load(self._simulated, self._simulated.now_s)
         self._simulated.run()
 
     def observe(self, events: list[Event], duration_s: float, *, to_the_end: bool) -> Observed:
-        """`events` at times from 0 to `duration_s`; what happens in that time, or `to_the_end`."""
+        """Observe `events` at times from 0 to `duration_s`; what happens in that time, or
+        `to_the_end`."""
         from_s = self._simulated.now_s
         Script(events=events).load(self._simulated, from_s)
         self.kernel.forget()
@@ -237,7 +238,7 @@ class MeshRun:
         )
 
     def soft_links(self) -> set[Edge]:
-        """Those that there are now, each once."""
+        """Return the present soft links, each once."""
         return {
             (name, other)
             for name, node in self.kernel.nodes.items()

@@ -67,7 +67,7 @@ def measure_paths(run: Run) -> list[Measure]:
 
 
 def measure_covering(run: Run) -> list[Measure]:
-    """All fanouts, one after the other: each is told beside the least."""
+    """Measure all fanouts, one after the other: each is reported beside the least."""
     entries, shared = section(COVERING, run.scale), section("mesh", run.scale)
     period = Period(entries.per_minute, entries.warm_rounds * shared.round_s)
     tree = network("C3", run.scale)

@@ -19,12 +19,9 @@ Ints = NDArray[np.int64]
 
 
 def path_counts(tree: Graph, soft_links: Iterable[Edge]) -> Ints:
-    """The number of forwarding paths between any two brokers, in the order of `tree`: symmetric,
-    with 1 for a broker and itself.
-
-    Besides soft links, those of the tree are there. Raises `ConfigurationError` for a link to an
-    unknown broker.
-    """
+    """Return the number of forwarding paths between any two brokers, in the order of `tree`:
+    symmetric, with 1 for a broker and itself. Besides soft links, those of the tree count. Raises
+    `ConfigurationError` for a link to an unknown broker."""
     number = {broker: i for i, broker in enumerate(tree)}
     hops = _hops(tree, number)
     linked = hops == 1
@@ -70,6 +67,6 @@ def _counts(hops: Ints, nearer: Ints, linked: NDArray[np.bool_]) -> Ints:
 
 
 def share_with(counts: Ints, least: int) -> float:
-    """The share of the pairs of two different brokers with at least so many paths."""
+    """Return the share of the pairs of two different brokers with at least this many paths."""
     pairs = counts[np.triu_indices(len(counts), 1)]
     return float((pairs >= least).mean()) if len(pairs) else 0.0

@@ -61,27 +61,25 @@ class SocialStatistics:
 
 
 def social_file() -> str:
-    """The trace that the environment names; "" for the generator."""
+    """Return the trace that the environment names; "" for the generator."""
     return os.environ.get(SOCIAL_VARIABLE, "")
 
 
 def social_statistics(scale: str = "paper") -> SocialStatistics:
-    """What the generator makes."""
+    """Return the statistics of the generator."""
     entries = section("social", scale)
     return SocialStatistics(**{f.name: getattr(entries, f.name) for f in fields(SocialStatistics)})
 
 
 def social_trace(scale: str, seed: int) -> list[Interaction]:
-    """The trace that the environment names, else a generated one."""
+    """Return the trace that the environment names, else a generated one."""
     file = social_file()
     return read_trace(Path(file)) if file else generate_trace(social_statistics(scale), seed)
 
 
 def read_trace(path: Path) -> list[Interaction]:
-    """In the order of time, without those who write to themselves.
-
-    Raises `ConfigurationError` for a file that cannot be read, holds something else, or nobody.
-    """
+    """Read a trace in the order of time, without users who write to themselves. Raises
+    `ConfigurationError` for a file that cannot be read, has other columns, or has no users."""
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8", newline="") as file:
@@ -97,7 +95,8 @@ def read_trace(path: Path) -> list[Interaction]:
 
 
 def partners_of(trace: Trace) -> dict[str, list[str]]:
-    """By user, in the order in which they appear: with whom they interact, in either direction."""
+    """Return, by user, in the order in which they appear, with whom they interact, in either
+    direction."""
     found: dict[str, dict[str, None]] = {}
     for a, b, _ in trace:
         found.setdefault(a, {})[b] = None
@@ -106,7 +105,7 @@ def partners_of(trace: Trace) -> dict[str, list[str]]:
 
 
 def statistics_of(trace: Trace) -> SocialStatistics:
-    """Of a trace in which users differ in both partners and activity."""
+    """Compute the statistics of a trace in which users differ in both partners and activity."""
     partners, sent = partners_of(trace), Counter(each.sender for each in trace)
     degrees = np.log([len(others) for others in partners.values()])
     activity = np.log(list(sent.values()))
@@ -122,8 +121,9 @@ def statistics_of(trace: Trace) -> SocialStatistics:
 
 
 def generate_trace(like: SocialStatistics, seed: int) -> list[Interaction]:
-    """Users' numbers of partners are lognormal, and so is their activity; who are partners is left
-    to chance, and somebody who writes picks any of the partners. Some never get to write."""
+    """Make a trace: users' numbers of partners are lognormal, and so is their activity; who are
+    partners is left to chance, and a user who writes picks any of the partners. Some never
+    write."""
     rng = random.Random(f"{seed}/mesh/social")
     partners = _partners(like, rng)
     own_sd = like.activity_sd * math.sqrt(1 - like.correlation**2)
@@ -163,8 +163,8 @@ def social_script(
     duration_s: float,
     seed: int,
 ) -> Script:
-    """Users subscribe within `subscribe_s`; publications come from `from_s` on. A trace that is too
-    short starts again."""
+    """Make the script: users subscribe within `subscribe_s`; publications come from `from_s` on. A
+    trace that is too short starts again."""
     rng = random.Random(f"{seed}/mesh/social/script")
     partners = partners_of(trace)
     home = _homes(list(partners), brokers, rng)

@@ -25,7 +25,7 @@ from reefcast_lab.experiments.script import Script
 DATASETS = {"throughput-DT1": "C1", "throughput-DT2": "C1", "throughput-DT3": "C2"}
 UPLINKS, PLANETLAB, FRIENDS = "uplinks", "planetlab", "friends"
 VARIANTS = ("half", "double")
-"""Of the time that a publication takes at a broker."""
+"""Variants of the time that a publication takes at a broker."""
 
 
 # --- which runs -----------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def _variant_runs(name: str, scale: str, fanouts: Sequence[float]) -> list[Run]:
 
 
 def measure_throughput(run: Run) -> list[Measure]:
-    """x is the fanout."""
+    """Measure with x as the fanout."""
     entries = section("throughput", run.scale)
     tree = network(DATASETS[run.campaign], run.scale)
     dataset = run.campaign.removeprefix("throughput-")
@@ -103,14 +103,14 @@ def _publication_s(run: Run) -> float:
 
 
 def measure_uplinks(run: Run) -> list[Measure]:
-    """x is how many publications a second an uplink bears."""
+    """Measure with x as the publications per second that an uplink carries."""
     entries = section(UPLINKS, run.scale)
     brokers = brokers_on(run.x * entries.frame_bytes, entries.frame_bytes)
     return _measured(run, entries, network("C1", run.scale), "DT1", _fanout(run), brokers)
 
 
 def measure_planetlab(run: Run) -> list[Measure]:
-    """x is the number of the dataset."""
+    """Measure with x as the number of the dataset."""
     entries = section(PLANETLAB, run.scale)
     brokers = brokers_on(entries.uplink_bytes_per_s, entries.frame_bytes)
     tree = network("CPL", run.scale)
@@ -118,7 +118,7 @@ def measure_planetlab(run: Run) -> list[Measure]:
 
 
 def measure_friends(run: Run) -> list[Measure]:
-    """x is the fanout."""
+    """Measure with x as the fanout."""
     entries = section(FRIENDS, run.scale)
     takes_s = _publication_s(run) * entries.slower
     tree = network("C1", run.scale)
@@ -153,7 +153,8 @@ def _measured(
 
 
 def due(tree: Graph, crowd: Traffic) -> float:
-    """Deliveries of what is published in the last period, were there time enough."""
+    """Return the deliveries that are due for the publications of the last period, if there were
+    time enough."""
     subscriptions = [claim for claim in crowd.claims if not claim.advertises]
     spread = distribution(tree, Script(subscriptions, crowd.periods[-1]))
     return spread.deliveries.mean * spread.publications

@@ -15,7 +15,7 @@ CONFIGURATIONS = ("C1", "C2", "C3", "CPL")
 
 
 def network(configuration: str, scale: str = "paper") -> Graph:
-    """One of `CONFIGURATIONS` at that scale; the first broker is the root. Raises
+    """Return one of `CONFIGURATIONS` at that scale; the first broker is the root. Raises
     `ConfigurationError` for any other name."""
     if configuration not in CONFIGURATIONS:
         raise ConfigurationError(
@@ -26,14 +26,15 @@ def network(configuration: str, scale: str = "paper") -> Graph:
 
 
 def tree(brokers: int, degree: int) -> Graph:
-    """Breadth-first: `degree` brokers under the root, and `degree` - 1 under every other one, while
-    there are brokers."""
+    """Make a tree breadth-first: `degree` brokers below the root, and `degree` - 1 below every
+    other one, while there are brokers."""
     nodes, under = names(brokers), degree - 1
     return graph(nodes, ((nodes[max(i - 2, 0) // under], nodes[i]) for i in range(1, brokers)))
 
 
 def neighbourhood(tree: Graph, me: str, delta: int) -> tuple[dict[str, str], Neighbourhood]:
-    """By broker, nearest first, the next one towards `me`; and the map of those within `delta`."""
+    """Return, by broker, nearest first, the next one towards `me`; and the map of those within
+    `delta`."""
     hops = hops_from(tree, me)
     closer = {
         broker: next(other for other in tree[broker] if hops[other] < hops[broker])

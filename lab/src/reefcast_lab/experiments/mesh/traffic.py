@@ -43,7 +43,7 @@ class Traffic(NamedTuple):
 
 
 def traffic(name: str, tree: Graph, periods: Iterable[Period], scale: str, seed: int) -> Traffic:
-    """Of the dataset with that name; the same publications whatever their rate."""
+    """Make the traffic of the dataset with that name; the same publications whatever their rate."""
     wanted = list(periods)
     number = sum(period.number for period in wanted)
     script = _script(name, tree, number, scale, seed)

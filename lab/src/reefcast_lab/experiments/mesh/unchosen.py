@@ -36,7 +36,7 @@ def runs(scale: str) -> list[Run]:
 
 
 def measure(run: Run) -> list[Measure]:
-    """Pure forwarders are told for as many publications as the paper has."""
+    """Measure; pure forwarders are given for as many publications as in the paper."""
     entries, delta = section(NAME, run.scale), section("mesh", run.scale).delta
     tree = network("C1", run.scale)
     rng = random.Random(f"{run.seed}/mesh/unchosen")
@@ -59,7 +59,7 @@ def measure(run: Run) -> list[Measure]:
 
 
 def some_links(tree: Graph, delta: int, share: float, rng: random.Random) -> list[Edge]:
-    """Of all soft links that there can be; each with that probability."""
+    """Draw links out of all possible soft links, each with that probability."""
     return [
         (a, b)
         for a in tree
@@ -78,7 +78,7 @@ def _published(name: str, tree: Graph, number: int, run: Run) -> Publications:
 def count_sends(
     tree: Graph, links: Iterable[Edge], published: Publications, delta: int, *, direct: bool
 ) -> int:
-    """Copies from broker to broker; `direct`: by S2, else by S1."""
+    """Count copies from broker to broker; `direct`: by S2, else by S1."""
     soft: defaultdict[str, list[str]] = defaultdict(list)
     for a, b in links:
         soft[a].append(b)

@@ -81,8 +81,8 @@ def burst_market(overlay: Scot, run: Run, entries: Section) -> Market:
 def schedule(
     crowd: Market, run: Run, entries: Section, at_s: float
 ) -> Iterator[tuple[float, str, str, dict[str, Value]]]:
-    """(when, publisher, broker, attributes) of all publications. The rate of a publisher varies
-    from each publication to the next; that of the burst is even."""
+    """Yield (when, publisher, broker, attributes) of all publications. The rate of a publisher
+    varies from each publication to the next; that of the burst is even."""
     rng = random.Random(f"{run.seed}/octopia/burst")
     for publisher in crowd.publishers:
         when = at_s + rng.uniform(0.0, MINUTE_S / entries.least_rate)
@@ -122,7 +122,7 @@ def _of_points(
 
 
 def _of_deliveries(delivered: Delivered, burst_s: float) -> dict[str, float]:
-    """Of all that was delivered from the start of the burst on."""
+    """Measure everything that was delivered from the start of the burst on."""
     later = delivered.at_s >= burst_s
     delay_s, width = delivered.delay_s[later], delivered.width[later]
     return {

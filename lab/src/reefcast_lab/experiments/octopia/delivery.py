@@ -30,7 +30,7 @@ def runs(scale: str) -> list[Run]:
 
 
 def measure(run: Run) -> list[Measure]:
-    """x subscribers are there; publishers publish at random instants, far below any rate that a
+    """Measure with x subscribers; publishers publish at random instants, far below any rate that a
     broker or a link could not bear."""
     entries, crowded = section(NAME, run.scale), section("subscribers", run.scale)
     crowd, simulated, kernel, at_s = settled_crowd(run, crowded, int(run.x))
@@ -77,14 +77,11 @@ def _of_messages(result: Result, publications: int) -> dict[str, float]:
 def matching_delays(
     kernel: MeasuringKernel, crowd: Market, publications: int, rounds: int
 ) -> dict[str, float]:
-    """`matching_delay_s`: wall-clock time of the matching engine for one publication at one broker
-    of its path, mean; a broker that only passes it on counts as 0 (PADRES, by the spec: only host
-    brokers of interested subscribers match). `forward_only_share`: of those brokers;
-    `matching_delay_matched_s`: the mean without them.
-
-    Each broker gets an index of its own, as when it runs live. Of several rounds the fastest counts
-    for each broker.
-    """
+    """Measure `matching_delay_s`: wall-clock time of the matching engine for one publication at one
+    broker of its path, mean; a broker that only passes it on counts as 0 (PADRES, by the spec: only
+    host brokers of interested subscribers match). `forward_only_share`: the share of those brokers;
+    `matching_delay_matched_s`: the mean without them. Each broker gets an index of its own, as when
+    it runs live. Of several rounds the fastest counts for each broker."""
     warm_up()
     hosts = _interested_brokers(crowd)
     by_id = {id: publication for id, (_, publication, _) in kernel.published.items()}

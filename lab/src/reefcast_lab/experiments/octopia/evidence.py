@@ -27,7 +27,7 @@ def _largest(found: Found, campaign: str, routing: str) -> Case:
 
 
 def matching(found: Found) -> str:
-    """A line for each number of subscribers."""
+    """Return a table with a line for each number of subscribers."""
     titles = (
         *("subscribers", "OctopiA (µs)", "PADRES (µs)", "its brokers that only forward (%)"),
         *("PADRES, the others (µs)", "OctopiA over PADRES, each seed (%)"),
@@ -65,7 +65,7 @@ def _effects(found: Found, x: float) -> str:
 
 
 def queues(found: Found) -> str:
-    """A line for each routing, at the highest rate of the burst."""
+    """Return a table with a line for each routing, at the highest rate of the burst."""
     columns = {
         "aLinks of the burst's broker": "longest_a_link_queue_own",
         "its iLinks": "longest_i_link_queue_own",
@@ -100,7 +100,7 @@ def _seeds_of_costs(found: Found, routing: str) -> tuple[set[int], list[Any]]:
 
 
 def costs(found: Found) -> str:
-    """Pairs of runs: the halved and doubled preset has fewer seeds than the preset."""
+    """Compare pairs of runs: the halved and doubled preset has fewer seeds than the preset."""
     rows = []
     for routing in ALL:
         shared, by_costs = _seeds_of_costs(found, routing)

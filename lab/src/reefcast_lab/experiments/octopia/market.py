@@ -43,7 +43,8 @@ class Publisher:
         return " AND ".join([f"symbol = {_quoted(self.quotes.symbol)}", *terms])
 
     def events(self, number: int) -> list[dict[str, Value]]:
-        """The attributes of its first publications; those of the same day are the same object."""
+        """Return the attributes of its first publications; those of the same day are the same
+        object."""
         days = [self.quotes.event(day) for day in range(min(number, len(self.quotes)))]
         return [days[(self.first_day + i) % len(days)] for i in range(number)]
 
@@ -68,7 +69,7 @@ class Market:
     burst: Publisher | None
 
     def advertise(self, simulation: Simulation, from_s: float, gap_s: float) -> float:
-        """All publishers advertise, one every `gap_s`; returns when the next one would."""
+        """Let all publishers advertise, one every `gap_s`; return when the next one would."""
         publishers = [*self.publishers, *([self.burst] if self.burst else [])]
         for i, one in enumerate(publishers):
             simulation.advertise(one.name, one.broker, one.advertisement, from_s + i * gap_s)
@@ -77,7 +78,7 @@ class Market:
     def subscribe(
         self, simulation: Simulation, from_s: float, gap_s: float, rng: random.Random
     ) -> float:
-        """All subscribers subscribe at random instants, `gap_s` apart in the mean; returns the
+        """Let all subscribers subscribe at random instants, `gap_s` apart in the mean; return the
         last."""
         at_s = from_s
         for one in self.subscribers:
@@ -95,12 +96,10 @@ def market(
     selectivity: float = 1.0,
     burst_share: float = 0.0,
 ) -> Market:
-    """Publishers and subscribers at brokers drawn evenly.
-
-    `selectivity`: share of the publishers that a subscription matches, `burst_share`: share of the
-    subscriptions that match the burst publisher too, if above 0: at least one in each cluster, none
-    at its own broker. Raises `ConfigurationError` if there are fewer symbols than publishers.
-    """
+    """Place publishers and subscribers at brokers drawn evenly. `selectivity`: share of the
+    publishers that a subscription matches, `burst_share`: share of the subscriptions that also
+    match the burst publisher, if above 0: at least one in each cluster, none at its own broker.
+    Raises `ConfigurationError` if there are fewer symbols than publishers."""
     rng = random.Random(f"{seed}/octopia/market")
     brokers = list(scot.graph)
     wanted = publishers + (burst_share > 0)

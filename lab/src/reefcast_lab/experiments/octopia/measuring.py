@@ -73,7 +73,8 @@ class MeasuringKernel(Kernel):
             self.stored_s.setdefault(item.id, {}).setdefault(node.name, node.busy_until)
 
     def crowded(self) -> dict[tuple[LinkName, LinkName], tuple[int, int]]:
-        """Directed link -> publications that met a queue longer than tau, sum of its lengths."""
+        """Return directed link -> publications that met a queue longer than tau, and the sum of its
+        lengths."""
         return {
             (node.name, out.target): (self._crowded_count[out.rank], self._crowded_sum[out.rank])
             for node in self.nodes.values()
@@ -81,7 +82,8 @@ class MeasuringKernel(Kernel):
         }
 
     def queues(self) -> dict[tuple[LinkName, LinkName], tuple[int, int, int]]:
-        """Directed link -> publications put on it, sum of the queue's lengths, the longest."""
+        """Return directed link -> publications put on it, the sum of the queue's lengths, and the
+        longest."""
         return {
             (node.name, out.target): (
                 self._queue_count[out.rank],
@@ -94,12 +96,12 @@ class MeasuringKernel(Kernel):
 
 
 def evaluation_overlay() -> Scot:
-    """S_e: 56 brokers."""
+    """Make S_e, with 56 brokers."""
     return scot(evaluation_tree(), section("overlay").clusters)
 
 
 def simulation(run: Run, overlay: Scot) -> tuple[Simulation, MeasuringKernel]:
-    """A network of the run's routing and preset, with nobody in it yet."""
+    """Return a network of the run's routing and preset, with nobody in it yet."""
     setup = Setup(
         graph=overlay.graph,
         routing=run.routing,
@@ -116,8 +118,9 @@ def simulation(run: Run, overlay: Scot) -> tuple[Simulation, MeasuringKernel]:
 
 
 def delays_s(simulated: Simulation, kernel: MeasuringKernel, *, subscriptions: bool) -> list[float]:
-    """Of each advertisement or subscription: from the client's call until the last broker that
-    should store it has done so (a dropped duplicate is not the first, and does not count)."""
+    """Return, for each advertisement or subscription, the time from the client's call until the
+    last broker that should store it has done so (a dropped duplicate is not the first, and does not
+    count)."""
     return [
         _last_stored_s(kernel, claim) - claim.requested_s
         for claim in simulated.result().claims
@@ -133,7 +136,7 @@ def _last_stored_s(kernel: MeasuringKernel, claim: Claim) -> float:
 
 
 def mean_rows(kernel: MeasuringKernel, tables: Iterable[str]) -> float:
-    """Rows of the one of these tables that the routing has: mean over the brokers."""
+    """Return the rows of the one of these tables that the routing has: mean over the brokers."""
     rows = [_first(node.core.tables(), tables) for node in kernel.nodes.values()]
     return sum(rows) / len(rows)
 

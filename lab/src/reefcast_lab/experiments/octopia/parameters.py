@@ -19,18 +19,18 @@ section = ParameterFile(FILE).section
 
 
 def stocks_file() -> str:
-    """The file of quotes that the environment names; "" for the generator."""
+    """Return the file of quotes that the environment names; "" for the generator."""
     return os.environ.get(STOCKS_VARIABLE, "")
 
 
 def stock_statistics() -> StockStatistics:
-    """What the generator makes."""
+    """Return the statistics of the generator."""
     entries = section("stocks")
     return StockStatistics(**{f.name: getattr(entries, f.name) for f in fields(StockStatistics)})
 
 
 def overload() -> Overload:
-    """The paper's tau and t_w."""
+    """Return the paper's tau and t_w."""
     entries = section("overload")
     return Overload(tau=entries.tau, window_s=entries.window_s)
 
@@ -40,7 +40,7 @@ def _factor(variant: str) -> float:
 
 
 def costs(variant: str) -> CostModel:
-    """What the CPU of a broker takes; the variant is "", "half" or "double"."""
+    """Return the costs of a broker's CPU; the variant is "", "half" or "double"."""
     entries, factor = section("preset"), _factor(variant)
     control_s = entries.control_s * factor
     return CostModel(
@@ -61,7 +61,7 @@ def costs(variant: str) -> CostModel:
 
 
 def link(variant: str) -> LinkSpec:
-    """What every link is like."""
+    """Return the specification of every link."""
     entries, factor = section("preset"), _factor(variant)
     return LinkSpec(
         latency_s=entries.latency_s * factor,

@@ -13,11 +13,9 @@ Column = NDArray[np.float64]
 
 
 def points(delivered: Delivered, size: int) -> tuple[Column, Column]:
-    """(when, largest delay) of each `size` consecutive deliveries, in seconds.
-
-    A row of n subscriptions is n deliveries; one that lies across a border belongs to both points.
-    The time is that of the point's last delivery; a rest that fills no point is left out.
-    """
+    """Return (when, largest delay) of each `size` consecutive deliveries, in seconds. A row of n
+    subscriptions is n deliveries; one that lies across a border belongs to both points. The time is
+    that of the point's last delivery; a rest that fills no point is left out."""
     ends = np.cumsum(delivered.width)
     number = int(ends[-1]) // size if len(ends) else 0
     if not number:
@@ -40,13 +38,12 @@ def stable_after_s(
     tolerance: float,
     window: int,
 ) -> float:
-    """Seconds from the start of the burst until the points stay near the level before it.
+    """Return seconds from the start of the burst until the points stay near the level before it.
 
     The level is the median of the points before `burst_s`; near is within `tolerance` times it.
     From `until_s` on, when publishers come to their end, points below the level are near too.
     Points are smoothed by a running median of `window` of them, since the largest of a few delays
-    is noisy by itself. inf if the last point is not near.
-    """
+    is noisy by itself. inf if the last point is not near."""
     before = at_s < burst_s
     level = float(np.median(delay_s[before]))
     beyond = running_median(delay_s[~before], window) - level
@@ -60,8 +57,8 @@ def stable_after_s(
 
 
 def running_median(values: Column, window: int) -> Column:
-    """Of each value and its neighbours on both sides, `window` (odd) in all; at the ends the value
-    at the end stands for those that are not there."""
+    """Return the median of each value and its neighbours on both sides, `window` (odd) in all; at
+    the ends the value at the end stands for missing ones."""
     if window <= 1 or not len(values):
         return values
     padded = np.pad(values, window // 2, mode="edge")
@@ -71,7 +68,8 @@ def running_median(values: Column, window: int) -> Column:
 def curve(
     at_s: Column, delay_s: Column, burst_s: float, step_s: float
 ) -> list[tuple[float, float]]:
-    """(seconds since the start of the burst, largest delay) for each `step_s` that has a point."""
+    """Return (seconds since the start of the burst, largest delay) for each `step_s` that has a
+    point."""
     steps = np.floor((at_s - burst_s) / step_s).astype(np.int64)
     largest: dict[int, float] = {}
     for step, delay in zip(steps.tolist(), delay_s.tolist(), strict=True):

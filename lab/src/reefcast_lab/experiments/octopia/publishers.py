@@ -27,11 +27,9 @@ def runs(scale: str) -> list[Run]:
 
 
 def measure(run: Run) -> list[Measure]:
-    """Publishers advertise one after the other; nobody subscribes.
-
-    OctopiA's brokers answer CIV_UNSET, for there are no subscriptions: counted apart. Answers that
-    only say that all is settled are no part of either protocol, and not counted.
-    """
+    """Measure publishers that advertise one after the other; nobody subscribes. OctopiA's brokers
+    answer CIV_UNSET, because there are no subscriptions: counted apart. Answers that only say that
+    all is settled are no part of either protocol, and do not count."""
     entries = section(NAME, run.scale)
     overlay = evaluation_overlay()
     simulated, kernel = simulation(run, overlay)
@@ -49,8 +47,9 @@ def measure(run: Run) -> list[Measure]:
 
 
 def structural_messages(routing: str) -> float:
-    """Messages of one advertisement, counted from the overlay alone: each other cluster once; or a
-    flood, in which each broker sends to all neighbours but the one that it heard from."""
+    """Return the messages of one advertisement, counted from the overlay alone: each other cluster
+    once; or a flood, in which each broker sends to all neighbours except the one from which it
+    came."""
     overlay = evaluation_overlay()
     if routing in ("spr", "idr"):
         return float(overlay.clusters - 1)

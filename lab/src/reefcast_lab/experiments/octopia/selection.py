@@ -128,7 +128,7 @@ def _visits(run: Run) -> Iterator[Visit]:
 
 
 def overload_links(kernel: MeasuringKernel, share: float, rng: random.Random) -> None:
-    """That share of all directed links has a queue far above tau, for ever."""
+    """Give that share of all directed links a queue far above tau, for ever."""
     for node in kernel.nodes.values():
         for out in node.links.values():
             if rng.random() < share:

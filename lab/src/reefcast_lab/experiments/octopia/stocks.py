@@ -40,7 +40,8 @@ class Quotes:
         return len(self.columns["close"])
 
     def event(self, day: int) -> dict[str, Value]:
-        """The attributes of the quote of that day; after the last day comes the first again."""
+        """Return the attributes of the quote of that day; after the last day comes the first
+        again."""
         at = day % len(self)
         event: dict[str, Value] = {"symbol": self.symbol}
         for name in NUMBERS:
@@ -49,7 +50,7 @@ class Quotes:
         return event
 
     def ranges(self) -> dict[str, tuple[float, float]]:
-        """The least and the largest value of each numeric attribute."""
+        """Return the least and the largest value of each numeric attribute."""
         return {
             name: (float(column.min()), float(column.max()))
             for name, column in self.columns.items()
@@ -91,11 +92,9 @@ def _quotes(symbol: str, day: dict[str, Any]) -> Quotes:
 
 @lru_cache(maxsize=1)
 def read_quotes(path: str) -> tuple[Quotes, ...]:
-    """By symbol, in its order. Rows that no market makes (a low above the high, no volume) and
-    symbols with a short history are left out.
-
-    Raises `ConfigurationError` for a file that cannot be read or has other columns.
-    """
+    """Read quotes by symbol, in its order. Rows that no market makes (a low above the high, no
+    volume) and symbols with a short history are left out. Raises `ConfigurationError` for a file
+    that cannot be read or has other columns."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -124,7 +123,7 @@ def read_quotes(path: str) -> tuple[Quotes, ...]:
 def generate_quotes(
     symbols: Sequence[str], days: int, statistics: StockStatistics, rng: np.random.Generator
 ) -> list[Quotes]:
-    """A history of that many days for each symbol."""
+    """Generate a history of that many days for each symbol."""
     shared = rng.standard_normal((2, days))
     return [_walk(symbol, shared, statistics, rng) for symbol in symbols]
 
@@ -167,7 +166,7 @@ def _volumes(days: int, like: StockStatistics, rng: np.random.Generator) -> Colu
 
 
 def statistics_of(quotes: Sequence[Quotes]) -> StockStatistics:
-    """What these histories are like; the correlation is of those with the most days."""
+    """Compute the statistics of these histories; the correlation is of those with the most days."""
     rows = [_statistics_of_one(one) for one in quotes]
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     longest = max(map(len, quotes))

@@ -30,7 +30,8 @@ SETTLE_S = 5.0
 def settled_market(
     run: Run, overlay: Scot, crowd: Market
 ) -> tuple[Simulation, MeasuringKernel, float]:
-    """A network in which all have advertised and subscribed, without congestion; and its time."""
+    """Make a network in which all have advertised and subscribed, without congestion; return it,
+    and its time."""
     simulated, kernel = simulation(run, overlay)
     rng = random.Random(f"{run.seed}/octopia/subscribers")
     at_s = crowd.advertise(simulated, START_S, section("publishers", run.scale).gap_s)
@@ -43,7 +44,7 @@ def settled_market(
 def settled_crowd(
     run: Run, entries: Section, subscribers: int
 ) -> tuple[Market, Simulation, MeasuringKernel, float]:
-    """A market of the publishers and the selectivity of `entries` on the papers' overlay, and
+    """Make a market of the publishers and the selectivity of `entries` on the papers' overlay, and
     `settled_market` of it."""
     overlay = evaluation_overlay()
     crowd = market(
@@ -62,11 +63,9 @@ def runs(scale: str) -> list[Run]:
 
 
 def measure(run: Run) -> list[Measure]:
-    """Publishers have advertised; x subscribers subscribe, at random instants.
-
-    A subscription message is Subscribe over an aLink (OctopiA) or Bind (PADRES); CIV_SETs are
-    counted apart.
-    """
+    """Measure x subscribers that subscribe at random instants, after publishers have advertised. A
+    subscription message is Subscribe over an aLink (OctopiA) or Bind (PADRES); CIV_SETs are counted
+    apart."""
     _, simulated, kernel, _ = settled_crowd(run, section(NAME, run.scale), int(run.x))
     sent = simulated.result().messages
     messages = sent.get("subscribe", 0) + sent.get("bind", 0)

@@ -44,12 +44,12 @@ class Network(ABC):
 
     @abstractmethod
     def store(self, broker: str, topics: Sequence[str]) -> None:
-        """The storage of this broker keeps these topics from now on, and no others; until all is
-        told."""
+        """Let the storage of this broker keep these topics from now on, and no others; return when
+        all is told."""
 
     @abstractmethod
     def knows(self, broker: str, topic: str) -> bool:
-        """Whether it knows a storage of the topic."""
+        """Return whether the broker knows a storage of the topic."""
 
 
 class EveryStorage(Network):
@@ -135,8 +135,8 @@ def runs(scale: str) -> list[Run]:
 
 
 def measure(run: Run) -> list[Measure]:
-    """`left_alone`: of the pairs of a broker and a topic that the storage kept which goes, those
-    that know no storage then, though there is another one; shares."""
+    """Measure `left_alone`: of the pairs of a broker and a topic of the removed storage, those that
+    then know no storage, although there is another one; shares."""
     made = inputs_of(tree_of(int(run.x), run.seed), run.scale, run.seed, draw=alike)
     storages = list(storages_of(place(made).placement))
     network = RULES[run.routing](made.graph)

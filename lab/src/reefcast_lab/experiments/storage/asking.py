@@ -47,8 +47,8 @@ class Answered(NamedTuple):
 
 
 def answered(made: Inputs, placement: Placement, scale: str, seed: int) -> Answered:
-    """Of one run. Raises `InternalError` if a question was not answered with what was published, or
-    not by the nearest storage."""
+    """Return the answers of one run. Raises `InternalError` if a question was not answered with
+    what was published, or not by the nearest storage."""
     simulation = Simulation(_setup(made, scale, seed), wire=Wire(client_link=NO_WAY))
     for storage in storages_of(placement):
         name = f"storage at {storage.broker}"

@@ -41,12 +41,12 @@ def tree_of(brokers: int, seed: int) -> Graph:
 
 
 def alike(topics: int, brokers: int, highest: float, rng: random.Random) -> Rates:
-    """The rates of a topic vary from broker to broker, over the whole range."""
+    """Draw rates of topics that vary from broker to broker, over the whole range."""
     return np.array([[highest * rng.random() for _ in range(brokers)] for _ in range(topics)])
 
 
 def popular(topics: int, brokers: int, highest: float, rng: random.Random) -> Rates:
-    """So do topics: the range of each begins at 0, and ends at a rate of its own."""
+    """Draw rates of topics whose range begins at 0 and ends at a rate of its own."""
     highest_of = [highest * rng.random() for _ in range(topics)]
     return np.array([[most * rng.random() for _ in range(brokers)] for most in highest_of])
 
@@ -60,7 +60,7 @@ def inputs_of(
     capacity: int | None = None,
     draw: DrawRates = alike,
 ) -> Inputs:
-    """Rates at random, the same for one seed and overlay; the file's numbers by default."""
+    """Draw rates at random, the same for one seed and overlay; the file's numbers by default."""
     entries = section("placement", scale)
     rng = random.Random(f"{seed}/storage/rates")
     rates = draw(entries.topics, len(overlay), entries.highest_rate, rng)
@@ -69,8 +69,8 @@ def inputs_of(
 
 
 def measures_of(made: Inputs, run: Run) -> list[Measure]:
-    """Simulated; `computed` and `bound` from the rates. `nearer_to_grd_opt`: whether pub/sub is
-    nearer to it than to rnd, as computed."""
+    """Return simulated measures; `computed` and `bound` are from the rates. `nearer_to_grd_opt`:
+    whether pub/sub is nearer to it than to rnd, as computed."""
     placement, bound = placement_of(made, run)
     simulated = answered(made, placement, run.scale, run.seed)
     computed = mean_hops(made, placement)
@@ -91,7 +91,7 @@ def measures_of(made: Inputs, run: Run) -> list[Measure]:
 
 
 def placement_of(made: Inputs, run: Run) -> tuple[Placement, float | None]:
-    """And of the optimum: what none is below."""
+    """Return the placement, and for the optimum the lower bound."""
     if run.routing == OURS:
         return place(made).placement, None
     if run.routing == WITHOUT_LIMITS:
@@ -106,5 +106,5 @@ def placement_of(made: Inputs, run: Run) -> tuple[Placement, float | None]:
 
 
 def rng_of(run: Run) -> random.Random:
-    """By which rnd assigns."""
+    """Return the generator by which rnd assigns."""
     return random.Random(f"{run.seed}/storage/rnd")

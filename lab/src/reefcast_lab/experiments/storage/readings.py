@@ -57,7 +57,7 @@ def _other(made: Inputs, run: Run) -> Placement:
 
 
 def choices_by_savings(hops: NDArray[np.int64], rates: Rates, rounds: int) -> Counts:
-    """As `greedy.choices`, with the other gain."""
+    """Choose as `greedy.choices` does, with the other gain."""
     brokers = len(hops)
     counts = np.zeros((len(rates), brokers), np.int64)
     for topic, of_topic in enumerate(rates):

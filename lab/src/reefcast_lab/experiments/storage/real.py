@@ -17,12 +17,12 @@ VARIABLE = "REEFCAST_TOPOLOGY"
 
 
 def topology_file() -> str:
-    """What the environment names; "" for nothing."""
+    """Return the file that the environment names; "" for none."""
     return os.environ.get(VARIABLE, "")
 
 
 def runs(scale: str) -> list[Run]:
-    """None without the file."""
+    """Return the runs; none without the file."""
     entries = section(NAME, scale)
     if not topology_file():
         return []

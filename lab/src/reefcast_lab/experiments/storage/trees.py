@@ -76,7 +76,7 @@ def measure_popular_capacity(run: Run) -> list[Measure]:
 
 
 def with_capacity(run: Run, draw: DrawRates) -> Inputs:
-    """A storage keeps `x` topics."""
+    """Measure storages that keep `x` topics."""
     overlay = tree_of(section("placement", run.scale).brokers, run.seed)
     return inputs_of(overlay, run.scale, run.seed, capacity=int(run.x), draw=draw)
 
@@ -89,7 +89,8 @@ def copy_runs(scale: str) -> list[Run]:
 
 
 def measure_copies(run: Run) -> list[Measure]:
-    """`falls`, of pub/sub: whether there are fewer hops than with a copy less, as computed."""
+    """Measure `falls`, of pub/sub: whether there are fewer hops than with a copy less, as
+    computed."""
     made = _with_copies(run, int(run.x))
     measures = measures_of(made, run)
     if run.routing == OURS and run.x > 1:

@@ -25,7 +25,7 @@ _SMALLEST, _LARGEST = 30.0, 420.0
 _NAMED = 60
 """Brokers up to which all bear their names."""
 _TOPICS = 4
-"""Of a storage, so many are named."""
+"""How many topics of a storage are named."""
 
 
 def placement_figure(made: Inputs, placement: Placement) -> str:

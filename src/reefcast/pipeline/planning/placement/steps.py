@@ -62,8 +62,7 @@ def largest(values: NDArray[np.float64] | Counts, number: int | None = None) -> 
 
 
 def _preferred(counts: NDArray[np.int64], chosen: Sequence[int]) -> list[int]:
-    """Order `chosen`, which the largest score leads: those chosen most often for the topic
-    first."""
+    """Sort `chosen`, which the largest score leads: those chosen most often for the topic first."""
     return sorted(chosen, key=lambda broker: -counts[broker])
 
 
