@@ -55,6 +55,7 @@ def wish(node: Node, to: str) -> None:
 def drop(node: Node, link: str) -> None:
     """As if a round had dropped a link."""
     router: Any = node.host.core.router
+    node.host.core.plain_way.forget()  # as before any change
     router.soft_links[link] = SoftLink.CLOSING
     router.mesh._relink([])
     node.soft_links.close(link)
