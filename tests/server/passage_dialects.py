@@ -211,7 +211,7 @@ class TidDialect(Dialect):
         return tuple(self._of(each, number) for each in "pqxyz" for number in range(1, 5))
 
     def subscribe(self, who: str, number: int, filter: str, token: int) -> ControlMessage | None:
-        trees = self._trees(who)[number % 3 :]
+        trees = self._trees(who)[number % 4 == 0 :]
         return Bind(id=self._of(who, number), filter=filter, trees=trees, token=token)
 
     def advertise(self, who: str, number: int, filter: str, token: int) -> ControlMessage | None:

@@ -10,7 +10,7 @@ from unittest import mock
 
 import msgspec
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import example, given, note, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from passage_dialects import BEYOND, Dialect, MeshDialect, ScotDialect, ScotMeshDialect, TidDialect
@@ -322,6 +322,7 @@ PROBES = [
     ("publish", who, [event for a in PROBED for event in plain(1, **a)])
     for who in (*PUBLISHERS, *BEYOND)
 ]
+TAKEN_BACK = [("take_back", who, which) for which in (5, 3, 1) for who in ("y", "x", "p")]
 changes = st.one_of(
     steps.filter(lambda step: step[0] != "publish"),
     steps.filter(lambda step: step[0] != "publish"),
@@ -335,6 +336,7 @@ def test_no_course_is_out_of_date(dialect: Dialect) -> None:
     probe = ("say", PROBES, [])
 
     @settings(max_examples=DIALECTS[dialect] // 2, deadline=None)
+    @example([*[("subscribe", who, "TRUE", 0.0) for who in "xy"], *TAKEN_BACK])
     @given(st.lists(changes, min_size=1, max_size=10))
     def holds(happenings: list[Any]) -> None:
         with clock() as loop:
