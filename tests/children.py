@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-CHILD_S = 300.0
+CHILD_S = 600.0
 """For what a child does at once, on a machine that has much else to do."""
 PROGRAM = """
 import os, threading

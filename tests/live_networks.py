@@ -21,7 +21,7 @@ from reefcast.network.sections import (
 from reefcast.server.node import Node
 from reefcast.server.supervisor import free_ports
 
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 """Until something that has not happened is taken for something that never will: far more than it
 takes on a machine that has much else to do, and less than what bounds a whole test."""
 

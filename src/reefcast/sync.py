@@ -130,13 +130,12 @@ class Subscription(Events, _Handle[AsyncSubscription]):
         schema: pa.Schema | None = None,
         **beside: Unpack[Beside],
     ) -> pa.Table | None:
-        """Wait for at least one event and return those that have arrived as a table of Arrow; None
-        at the end. `timeout`: for the first one; the other arguments as in
+        """Wait for at least one event and return those that have arrived as an Arrow table; None at
+        the end. `timeout`: for the first event; the other arguments are those of
         `reefcast.Subscription.next_table`.
 
-        Raises `TimeoutError` after `timeout` seconds, `InvalidValueError` for what cannot be such
-        a table, and drops nothing then; and what iterating raises.
-        """
+        Raises `TimeoutError` after `timeout` seconds, `InvalidValueError` for events that do not
+        fit the table (and drops nothing then), and what iterating raises."""
         with extra_for("next_table"):
             from reefcast.client.tables import table_of
         rows = check_max_rows(max_rows)
@@ -239,9 +238,8 @@ class Client:
         `attributes`: a mapping, a msgspec Struct or a dataclass, or keywords; None means missing.
         docs/reference/values.md says which values travel, and how. Encodes the event and leaves the
         rest to the client's thread; waits only while 1000 events (`BACKLOG`) wait there for the
-        broker's credit. Raises `InvalidValueError` for what is no event; an error in sending
-        (`RefusedError`, `ConnectionLostError`) is raised by a later call.
-        """
+        broker's credit. Raises `InvalidValueError` if this is no event; an error in sending
+        (`RefusedError`, `ConnectionLostError`) is raised by a later call."""
         with self._lock:
             identity = (self._client.id, self._seq + 1)
             values = merge_attributes(attributes, named)
@@ -260,9 +258,8 @@ class Client:
     ) -> Published:
         """Publish a batch of events in its order and return their ids.
 
-        Arguments, and errors for what is no event: as in `reefcast.Client.publish_many`. Waits and
-        raises otherwise as `publish`.
-        """
+        The arguments, and the errors for rows that are no events, are those of
+        `reefcast.Client.publish_many`. Otherwise waits and raises as `publish` does."""
         special = special_of(topics, topics_column, payload_column)
         with self._lock:
             first_seq = self._seq + 1
@@ -283,8 +280,7 @@ class Client:
             self._thread.start(self._send())
 
     def _wait_for_backlog(self) -> None:
-        """Wait without the lock, and in a callback not at all: the client's thread does the
-        sending."""
+        """Wait without the lock, and never in a callback: the client's thread does the sending."""
         if len(self._client.backlog) >= BACKLOG and not self._thread.is_current:
             self._thread.run(self._client.send_backlog())
 

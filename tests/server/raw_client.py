@@ -20,8 +20,8 @@ from reefcast.model.publication import Publication
 from reefcast.model.wire import Close, FrameKind, Hello, Role
 from reefcast.protocol.frames import FrameReader
 
-PATIENCE_S = 120.0
-PING_S = 5.0
+PATIENCE_S = 240.0
+PING_S = 2.0
 """Brokers end connections that are silent, and tests take long where there is much else to do."""
 
 

@@ -18,8 +18,9 @@ from reefcast.network.file import NetworkFile
 from reefcast.overlay.topology import Edge
 
 BURST = 300
-SLOW_BYTES_PER_S = 1000.0
-"""About twenty publications a second."""
+SLOW_BYTES_PER_S = 250.0
+"""About five publications a second: where a burst takes long, as the machine is busy, a slow link
+still takes much less of it than a fast one."""
 
 
 class Throttled:
@@ -121,7 +122,7 @@ def entries(sent: Counter[Edge], cluster: int) -> int:
 async def test_a_throttled_ilink_is_gone_round_by_another(live: Live, stack: AsyncExitStack):
     """Case I: the cluster behind the slow link is reached through the third one."""
     scene, sent, first = await burst(live, stack, "idr", [(HOST, "b1-1")])
-    assert 10 < first["b1-1"] < BURST / 4
+    assert 10 < first["b1-1"] < BURST / 2
     assert first["b1-2"] == first["b2-0"] == BURST
     assert sent["b1-2", "b1-1"] > BURST / 2
     assert entries(sent, 1) == entries(sent, 2) == BURST
@@ -137,7 +138,7 @@ async def test_where_all_ilinks_are_throttled_the_alink_takes_their_clusters(
     """Case II: the neighbour in the cluster, which has a subscriber, goes on with the bits."""
     scene, sent, first = await burst(live, stack, "idr", [(HOST, "b1-1"), (HOST, "b1-2")])
     assert min(first["b1-1"], first["b1-2"]) > 10
-    assert max(first["b1-1"], first["b1-2"]) < BURST / 4
+    assert max(first["b1-1"], first["b1-2"]) < BURST / 2
     assert first["b2-0"] == BURST
     assert sent["b2-0", "b2-1"] + sent["b2-0", "b2-2"] > BURST
     assert entries(sent, 1) == entries(sent, 2) == BURST

@@ -54,6 +54,14 @@ def test_large_bodies_come_whole_to_everybody(bench: Bench, broker: str) -> None
     assert (load.deliveries, load.missing) == (120, 0)
 
 
+def test_a_chain_of_brokers_delivers_everything(bench: Bench) -> None:
+    with bench.connected(OURS, Point(fanout=2, brokers=3)) as session:
+        session.rest()
+        load = session.run(300)
+    assert (load.deliveries, load.missing) == (600, 0)
+    assert load.cpu_s is None or 0 < load.cpu_s < 60
+
+
 def test_a_broker_that_is_not_there_is_told_of(bench: Bench) -> None:
     (port,) = free_ports(1)
     with pytest.raises(PeerError, match="publisher failed: ConnectionRefused"):

@@ -25,6 +25,7 @@ ROW = BrokerFigures(
     attributes=7,
     others=0,
     selectivity=None,
+    brokers=1,
     publications_per_s=100,
     deliveries_per_s=100,
     deliveries_per_publication=1.0,
@@ -47,7 +48,9 @@ def test_the_usual_plan_has_every_value_once_and_one_dimension_at_a_time() -> No
     assert {point.attributes for point in plan} == {7, 3, 50}
     beside = {(point.others, point.selectivity) for point in plan if point.others}
     assert beside == {(n, s) for n in (1_000, 10_000, 100_000) for s in (0.001, 0.02)}
-    for point in plan:
+    chains = [point for point in plan if point.brokers > 1]
+    assert chains == [Point(brokers=3), Point(fanout=10, brokers=3)]
+    for point in plan[: -len(chains)]:
         away = (point.fanout != 1, point.payload, point.attributes != 7, point.others)
         assert sum(map(bool, away)) <= 1
     assert len(points.full()) == len(set(points.full())) == 5 * 3 * 2 * 7
@@ -183,16 +186,18 @@ def test_baselines_that_are_not_installed_are_left_out(monkeypatch: pytest.Monke
     assert brokers.missing() == ["nats"]
 
 
-def test_the_table_has_a_line_for_each_load() -> None:
+def test_the_tables_have_a_line_for_each_load() -> None:
     rows = [
         replace(ROW, broker="nats", cpu_us_per_publication=0.25),
         ROW,
         replace(ROW, others=1_000, selectivity=0.02),
+        replace(ROW, brokers=3),
     ]
-    titles, _, first, second = (
-        [cell.strip() for cell in line.strip("| ").split("|")]
-        for line in figures(rows).splitlines()
+    costs, delays = (
+        [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()]
+        for table in figures(rows).split("\n\n")
     )
+    titles, _, first, second, chain = costs
     assert titles[:4] == [
         "load",
         "publication: mosquitto",
@@ -201,6 +206,9 @@ def test_the_table_has_a_line_for_each_load() -> None:
     ]
     assert first[:4] == ["fan-out 1, 0 other subscriptions", "", "0.25", "5"]
     assert second[:4] == ["fan-out 1, 1,000 other subscriptions of 2.0%", "", "", "5"]
+    assert chain[0] == "fan-out 1, 0 other subscriptions, chain of 3 brokers"
+    assert delays[0][3:5] == ["p50: Reefcast", "p99: mosquitto"]
+    assert delays[2] == ["fan-out 1, 0 other subscriptions", "", "100", "100", "", "200", "200"]
 
 
 def test_the_plot_has_a_panel_for_each_dimension_that_was_measured() -> None:

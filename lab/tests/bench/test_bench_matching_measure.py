@@ -129,7 +129,7 @@ def test_the_lesser_of_two_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_worst_case_that_there_is_not() -> None:
-    with pytest.raises(ConfigurationError, match="no worst case 'mild'; there are boundaries"):
+    with pytest.raises(ConfigurationError, match="no case 'mild'; there are boundaries"):
         worst.worst("mild", 10)
 
 

@@ -9,6 +9,7 @@ from reefcast.matching.attributes import attribute_at
 from reefcast.matching.chains import I_NEXT, SHARDS, first_at, leave_table, new_table
 from reefcast.matching.cuts import SLOT_BYTES
 from reefcast.matching.events import PACKED, read_event, read_row_of
+from reefcast.matching.grams import leave_grams
 from reefcast.matching.machine import (
     Int,
     allocate,
@@ -65,7 +66,7 @@ from reefcast.matching.state import (
     S_VALUES,
     T_ATTRIBUTE,
     V_WORDS,
-    longer,
+    lengthened,
     new_zeroed,
 )
 from reefcast.matching.sweep import TILE, W_TILE, gather, is_worth_it, leave_sweep, sweep
@@ -87,6 +88,8 @@ NO_VALUE = -2
 """The result of matching an event with an unsupported value; `TOO_SHORT` if `out` is too short."""
 
 FIRST_ROOM = 16
+HANDLE_STEP = 1 << 16
+"""The most handles that room is made for at once: a larger step would be a long pause."""
 
 
 @kernel
@@ -119,10 +122,11 @@ def start(state: Int) -> None:
 def _make_room(state: Int, handle: Int) -> None:
     room = get8(state, S_HANDLE_ROOM)
     if handle >= room:
-        put8(state, S_FIRST, longer(state, get8(state, S_FIRST), 8 * room, 16 * room))
+        more = room + min(room, HANDLE_STEP)
+        put8(state, S_FIRST, lengthened(state, get8(state, S_FIRST), 8 * room, 8 * more))
         if get8(state, S_SEEN) != 0:
-            put8(state, S_SEEN, longer(state, get8(state, S_SEEN), 8 * room, 16 * room))
-        put8(state, S_HANDLE_ROOM, 2 * room)
+            put8(state, S_SEEN, lengthened(state, get8(state, S_SEEN), 8 * room, 8 * more))
+        put8(state, S_HANDLE_ROOM, more)
 
 
 @kernel
@@ -284,6 +288,7 @@ def finish(state: Int) -> None:
     _leave_items(get8(state, S_PARTITIONS), state)
     leave_partition(state, get8(state, S_DEFAULT))
     leave_programs(state)
+    leave_grams(state)
     for number in range(get8(state, S_ATTRIBUTE_COUNT)):
         release(get8(attribute_at(state, number), A_PIECES))
     _leave_items(get8(state, S_TEXTS), 0)

@@ -5,7 +5,6 @@ index from one thread only."""
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -18,6 +17,7 @@ from reefcast.errors import InvalidValueError, LocalError
 from reefcast.matching import engine, plan
 from reefcast.matching.columns import columns_of
 from reefcast.matching.interface import Matches
+from reefcast.matching.keys import Keys
 from reefcast.matching.machine import Array
 from reefcast.matching.state import S_BYTES, S_SEED, STATE_WORDS
 from reefcast.model.filters import TOPIC, Filter, packed_once
@@ -30,10 +30,6 @@ Event = Mapping[str, Value]
 BYTES_HEAD = bytes.__basicsize__ - 1
 """The offset of the characters of `bytes` from the object's address, in CPython. Passing an address
 costs a tenth of passing an array."""
-
-
-SMALL_INTS = 257
-"""The integers that CPython caches; others have 32 bytes each."""
 
 NOTHING = 2
 """Words of `out` that are used when one event finds nothing: its offsets."""
@@ -57,13 +53,9 @@ class CompiledIndex(Generic[K]):
         self._numbers[S_SEED] = hash("a number that nobody outside this process knows")
         engine.start(self._state)
         weakref.finalize(self, _finish, self._numbers)
-        self._handles: dict[K, int] = {}
-        self._keys: Array = np.empty(
-            64, np.int64
-        )  # by handle; objects from the first key on that is no int
-        self._given = 0  # handles given out so far
-        self._free: list[int] = []
-        self._topical: set[int] = set()  # filters with a condition on the topic
+        self._keys = Keys[K]()
+        self._is_topical = bytearray()  # by handle: whether the filter has a condition on topics
+        self._topical = 0  # how many have
         self._room = 0
         self._enlarge_out(FIRST_ROOM)
 
@@ -74,10 +66,10 @@ class CompiledIndex(Generic[K]):
         )
 
     def __len__(self) -> int:
-        return len(self._handles)
+        return len(self._keys)
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._handles
+    def __contains__(self, key: Any) -> bool:
+        return self._keys.handle_of(key) is not None
 
     @property
     def address(self) -> int:
@@ -87,22 +79,23 @@ class CompiledIndex(Generic[K]):
     @property
     def is_topical(self) -> bool:
         """Whether some filter has a condition on topics."""
-        return bool(self._topical)
+        return self._topical > 0
 
     def handle_of(self, key: K) -> int:
         """Return the handle of a filter; see `engine`."""
-        return self._handles[key]
+        handle = self._keys.handle_of(key)
+        if handle is None:
+            raise LocalError(f"key {key!r} is not in the index")
+        return handle
 
     def handles(self) -> Iterable[tuple[K, int]]:
         """Return each key with its handle."""
-        return self._handles.items()
+        return self._keys.items()
 
     def memory_bytes(self) -> int:
         """Return the bytes of the compiled tables, and of those that map keys; not of keys and
         filters."""
-        numbers = 32 * max(0, len(self._handles) - SMALL_INTS)
-        tables = self._keys.nbytes + sys.getsizeof(self._handles)
-        return int(self._numbers[S_BYTES]) + tables + numbers
+        return int(self._numbers[S_BYTES]) + self._keys.memory_bytes() + len(self._is_topical)
 
     def plan(self) -> dict[str, Any]:
         """Return how the filters are stored: partitions, bitmaps, buckets; see `plan.plan_of`."""
@@ -112,50 +105,33 @@ class CompiledIndex(Generic[K]):
     def plan_of(self, key: K) -> list[dict[str, Any]]:
         """Return where a filter's conjunctions are stored, and how they are matched; see
         `plan.places_of`."""
-        handle = self._handles.get(key)
-        if handle is None:
-            raise LocalError(f"key {key!r} is not in the index")
-        return plan.places_of(self._state, handle)
+        return plan.places_of(self._state, self.handle_of(key))
 
     # --- changes ---------------------------------------------------------------------------------
 
     def add(self, key: K, filter: Filter) -> None:
-        if key in self._handles:
+        if key in self:
             raise LocalError(f"key {key!r} is in the index already; remove it first")
         packed = packed_once(filter)
-        handle = self._new_handle()
-        self._put_key(handle, key)
+        handle = self._keys.new_handle(key)
         if filter.looks_at_topics():
-            self._topical.add(handle)
+            self._note_topical(handle)
         engine.add_filter(self._state, handle, id(packed) + BYTES_HEAD)
-        self._handles[key] = handle  # last: whatever raises before this changes no other filter
+        self._keys.enter(key, handle)  # last: whatever raises before this changes no other filter
+
+    def _note_topical(self, handle: int) -> None:
+        missing = handle + 1 - len(self._is_topical)
+        if missing > 0:
+            self._is_topical.extend(bytes(missing))
+        self._is_topical[handle] = 1
+        self._topical += 1
 
     def remove(self, key: K) -> None:
-        handle = self._handles.get(key)
-        if handle is None:
-            raise LocalError(f"key {key!r} is not in the index")
-        engine.remove_filter(self._state, handle)
-        del self._handles[key]
-        self._free.append(handle)
-        if self._keys.dtype == object:
-            self._keys[handle] = None
-        self._topical.discard(handle)
-
-    def _new_handle(self) -> int:
-        if self._free:
-            return self._free.pop()
-        if self._given == len(self._keys):
-            self._keys = np.concatenate((self._keys, np.empty_like(self._keys)))
-        self._given += 1
-        return self._given - 1
-
-    def _put_key(self, handle: int, key: Any) -> None:
-        """Store a key. Keys that are ints are stored as such: returning a thousand objects that are
-        scattered in memory takes longer than finding them."""
-        is_int = type(key) is int and INT64_MIN <= key <= INT64_MAX
-        if not is_int and self._keys.dtype != object:
-            self._keys = self._keys.astype(object)
-        self._keys[handle] = key
+        engine.remove_filter(self._state, self.handle_of(key))
+        handle = self._keys.remove(key)
+        if handle < len(self._is_topical) and self._is_topical[handle]:
+            self._is_topical[handle] = 0
+            self._topical -= 1
 
     # --- matching --------------------------------------------------------------------------------
 
@@ -169,7 +145,7 @@ class CompiledIndex(Generic[K]):
             end = self._again((event,), packed, end)
         if end == NOTHING:
             return []
-        keys: list[K] = self._keys[self._out[NOTHING:end]].tolist()
+        keys: list[K] = self._keys.array[self._out[NOTHING:end]].tolist()
         return keys
 
     def match_many(self, publications: Sequence[Publication]) -> list[list[K]]:
@@ -177,8 +153,8 @@ class CompiledIndex(Generic[K]):
             return self._match_topics(publications)
         found, offsets = self._find([publication.attributes for publication in publications])
         if len(found) > MANY_KEYS * len(publications):
-            return [self._keys[found[start:end]].tolist() for start, end in pairwise(offsets)]
-        keys = self._keys[found].tolist()
+            return [self._keys.array[found[start:end]].tolist() for start, end in pairwise(offsets)]
+        keys = self._keys.array[found].tolist()
         return [keys[start:end] for start, end in pairwise(offsets)]
 
     def match_batch(self, columns: Any) -> Matches:
@@ -205,7 +181,7 @@ class CompiledIndex(Generic[K]):
         found, offsets = self._out[first:end], self._out[:first].copy()
         if given.event_of_row is not None:
             found, offsets = _of_events(found, offsets, given.event_of_row, given.events)
-        return Matches(offsets, self._keys[found])
+        return Matches(offsets, self._keys.array[found])
 
     def _match_topics(self, publications: Sequence[Publication]) -> list[list[K]]:
         """Match publications with several topics: each becomes as many events as it has topics."""
@@ -220,7 +196,7 @@ class CompiledIndex(Generic[K]):
             ends.append(len(events))
         found, offsets = self._find(events)
         return [
-            self._keys[_once(found[offsets[start] : offsets[end]])].tolist()
+            self._keys.array[_once(found[offsets[start] : offsets[end]])].tolist()
             for start, end in pairwise(ends)
         ]
 

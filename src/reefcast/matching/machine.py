@@ -60,6 +60,7 @@ def _library(name: str, *signature: str) -> Callable[..., Any]:
 
 allocate = _library("malloc", "int64", "int64")
 allocate_zeroed = _library("calloc", "int64", "int64", "int64")
+reallocate = _library("realloc", "int64", "int64", "int64")
 release = _library("free", "void", "int64")
 compare_bytes = _library("memcmp", "int32", "int64", "int64", "int64")
 find_bytes = _library("memmem", "int64", "int64", "int64", "int64", "int64")

@@ -262,7 +262,7 @@ def read_constraint(state: Int, at: Int) -> Int:
 
 
 @part
-def _string_holds(bounds: Int, text: Int, start: Int, size: Int) -> bool:
+def _string_holds(state: Int, bounds: Int, text: Int, start: Int, size: Int) -> bool:
     mode, count = get8(bounds, X_MODE), get8(bounds, X_COUNT)
     if mode != 0 and is_among(bounds + 8 * X_MEMBERS, count, text) != (mode > 0):
         return False
@@ -272,7 +272,7 @@ def _string_holds(bounds: Int, text: Int, start: Int, size: Int) -> bool:
     if high != 0 and compare_text(start, size, high) > -get8(bounds, X_HIGH_OPEN):
         return False
     for i in range(get8(bounds, X_PATTERNS)):
-        if not pattern_holds(get8(bounds, X_MEMBERS + count + i), start, size):
+        if not pattern_holds(state, get8(bounds, X_MEMBERS + count + i), start, size):
             return False
     return True
 
@@ -281,25 +281,25 @@ def _string_holds(bounds: Int, text: Int, start: Int, size: Int) -> bool:
 
 
 @unit
-def value_holds(how: Int, bounds: Int, value: Int) -> Int:
+def value_holds(state: Int, how: Int, bounds: Int, value: Int) -> Int:
     """Return 1 if a value of the right kind satisfies bounds that are stored elsewhere."""
     if how == AMONG_NUMBERS:
         holds = number_holds(bounds, get8(value, V_KEY), get8(value, V_REST))
     else:
         start, size = get8(value, V_START), get8(value, V_SIZE)
-        holds = _string_holds(bounds, get8(value, V_KEY), start, size)
+        holds = _string_holds(state, bounds, get8(value, V_KEY), start, size)
     return 1 if holds else 0
 
 
 @part
-def is_satisfied(how: Int, bounds: Int, value: Int) -> bool:
+def is_satisfied(state: Int, how: Int, bounds: Int, value: Int) -> bool:
     """Return whether a value of the right kind is within the two bounds of a predicate."""
     if how == IN_RANGE:
         key = get8(value, V_KEY)
         return bool(key >= get8(bounds, 0) and key <= get8(bounds, 1))
     if how == IS_TEXT:
         return bool(get8(value, V_KEY) == get8(bounds, 0))
-    return bool(how == OF_KIND or value_holds(how, get8(bounds, 0), value))
+    return bool(how == OF_KIND or value_holds(state, how, get8(bounds, 0), value))
 
 
 @unit

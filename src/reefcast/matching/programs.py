@@ -277,7 +277,7 @@ def _run(state: Int, program: Int) -> Int:
             if number == TEST:
                 top += 8
                 value = _known(state, attribute_of(operand), nothing)
-            kind = _within(operand, word, value)
+            kind = _within(state, operand, word, value)
             _put_kind(calculated, bottom, top, kind)
             word += 16
         elif number in (NEGATE, IS_NULL, NOT):
@@ -311,13 +311,13 @@ def _put_kind(calculated: Int, bottom: Int, top: Int, kind: Int) -> None:
 
 
 @part
-def _within(tag: Int, bounds: Int, value: Int) -> Int:
+def _within(state: Int, tag: Int, bounds: Int, value: Int) -> Int:
     """Return TRUE or FALSE, or MISSING for a value of another kind than the constraint's."""
     kinds, kind = kinds_of(tag), get8(value, V_KIND)
     comparable = kinds | BOOLEANS if kinds & BOOLEANS else kinds
     if not (comparable >> kind) & 1:
         return MISSING
-    holds = (kinds >> kind) & 1 and is_satisfied(how_of(tag), bounds, value)
+    holds = (kinds >> kind) & 1 and is_satisfied(state, how_of(tag), bounds, value)
     return TRUE if holds else FALSE
 
 

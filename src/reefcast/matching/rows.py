@@ -206,6 +206,6 @@ def row_holds(state: Int, row: Int) -> Int:
         kind = get8(value, V_KIND) if get8(value, V_STAMP) == stamp else MISSING
         if not (kinds_of(tag) >> kind) & 1:
             return 0
-        if not is_satisfied(how_of(tag), row + 8 * (bounds + 2 * i), value):
+        if not is_satisfied(state, how_of(tag), row + 8 * (bounds + 2 * i), value):
             return 0
     return program_holds(state, program_of(row)) if flags_of(row) & PROGRAM else 1

@@ -20,6 +20,7 @@ from reefcast.matching.machine import (
     get8,
     part,
     put8,
+    reallocate,
     release,
 )
 
@@ -69,8 +70,9 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_PROGRAMS,  # see `programs`; 0 before there is one
     S_STACK,
     S_STACK_ROOM,
+    S_GRAMS,  # see `grams`; 0 before a long string was searched
     S_READ,  # scratch: kinds, how to check, and bounds of a predicate; 4 words
-) = range(39)
+) = range(40)
 STATE_WORDS = 44
 
 L_SIZE, L_ATTRIBUTE, L_NAME = range(3)
@@ -172,6 +174,17 @@ def longer(state: Int, address: Int, old: Int, size: Int) -> Int:
     if address != 0:
         copy_bytes(larger, address, old)
         give_back(state, address, old)
+    return larger
+
+
+@part
+def lengthened(state: Int, address: Int, old: Int, size: Int) -> Int:
+    """Make the memory of `old` bytes at `address` `size` bytes long, with zeros behind the old
+    ones. Where it is large, the system moves it without a copy."""
+    put8(state, S_BYTES, get8(state, S_BYTES) + size - old)
+    larger = reallocate(address, size)
+    for i in range(old >> 3, size >> 3):
+        put8(larger, i, 0)
     return larger
 
 

@@ -5,6 +5,7 @@ byte of UTF-8, or a wildcard. Behind them are the lowest bytes of all tokens, si
 
 from __future__ import annotations
 
+from reefcast.matching.grams import GRAM_BYTES, LONG, lacks
 from reefcast.matching.machine import (
     Int,
     find_bytes,
@@ -116,12 +117,12 @@ def _character(start: Int, i: Int, size: Int) -> Int:
 
 
 @part
-def pattern_holds(pattern: Int, start: Int, size: Int) -> bool:
+def pattern_holds(state: Int, pattern: Int, start: Int, size: Int) -> bool:
     tokens, count = pattern + 8 * W_TOKENS, get8(pattern, W_COUNT)
     if get8(pattern, W_TOPIC):
         found = _is_topic_match(tokens, count, start, size)
     else:
-        found = _is_like(tokens, count, get8(pattern, W_LAST), start, size)
+        found = _is_like(state, tokens, count, get8(pattern, W_LAST), start, size)
     return bool(found != (get8(pattern, W_NEGATED) != 0))
 
 
@@ -151,7 +152,7 @@ def _wildcard(tokens: Int, token: Int) -> Int:
 
 
 @part
-def _is_like(tokens: Int, count: Int, last: Int, start: Int, size: Int) -> bool:
+def _is_like(state: Int, tokens: Int, count: Int, last: Int, start: Int, size: Int) -> bool:
     """Match LIKE. The tokens between two `%` are matched at their first place: no other place could
     do better. Those after the last `%` have only one place, the end. The C library finds plain
     bytes."""
@@ -164,8 +165,14 @@ def _is_like(tokens: Int, count: Int, last: Int, start: Int, size: Int) -> bool:
                 return _ends(tokens, token + 1, count, start, i, size)
             following = _wildcard(tokens, token + 1)
             if get4(tokens, following) == ANY:
-                width = following - token - 1
-                found = find_bytes(start + i, size - i, tokens + 4 * count + token + 1, width)
+                width, needle = following - token - 1, tokens + 4 * count + token + 1
+                if (
+                    size >= LONG
+                    and width >= GRAM_BYTES
+                    and lacks(state, start, size, needle, width)
+                ):
+                    return False
+                found = find_bytes(start + i, size - i, needle, width)
                 if found == 0:
                     return False
                 i, token = found - start + width, following

@@ -1,12 +1,11 @@
-"""The one place that makes a Spark session.
+"""The only module that makes a Spark session.
 
 Every job of the pipeline runs with the same settings, so that a filter means in Spark what it means
 in a broker: ANSI mode, case-sensitive names, names quoted by double quotes, UTC.
 
 A master is Spark's own: `local[2]` for threads of this machine, `spark://host:7077` and others for
-a cluster, `sc://host:15002` for Spark Connect. Of a cluster we set nothing that its keepers decide
-(memory, addresses, partitions): that is in its spark-defaults.conf.
-"""
+a cluster, `sc://host:15002` for Spark Connect. On a cluster, the settings that its operators decide
+(memory, addresses, partitions) are left to its spark-defaults.conf."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ _JOBS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-"""What a session of any master may set."""
+"""Settings for a session of any master."""
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _LOG_OPTION = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
@@ -59,7 +58,7 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
 }
-"""For threads of this machine."""
+"""Settings for threads of this machine."""
 
 
 def is_connect(master: str) -> bool:

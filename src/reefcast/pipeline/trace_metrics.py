@@ -1,5 +1,5 @@
-"""What a trace says, as pure functions of DataFrames: built-in functions only, so that no row ever
-goes through Python.
+"""The figures of a trace, as pure functions of DataFrames: built-in functions only, so that no row
+ever goes through Python.
 
 Rows about single messages are many, and few brokers or publishers may have most of them. So each
 kind is aggregated first to a small frame (`delivery_counts`, `message_counts`), which Spark does
@@ -8,8 +8,7 @@ others of its publication (`pure_forwarders`) is grouped by publication and brok
 has many.
 
 `scale`: at level "sampled" the rows stand for a share of the publications: counts and bytes are
-scaled up by it, delays and queue lengths are not.
-"""
+scaled up by it, delays and queue lengths are not."""
 
 from __future__ import annotations
 

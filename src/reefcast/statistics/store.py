@@ -2,18 +2,17 @@
 
 Theory of operation
 -------------------
-What counts, and when pairs go, is decided in memory (`Pairs`), by a few numbers for each pair; the
-rows themselves are in the file only, clustered by pair and numbered within it, so that the latest
-rows of a pair are neighbours. A row costs an entry in a buffer, and its share of one transaction
-for `BATCH` of them, or for those of `BATCH_S` seconds. A question writes the buffer first: what is
-written is all there is.
+Memory (`Pairs`) decides which rows count, and when pairs are dropped, by a few numbers for each
+pair; the rows themselves are in the file only, clustered by pair and numbered within it, so that
+the latest rows of a pair are neighbours. A row costs an entry in a buffer, and its share of one
+transaction for `BATCH` of them, or for those of `BATCH_S` seconds. A question writes the buffer
+first, so that the file has all rows.
 
-What was written survives the death of the process: it is the operating system's. It may not survive
-that of the machine, for nobody waits for the disk (`synchronous=OFF`), and no broker should stand
-still for the sake of statistics. A file that is damaged, by this or otherwise, is found so when it
-is opened, or when it is used; it is set aside under another name, reported, and a new one begun.
-Without statistics pruning is bolder, not wrong.
-"""
+Written rows survive the death of the process. They may not survive that of the machine, because
+nobody waits for the disk (`synchronous=OFF`): no broker should stand still for the sake of
+statistics. A file that is damaged, by this or otherwise, is found so when it is opened, or when it
+is used; it is set aside under another name, reported, and a new one begun. Without statistics
+pruning is bolder, not wrong."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ BATCH_S = 1.0
 """Seconds after which a row is written, if the store is told of the time at all."""
 
 SET_ASIDE = ".damaged"
-"""Ends the name of a file that was set aside; the latest is kept."""
+"""The ending of a file's name that was set aside; the latest is kept."""
 IN_MEMORY = ":memory:"
 
 APPLICATION_ID = 0x72656566
@@ -75,7 +74,7 @@ SELECT distance, count(*) FROM delivery WHERE pair = ? AND number > ? AND at > ?
 
 
 class _DamagedError(Exception):
-    """The file cannot be used, and why."""
+    """The file cannot be used; the text says why."""
 
 
 # Where SQLite's sentence quotes what is damaged, Python may fail to decode it.

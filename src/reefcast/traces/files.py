@@ -1,9 +1,8 @@
 """Trace files: the vocabulary of `traces.vocabulary` as Parquet.
 
 A run's directory holds a folder per kind; each flush adds a file `<broker>-<number>.parquet`, put
-in place by a rename, so that what was flushed is readable whatever happens next. Rows are collected
-in columns, never one object per row.
-"""
+in place by a rename, so that flushed rows are readable whatever happens next. Rows are collected in
+columns, never one object per row."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -81,8 +81,8 @@ def command() -> None:
     "--points",
     multiple=True,
     metavar="POINT",
-    help="Measure this point instead of the usual ones: fanout, payload, attributes, others and "
-    "selectivity, such as fanout=10,payload=1024; may be repeated.",
+    help="Measure this point instead of the usual ones: fanout, payload, attributes, others, "
+    "selectivity and brokers, such as fanout=10,payload=1024; may be repeated.",
 )
 @click.option("--full", is_flag=True, help="Measure all combinations: hours.")
 @whole_option("--repeat", 3, "So many runs at full speed, of which the medians are told.")
@@ -112,7 +112,8 @@ def live(
     connections: every connection gets everything and filters at its own end.
 
     The usual points go away from 1 to 1, seven attributes and no payload in one
-    dimension at a time, and take some six minutes.
+    dimension at a time, and take some six minutes. Of brokers in a chain, which
+    the baselines are not measured in, CPU is that of the one that used most.
     """
     from reefcast_lab.bench.live import brokers, measure
     from reefcast_lab.bench.live import page as figures
@@ -263,53 +264,31 @@ def match(
     if (worst or cliffs) and plot is not None:
         raise click.UsageError("--plot goes with the workloads, not with --worst or --cliffs")
     tell = partial(click.echo, err=True)
-    if cliffs:
-        _cliffs(workloads, sizes or (2000,), as_json, page, tell)
-        return
-    if worst:
-        _worst_cases(workloads, sizes or (100_000,), as_json, page, tell)
-        return
     from reefcast_lab.bench.matching import page as figures
-    from reefcast_lab.bench.matching.measure import bench
-    from reefcast_lab.bench.page_tables import fill
 
-    rows = printed(bench(workloads, sizes or (1000, 10_000, 100_000), tell), MATCH, as_json)
+    if cliffs:
+        from reefcast_lab.bench.matching.cliffs import cliffs as measure_cliffs
+
+        rows: list[Any] = printed(
+            measure_cliffs(workloads, sizes or (2000,), tell), CLIFFS, as_json
+        )
+        mark, tables = figures.CLIFFS, figures.cliffs(rows)
+    elif worst:
+        from reefcast_lab.bench.matching.worst import worst_cases
+
+        rows = printed(worst_cases(workloads, sizes or (100_000,), tell), WORST, as_json)
+        mark, tables = figures.WORST, figures.worst_cases(rows)
+    else:
+        from reefcast_lab.bench.matching.measure import bench
+
+        rows = printed(bench(workloads, sizes or (1000, 10_000, 100_000), tell), MATCH, as_json)
+        mark, tables = figures.FIGURES, figures.figures(rows)
     if plot is not None:
         plot.write_text(figures.plot(rows), encoding="utf-8")
     if page is not None:
-        fill(page, figures.FIGURES, figures.figures(rows))
+        from reefcast_lab.bench.page_tables import fill
 
-
-def _cliffs(
-    names: tuple[str, ...],
-    sizes: tuple[int, ...],
-    as_json: bool,
-    page: Path | None,
-    tell: Callable[[str], None],
-) -> None:
-    from reefcast_lab.bench.matching import page as figures
-    from reefcast_lab.bench.matching.cliffs import cliffs
-    from reefcast_lab.bench.page_tables import fill
-
-    rows = printed(cliffs(names, sizes, tell), CLIFFS, as_json)
-    if page is not None:
-        fill(page, figures.CLIFFS, figures.cliffs(rows))
-
-
-def _worst_cases(
-    names: tuple[str, ...],
-    sizes: tuple[int, ...],
-    as_json: bool,
-    page: Path | None,
-    tell: Callable[[str], None],
-) -> None:
-    from reefcast_lab.bench.matching import page as figures
-    from reefcast_lab.bench.matching.worst import worst_cases
-    from reefcast_lab.bench.page_tables import fill
-
-    rows = printed(worst_cases(names, sizes, tell), WORST, as_json)
-    if page is not None:
-        fill(page, figures.WORST, figures.worst_cases(rows))
+        fill(page, mark, tables)
 
 
 @command.command()

@@ -40,6 +40,7 @@ LIVE = {
     "attributes": "attributes",
     "others": "others",
     "selectivity": "selectivity",
+    "brokers": "brokers",
     "cpu_us_per_publication": "us/publication (CPU)",
     "cpu_us_per_delivery": "us/delivery (CPU)",
     "cpu_spread": "spread",

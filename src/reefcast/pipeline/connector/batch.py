@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class BatchReader(DataSourceReader):
-    """Reads what was published by now, in as many slices of time as it has partitions."""
+    """Reads the events published until now, in one slice of time for each partition."""
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._schema = schema

@@ -1,8 +1,7 @@
-"""The batches of a streaming query, as its checkpoint has them.
+"""The batches of a streaming query, as its checkpoint records them.
 
-Spark writes the time of a batch there before it runs it, and takes it from there when it runs it
-again: so it is the same time, which nothing else that a sink is told is.
-"""
+Spark writes the time of a batch there before it runs the batch, and reads it from there when it
+runs the batch again: so the time is the same, unlike everything else that a sink is told."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from reefcast.errors import ConfigurationError
 
 OFFSETS = "offsets"
 SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""Hadoop's names of what Arrow calls otherwise."""
+"""Hadoop's names of schemes that Arrow calls otherwise."""
 
 
 class Batch(NamedTuple):

@@ -1,11 +1,10 @@
-"""Columns: what a row has of an event, and how values of attributes become those of a column.
+"""Columns: the parts of an event in a row, and how values of attributes become values of a column.
 
-A row has the columns of `FIXED`, and one for each attribute that the schema names; what an event
-does not have, or has of another type than its column, is NULL. Attributes that no schema names are
+A row has the columns of `FIXED`, and one for each attribute that the schema names; a value that an
+event lacks, or that has another type than its column, is NULL. Attributes that no schema names are
 in `attributes`, as a JSON object.
 
-An int64 column takes whole floats (7.0), too, a double column whatever is a number.
-"""
+An int64 column takes whole floats (7.0), too, a double column whatever is a number."""
 
 from __future__ import annotations
 

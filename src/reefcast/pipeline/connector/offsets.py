@@ -19,7 +19,7 @@ class Seen(NamedTuple):
 
 
 class Late(NamedTuple):
-    """An event that came when its time had been read: its time, and its hash."""
+    """An event that came after its time had been read: its time, and its hash."""
 
     time_us: int
     hash: int

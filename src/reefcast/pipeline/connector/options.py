@@ -18,7 +18,7 @@ EARLIEST, LATEST = "earliest", "latest"
 PARTITIONS = 4
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SAME_AS = {"since": "startingTimestamp", "until": "endingTimestamp"}
-"""Our word, and that of the Kafka source."""
+"""Our names, and those of the Kafka source."""
 
 SHARED = ("url", "filter", "subscribe", "schema", "minPartitions", "since", "startingTimestamp")
 READ = (*SHARED, "until", "endingTimestamp")
@@ -32,8 +32,8 @@ OF_SPARK = ("checkpointLocation", "queryName")
 
 
 class Selection(NamedTuple):
-    """The events to be read, and who asks for them. `filter` names its topics. `partitions`: how
-    many tasks read at the same time."""
+    """The events to read, and who asks for them. `filter` names its topics. `partitions`: how many
+    tasks read at the same time."""
 
     url: str
     filter: str
@@ -133,7 +133,7 @@ def time_us(text: str) -> int:
 
 
 class _Given:
-    """Options as Spark hands them on: their names may have lost their capitals."""
+    """Options as Spark passes them: their names may have lost their capitals."""
 
     def __init__(self, options: Mapping[str, str], known: tuple[str, ...], what: str) -> None:
         self._options = {name.lower(): value for name, value in options.items()}

@@ -3,8 +3,8 @@
 Theory of operation
 -------------------
 A batch has the events with times from the end of the one before it to its own end, which is
-`settle` before now: by then most have come to the storages. What is planned again after a restart
-must be the same batch, and what came later must be in a later one. So a batch is an exact set of
+`settle` before now: by then most have come to the storages. A batch that is planned again after a
+restart must be the same, and later events must be in a later batch. So a batch is an exact set of
 events:
 
 - The planner asks for the events themselves (of those that may still get company: with times less
@@ -14,9 +14,8 @@ events:
 - When a bucket is older than `late`, the planner asks for it once more. What is there now and was
   not seen is in the next batch (`Offset.late`). So each event is asked for twice, here and there.
 
-What is older than `late` when it is first planned is not asked for here: tasks read what there is.
-What comes later than `late` after its time is missed.
-"""
+Events older than `late` when they are first planned are not asked for here: tasks read those that
+there are. Events that come later than `late` after their time are missed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Publishing in a task: rows become events, whose ids and times are the same whenever it runs.
 
 A partition of a query is a publisher. Its events are numbered by batch and row, and their times are
-the batch's, a microsecond later with each row, unless a column says them. So whoever had an event
-knows it again: the broker of the publisher, as long as it remembers it, and storages for ever.
-"""
+the batch's, a microsecond later with each row, unless a column says them. So an event that is
+published again is recognised: by the publisher's broker, as long as it remembers the publisher, and
+by storages for ever."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 ROWS_OF_BATCH = 1 << 32
 """Numbers that a batch has for the rows of a partition."""
 FRAMES = 1024
-"""That are handed over at once."""
+"""Frames that are handed over at once."""
 TOPIC, TOPICS, PAYLOAD = "topic", "topics", "payload"
 SPECIAL: dict[str, DataType] = {
     TOPIC: StringType(),

@@ -1,4 +1,4 @@
-"""Reading the history in a task: a slice of it, whole, whatever happens meanwhile."""
+"""Reading the history in a task: a complete slice of it, whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE_S = 30.0
 """How long a storage may be away, or not yet have what another one has."""
 PAUSE_S = 0.25
 Span = tuple[int, int]
-"""Microseconds from the first, inclusive, to the second, exclusive."""
+"""Microseconds: the first inclusive, the second exclusive."""
 
 
 class Slice(InputPartition):

@@ -1,5 +1,5 @@
-"""Errors as their sentence: Spark shows the traceback of Python's part, whose upper end, our own
-functions, tells a user nothing."""
+"""Errors as sentences: Spark shows the traceback of Python, whose upper end, our own functions,
+tells a user nothing."""
 
 from __future__ import annotations
 

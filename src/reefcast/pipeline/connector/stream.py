@@ -1,4 +1,5 @@
-"""Streams: a subscription as a source, read from the history so that a query can go on."""
+"""Streams: a subscription as a source, read from the history so that a query can continue after a
+restart."""
 
 from __future__ import annotations
 

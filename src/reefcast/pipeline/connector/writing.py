@@ -1,4 +1,4 @@
-"""Writers: rows are published, each once, whatever of a query or a job is done again."""
+"""Writers: rows are published exactly once, whichever parts of a query or a job are run again."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def _partition() -> int:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """A task that fails is done again, and publishes the same events. A job that is started again
-    is another publisher."""
+    """A task that fails runs again, and publishes the same events. A job that is started again is
+    another publisher."""
 
     def __init__(self, schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
         _check(schema, options, overwrite=overwrite)

@@ -2,9 +2,8 @@
 
 Costs: parsing takes about 0.1 ms for each filter, spread over the executors, whenever `match` is
 called. The parsed filters, about 100 bytes each, are broadcast, and each Python process makes an
-index of them (4 us and 400 bytes for each). From then on it is matching, and handing over: columns
-that filters name go to Python, pairs come back.
-"""
+index of them (4 us and 400 bytes for each). After that, the cost is matching and transfer: columns
+that filters name go to Python, pairs come back."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Work = Callable[[Iterator["pa.RecordBatch"], Shared, Sequence[str]], Iterator["pa.RecordBatch"]]
-"""What an executor does: from batches (the event's id, then its attributes) with the shared
-filters and the names of the attributes to batches."""
+"""The work of an executor: takes batches (the event's id, then its attributes), the shared filters
+and the names of the attributes, and yields batches."""
 
 
 def match(

@@ -1,9 +1,8 @@
-"""What an executor's Python process does with batches of events.
+"""The matching of batches in an executor's Python process.
 
-It has one index of the last few sets of subscriptions that it was asked about, made when first
-needed: from the broadcast, for whatever task and query. Spark keeps its Python processes from task
-to task (`spark.python.worker.reuse`).
-"""
+A process has an index for each of the last few sets of subscriptions, made when first needed: from
+the broadcast, for any task and query. Spark keeps its Python processes from task to task
+(`spark.python.worker.reuse`)."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ class Loaded(NamedTuple):
 
 
 class ShippedFilter(Filter):
-    """A filter as it came: packed. That is all that an index of columns looks at."""
+    """A filter as it came, packed: an index of columns needs nothing else."""
 
     __slots__ = ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shutil
 import socket
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reefcast.errors import PeerError
-from reefcast.server.supervisor import free_ports
+from reefcast.network.file import load_network
+from reefcast.server.supervisor import free_ports, not_up, overlay_status
 from reefcast_lab.bench import profiling
 
 START_S = 60.0
@@ -38,9 +40,15 @@ write_deadline: "60s"
 NET_TOML = """\
 [network]
 name = "bench"
+"""
+BROKER_TOML = """\
 [[broker]]
-name = "b1"
+name = "b{number}"
 listen = "127.0.0.1:{port}"
+"""
+LINK_TOML = """\
+[[link]]
+between = ["b{number}", "b{next}"]
 """
 
 
@@ -61,39 +69,68 @@ def missing() -> list[str]:
 
 
 class Running(NamedTuple):
-    port: int
-    process: subprocess.Popen[bytes]
+    """`ports`, `processes`: of the brokers of a chain, from the publisher's to the subscribers'."""
+
+    ports: list[int]
+    processes: list[subprocess.Popen[bytes]]
 
 
 @contextlib.contextmanager
-def running(name: str, profile: Path | None = None) -> Iterator[Running]:
-    """Run a fresh broker process in the `with` block. `profile`: the file to which ours writes
-    where its time went (`profiling.broker`)."""
-    (port,) = free_ports(1)
+def running(name: str, profile: Path | None = None, count: int = 1) -> Iterator[Running]:
+    """Run fresh broker processes in the `with` block; of ours, `count` in a chain, whose links are
+    up. `profile`: the file to which the first of ours writes where its time went
+    (`profiling.broker`)."""
+    ports = free_ports(count)
+    processes: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory() as folder:
-        process = subprocess.Popen(
-            _command(name, Path(folder), port, profile),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        file = _settings(name, Path(folder), ports)
         try:
-            _wait_until_open(name, port, process)
-            yield Running(port, process)
+            for number, port in enumerate(ports, 1):
+                command = _command(name, file, number, profile if number == 1 else None)
+                process = subprocess.Popen(
+                    command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                )
+                processes.append(process)
+                _wait_until_open(name, port, process)
+            if count > 1:
+                _wait_until_up(file)
+            yield Running(ports, processes)
         finally:
-            process.terminate()
-            process.wait()
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.wait()
 
 
-def _command(name: str, folder: Path, port: int, profile: Path | None) -> list[str]:
+def _settings(name: str, folder: Path, ports: list[int]) -> Path:
+    """Write the file that the broker is started with."""
     if name == OURS:
-        file = folder / "net.toml"
-        file.write_text(NET_TOML.format(port=port))
-        if profile is not None:
-            return [sys.executable, "-m", profiling.__name__, str(file), "b1", str(profile)]
-        return [sys.executable, "-m", "reefcast", "broker", str(file), "b1"]
-    file = folder / "broker.conf"
-    file.write_text((MQTT_CONF if name == "mosquitto" else NATS_CONF).format(port=port))
-    return [str(program(name)), "-c", str(file)]
+        chain = range(1, len(ports))
+        brokers = [BROKER_TOML.format(number=i, port=port) for i, port in enumerate(ports, 1)]
+        links = [LINK_TOML.format(number=number, next=number + 1) for number in chain]
+        file, text = folder / "net.toml", "".join([NET_TOML, *brokers, *links])
+    else:
+        file = folder / "broker.conf"
+        text = (MQTT_CONF if name == "mosquitto" else NATS_CONF).format(port=ports[0])
+    file.write_text(text)
+    return file
+
+
+def _command(name: str, file: Path, number: int, profile: Path | None) -> list[str]:
+    if name != OURS:
+        return [str(program(name)), "-c", str(file)]
+    if profile is not None:
+        return [sys.executable, "-m", profiling.__name__, str(file), f"b{number}", str(profile)]
+    return [sys.executable, "-m", "reefcast", "broker", str(file), f"b{number}"]
+
+
+def _wait_until_up(file: Path) -> None:
+    """Wait until the links between our brokers are up."""
+    network, deadline = load_network(file), time.monotonic() + START_S
+    while missing := not_up(asyncio.run(overlay_status(network))):
+        if time.monotonic() > deadline:
+            raise PeerError(f"after {START_S:g} s these are not up: {', '.join(missing)}")
+        time.sleep(0.02)
 
 
 def _wait_until_open(name: str, port: int, process: subprocess.Popen[bytes]) -> None:

@@ -64,7 +64,8 @@ class BrokerFigures:
     over wall time, so 1 for a thread that never waits. `missing`: deliveries that never arrived at
     the connections that want everything. The delays are those at half of the rate. `ratio`:
     publications per second, divided by those of the first baseline that is installed.
-    `selectivity`: None without others.
+    `selectivity`: None without others. `brokers`: how many stand in a chain; CPU times and `busy`
+    are those of the one that used most.
     """
 
     broker: str
@@ -74,6 +75,7 @@ class BrokerFigures:
     attributes: int
     others: int
     selectivity: float | None
+    brokers: int
     publications_per_s: int
     deliveries_per_s: int
     deliveries_per_publication: float
@@ -133,32 +135,48 @@ class Bench:
     def connected(
         self, broker: str, point: Point, profile: Path | None = None
     ) -> Iterator[Session]:
-        """Start a broker and connect the subscribers and the publisher of this point to it."""
-        with brokers.running(broker, profile) as process:
-            self.receiver.ask("open", broker, process.port, point)
-            self.publisher.ask("open", broker, process.port, point)
-            yield Session(self, broker, point, process)
+        """Start a broker, or a chain of them, and connect the subscribers and the publisher of
+        this point to it."""
+        with brokers.running(broker, profile, point.brokers) as running:
+            self.receiver.ask("open", broker, running.ports[-1], point)
+            self.publisher.ask("open", broker, running.ports[0], point)
+            yield Session(self, broker, point, running)
             self.publisher.ask("close")
             self.receiver.ask("close")
 
 
 class Session:
-    """The runs of one point through one broker. `process`: the broker."""
+    """The runs of one point through one broker, or a chain of them. `process`: the first one."""
 
-    def __init__(self, bench: Bench, broker: str, point: Point, process: Running) -> None:
-        self.process = process.process
+    def __init__(self, bench: Bench, broker: str, point: Point, running: Running) -> None:
+        self.process = running.processes[0]
+        self._pids = [process.pid for process in running.processes]
         self._bench = bench
         self._wide = point.fanout if WIRES[broker].knows_conditions else point.connections
         self._counted = WIRES[broker].knows_conditions and point.others > 0
-        self._idle_share = 0.0
+        self._idle_shares = [0.0] * len(self._pids)
 
     def rest(self) -> None:
         """Measure how much CPU the broker uses while nothing is published."""
-        before, since = cpu.used_s(self.process.pid), time.monotonic()
+        before, since = self._used_s(), time.monotonic()
         time.sleep(IDLE_S)
-        after, passed = cpu.used_s(self.process.pid), time.monotonic() - since
-        if before is not None and after is not None:
-            self._idle_share = (after - before) / passed
+        after, passed = self._used_s(), time.monotonic() - since
+        if before and after:
+            shares = zip(before, after, strict=True)
+            self._idle_shares = [(last - first) / passed for first, last in shares]
+
+    def _used_s(self) -> list[float]:
+        """Return the CPU time of each broker so far; an empty list if the system does not tell."""
+        used = [cpu.used_s(pid) for pid in self._pids]
+        return [each for each in used if each is not None]
+
+    def _most_used_s(self, before: Sequence[float], passed: float) -> float | None:
+        """Return what the broker that used most has used since, without its use when idle."""
+        after = self._used_s()
+        if not before or not after:
+            return None
+        each = zip(before, after, self._idle_shares, strict=True)
+        return max(0.0, *(last - first - share * passed for first, last, share in each))
 
     def run(self, count: int, rate_per_s: float = 0) -> Load:
         """Publish `count` events at a rate, 0: at full speed; return when all have arrived."""
@@ -166,15 +184,12 @@ class Session:
         expected = count * self._wide
         bench.receiver.ask("begin_run", -(-expected // DELAYS), not rate_per_s)
         had = list(bench.counts)
-        before, since = cpu.used_s(self.process.pid), time.monotonic()
+        before, since = self._used_s(), time.monotonic()
         bench.publisher.begin("publish", count, rate_per_s)
         missing = self._wait(had[WIDE] + expected)
         passed = time.monotonic() - since
-        after = cpu.used_s(self.process.pid)
+        used_s = self._most_used_s(before, passed)
         start_us = bench.publisher.result()
-        used_s = None
-        if before is not None and after is not None:
-            used_s = max(after - before - self._idle_share * passed, 0.0)
         return Load(
             publications=count,
             deliveries=bench.counts[DELIVERIES] - had[DELIVERIES],
@@ -223,7 +238,7 @@ def measure(
     with Bench() as bench:
         for i, point in enumerate(points, 1):
             baseline = None
-            for broker in brokers.installed():
+            for broker in brokers.installed() if point.brokers == 1 else [OURS]:
                 load = point if WIRES[broker].knows_conditions else point.topic_load
                 if (broker, load) not in known:
                     progress(f"{i} of {len(points)}: {broker}, {point}")
@@ -244,6 +259,7 @@ def _of(broker: str, point: Point) -> dict[str, Any]:
         "attributes": point.attributes,
         "others": point.others,
         "selectivity": point.selectivity if point.others else None,
+        "brokers": point.brokers,
     }
 
 

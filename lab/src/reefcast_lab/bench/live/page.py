@@ -4,7 +4,7 @@ processor of each broker, as a table, and as a plot of one dimension of the plan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reefcast_lab.bench.live.measure import BrokerFigures
@@ -25,31 +25,42 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "reefcast": {"color": "#d55e00", "marker": "o", "linewidth": 2.2, "zorder": 4},
 }
 """Colours that colour-blind people tell apart (Okabe and Ito), and marks for those who print."""
-_COLUMNS = {"cpu_us_per_publication": "publication", "cpu_us_per_delivery": "delivery"}
+_CPU = {"cpu_us_per_publication": "publication", "cpu_us_per_delivery": "delivery"}
+_DELAYS = {"delay_p50_us": "p50", "delay_p99_us": "p99"}
+"""Columns, and what the tables call them."""
 
 
 def figures(rows: Sequence[BrokerFigures]) -> str:
-    """Return a table with a line for each load: CPU microseconds per publication, and per delivery,
-    of every broker."""
-    titles = [f"{each}: {name}" for each in _COLUMNS.values() for name in NAMES.values()]
-    loads: dict[tuple[Any, ...], dict[str, BrokerFigures]] = {}
+    """Return two tables with a line for each load, in microseconds of every broker: its CPU for a
+    publication and for a delivery; and delays at half of its rate."""
+    loads: dict[Point, dict[str, BrokerFigures]] = {}
     for row in rows:
-        load = (row.fanout, row.payload_bytes, row.attributes, row.others, row.selectivity)
-        loads.setdefault(load, {})[row.broker] = row
-    lines = []
-    for brokers in loads.values():
-        cells = [
-            short(getattr(brokers[name], column)) if name in brokers else ""
-            for column in _COLUMNS
-            for name in NAMES
+        loads.setdefault(_point(row), {})[row.broker] = row
+    return "\n".join(_table(loads, columns) for columns in (_CPU, _DELAYS))
+
+
+def _table(loads: Mapping[Point, Mapping[str, BrokerFigures]], columns: Mapping[str, str]) -> str:
+    """Return a table of some columns of every broker."""
+    titles = [f"{each}: {name}" for each in columns.values() for name in NAMES.values()]
+    lines = [
+        [
+            str(point),
+            *(
+                short(getattr(brokers[name], column)) if name in brokers else ""
+                for column in columns
+                for name in NAMES
+            ),
         ]
-        lines.append([str(_point(next(iter(brokers.values())))), *cells])
+        for point, brokers in loads.items()
+    ]
     return markdown(["load", *titles], lines)
 
 
 def _point(row: BrokerFigures) -> Point:
-    selectivity = {} if row.selectivity is None else {"selectivity": row.selectivity}
-    return Point(row.fanout, row.payload_bytes, row.attributes, row.others, **selectivity)
+    selectivity = Point().selectivity if row.selectivity is None else row.selectivity
+    return Point(
+        row.fanout, row.payload_bytes, row.attributes, row.others, selectivity, row.brokers
+    )
 
 
 class Panel(NamedTuple):
@@ -101,6 +112,7 @@ def of(rows: Sequence[BrokerFigures], panel: Panel) -> list[BrokerFigures]:
         for row in rows
         if all(getattr(row, name) == value for name, value in plain.items())
         and row.selectivity == panel.others
+        and row.brokers == base.brokers
         and getattr(row, panel.y) is not None
         and getattr(row, panel.x) > 0
     ]

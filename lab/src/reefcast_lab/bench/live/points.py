@@ -18,20 +18,29 @@ PAYLOADS = (32, 1024, 65536)
 ATTRIBUTES = (3, 50)
 OTHERS = (1_000, 10_000, 100_000)
 OTHER_CONNECTIONS = 10
-MOST = {"fanout": 5_000, "payload": 4_000_000, "attributes": 1_000, "others": 1_000_000}
+CHAIN = 3
+MOST = {
+    "brokers": 10,
+    "fanout": 5_000,
+    "payload": 4_000_000,
+    "attributes": 1_000,
+    "others": 1_000_000,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
     """`fanout`: connections that want everything. `payload`: bytes of each event's payload;
     `attributes`: beside it. `others`: narrow subscriptions that share `OTHER_CONNECTIONS` more
-    connections; each matches the share `selectivity` of the events."""
+    connections; each matches the share `selectivity` of the events. `brokers`: how many stand one
+    behind the other; the publisher is at the first, all subscribers at the last."""
 
     fanout: int = 1
     payload: int = 0
     attributes: int = quotes.ATTRIBUTES
     others: int = 0
     selectivity: float = quotes.SELECTIVITIES[0]
+    brokers: int = 1
 
     def __str__(self) -> str:
         parts = [f"fan-out {self.fanout}", f"{self.others:,} other subscriptions"]
@@ -41,6 +50,8 @@ class Point:
             parts.append(f"payload of {self.payload:,} bytes")
         if self.attributes != quotes.ATTRIBUTES:
             parts.append(f"{self.attributes} attributes")
+        if self.brokers > 1:
+            parts.append(f"chain of {self.brokers} brokers")
         return ", ".join(parts)
 
     @property
@@ -72,13 +83,15 @@ PROFILED = (
 
 
 def usual() -> list[Point]:
-    """Return the usual plan: one dimension at a time around `Point()`."""
+    """Return the usual plan: one dimension at a time around `Point()`, and chains of brokers."""
     points = [
         *PROFILED,
         *(Point(fanout=fanout) for fanout in FANOUTS),
         *(Point(payload=payload) for payload in PAYLOADS),
         *(Point(attributes=attributes) for attributes in ATTRIBUTES),
         *_beside_others(Point()),
+        Point(brokers=CHAIN),
+        Point(fanout=10, brokers=CHAIN),
     ]
     return list(dict.fromkeys(points))
 
@@ -110,7 +123,7 @@ def _number(name: str, value: str, text: str) -> Any:
         raise ConfigurationError(f"{text!r}: a point has {', '.join(known)}, but no {name!r}")
     if name == "selectivity":
         return _one_of(float, value, text, quotes.SELECTIVITIES)
-    lowest = {"fanout": 1, "attributes": min(ATTRIBUTES)}.get(name, 0)
+    lowest = {"fanout": 1, "brokers": 1, "attributes": min(ATTRIBUTES)}.get(name, 0)
     return _one_of(int, value, text, range(lowest, MOST[name] + 1))
 
 

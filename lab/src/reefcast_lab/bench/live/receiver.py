@@ -16,7 +16,7 @@ import numpy as np
 
 from reefcast_lab.bench.live.native import Longs, Subscribers
 from reefcast_lab.bench.live.points import Point
-from reefcast_lab.bench.live.wires import WIRES, Wire
+from reefcast_lab.bench.live.wires import WIRES, Subscriber, Wire
 
 PING_S, ACK_S = 3.0, 1.0
 IDLE_S = 0.5
@@ -42,7 +42,8 @@ class Receiver:
             connection = socket.create_connection(("127.0.0.1", port))
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._connections.append(connection)
-            taken.append(self._wire.subscribe(connection, f"r{i}", filters, self._ping))
+            who = Subscriber(connection, f"r{i}", filters, self._ping)
+            taken.append(self._wire.subscribe(who))
         wide = point.fanout if self._wire.knows_conditions else len(self._connections)
         self._subscribers = Subscribers(
             self._wire.number, self._connections, wide, taken, self._counts

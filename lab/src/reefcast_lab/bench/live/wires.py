@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from reefcast.errors import PeerError
 from reefcast.model import wire
@@ -28,6 +28,15 @@ PUBLISHER = "p"
 PING = wire.encode(FrameKind.PING, 0)
 
 
+class Subscriber(NamedTuple):
+    """A connection that will subscribe. `meanwhile` is called after each part of the filters."""
+
+    connection: socket.socket
+    name: str
+    filters: Sequence[str]
+    meanwhile: Callable[[], None]
+
+
 class Wire(ABC):
     """`number`: the protocol's number in compiled code (`heads`). `ping`: what a client must send
     from time to time, if anything. `credit`: publications that may be sent now; None if there is no
@@ -42,15 +51,8 @@ class Wire(ABC):
         self.credit: int | None = None
 
     @abstractmethod
-    def subscribe(
-        self,
-        connection: socket.socket,
-        name: str,
-        filters: Sequence[str],
-        meanwhile: Callable[[], None],
-    ) -> int:
-        """Begin as a subscriber; return how many numbered frames have come. `meanwhile` is called
-        after each part of the filters."""
+    def subscribe(self, who: Subscriber) -> int:
+        """Begin as a subscriber; return how many numbered frames have come."""
 
     @abstractmethod
     def begin_publishing(self, connection: socket.socket) -> None:
@@ -74,27 +76,21 @@ class Reefcast(Wire):
         super().__init__()
         self._frames = FrameReader()
 
-    def subscribe(
-        self,
-        connection: socket.socket,
-        name: str,
-        filters: Sequence[str],
-        meanwhile: Callable[[], None],
-    ) -> int:
-        hello = wire.hello(Role.CLIENT, name, "", name, queue_policy="block")
+    def subscribe(self, who: Subscriber) -> int:
+        hello = wire.hello(Role.CLIENT, who.name, "", who.name, queue_policy="block")
         answers = FrameReader()
-        connection.sendall(wire.encode(FrameKind.HELLO, hello))
-        _await_answers(connection, answers, 1)
-        for start in range(0, len(filters), SUBSCRIBE_AT_ONCE):
-            part = filters[start : start + SUBSCRIBE_AT_ONCE]
+        who.connection.sendall(wire.encode(FrameKind.HELLO, hello))
+        _await_answers(who.connection, answers, 1)
+        for start in range(0, len(who.filters), SUBSCRIBE_AT_ONCE):
+            part = who.filters[start : start + SUBSCRIBE_AT_ONCE]
             said = [
-                Subscribe((name, number), filter, number)
+                Subscribe((who.name, number), filter, number)
                 for number, filter in enumerate(part, start + 1)
             ]
-            connection.sendall(b"".join(map(_control, said)))
-            _await_answers(connection, answers, len(said))
-            meanwhile()
-        return len(filters)
+            who.connection.sendall(b"".join(map(_control, said)))
+            _await_answers(who.connection, answers, len(said))
+            who.meanwhile()
+        return len(who.filters)
 
     def begin_publishing(self, connection: socket.socket) -> None:
         hello = wire.hello(Role.CLIENT, PUBLISHER, "", PUBLISHER)
@@ -138,15 +134,9 @@ def _await_answers(
 class Mqtt(Wire):
     number = heads.MQTT
 
-    def subscribe(
-        self,
-        connection: socket.socket,
-        name: str,
-        filters: Sequence[str],
-        meanwhile: Callable[[], None],
-    ) -> int:
-        connection.sendall(mqtt.connect(name) + mqtt.subscribe())
-        _read_exactly(connection, mqtt.CONNACK_BYTES + mqtt.SUBACK_BYTES)
+    def subscribe(self, who: Subscriber) -> int:
+        who.connection.sendall(mqtt.connect(who.name) + mqtt.subscribe())
+        _read_exactly(who.connection, mqtt.CONNACK_BYTES + mqtt.SUBACK_BYTES)
         return 0
 
     def begin_publishing(self, connection: socket.socket) -> None:
@@ -167,15 +157,9 @@ class Nats(Wire):
         super().__init__()
         self._cut = b""
 
-    def subscribe(
-        self,
-        connection: socket.socket,
-        name: str,
-        filters: Sequence[str],
-        meanwhile: Callable[[], None],
-    ) -> int:
-        connection.sendall(nats.CONNECT + nats.subscribe() + nats.PING)
-        _read_until(connection, nats.PONG)
+    def subscribe(self, who: Subscriber) -> int:
+        who.connection.sendall(nats.CONNECT + nats.subscribe() + nats.PING)
+        _read_until(who.connection, nats.PONG)
         return 0
 
     def begin_publishing(self, connection: socket.socket) -> None:

@@ -14,14 +14,13 @@ from time import thread_time
 
 import numpy as np
 
-from reefcast.errors import ConfigurationError, InternalError
-from reefcast.matching import warm_up
+from reefcast.errors import InternalError
 from reefcast.matching.index import CompiledIndex
-from reefcast.matching.memory import keep_no_small_pieces
 from reefcast.matching.scan import ScanIndex
 from reefcast.model.filters import Filter
 from reefcast.model.language import parse
 from reefcast.model.publication import Publication, Value
+from reefcast_lab.bench.matching.cases import case_of, each_case, timed_us
 from reefcast_lab.bench.matching.engines import no_collection
 
 SEED, RUNS, PASSES = 1, 2, 5
@@ -134,20 +133,13 @@ CASES: Mapping[str, Case] = {
 def cliffs(
     names: Sequence[str], sizes: Sequence[int], tell: Callable[[str], None]
 ) -> Iterator[CliffRow]:
-    """Yield a row for each of `CASES`, or of those named, at each size."""
-    keep_no_small_pieces()  # as a broker does
-    warm_up()
-    for name in names or CASES:
-        for rows in sizes:
-            tell(f"{name}, {rows:,} filters")
-            yield cliff(name, rows)
+    """Return a row for each of `CASES`, or of those named, at each size."""
+    return each_case(cliff, names or CASES, sizes, tell)
 
 
 def cliff(name: str, rows: int) -> CliffRow:
     """Return the figures of one of `CASES`; `ConfigurationError` for another name."""
-    if name not in CASES:
-        raise ConfigurationError(f"there is no case {name!r}; there are {', '.join(CASES)}")
-    case, rng = CASES[name], Random(f"{SEED} {name}")
+    case, rng = case_of(CASES, name), Random(f"{SEED} {name}")
     texts = [case.filter(rng, number) for number in range(max(1, rows // case.divisor))]
     events = [Publication("p", 1, 0, case.event(rng)) for _ in range(case.events)]
     with no_collection():
@@ -180,12 +172,7 @@ def cliff(name: str, rows: int) -> CliffRow:
 def _filled(filters: Sequence[Filter]) -> tuple[CompiledIndex[int], list[float]]:
     """(an index of them, microseconds of each addition)."""
     index: CompiledIndex[int] = CompiledIndex()
-    times = []
-    for key, filter in enumerate(filters):
-        begun = thread_time()
-        index.add(key, filter)
-        times.append((thread_time() - begun) * 1e6)
-    return index, times
+    return index, timed_us(index.add, enumerate(filters), thread_time)
 
 
 def _us_per_event(index: CompiledIndex[int], events: Sequence[Publication]) -> float:

@@ -8,20 +8,17 @@ longest pause of any call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 from zlib import crc32
 
 import numpy as np
 
-from reefcast.errors import ConfigurationError
-from reefcast.matching import warm_up
 from reefcast.matching.index import CompiledIndex
-from reefcast.matching.memory import keep_no_small_pieces
 from reefcast.model.publication import Publication
 from reefcast_lab.bench.matching.adversarial import CASES, Made
+from reefcast_lab.bench.matching.cases import case_of, each_case, timed_us
 from reefcast_lab.bench.matching.engines import no_collection
 from reefcast_lab.bench.matching.table import Array, Table
 
@@ -56,20 +53,13 @@ class WorstRow:
 def worst_cases(
     names: Sequence[str], sizes: Sequence[int], tell: Callable[[str], None]
 ) -> Iterator[WorstRow]:
-    """Yield a row for each of `adversarial.CASES`, or of those named, at each size."""
-    keep_no_small_pieces()  # as a broker does
-    warm_up()
-    for name in names or CASES:
-        for rows in sizes:
-            tell(f"{name}, {rows:,} filters")
-            yield worst(name, rows)
+    """Return a row for each of `adversarial.CASES`, or of those named, at each size."""
+    return each_case(worst, names or CASES, sizes, tell)
 
 
 def worst(name: str, rows: int) -> WorstRow:
     """Return the figures of one of `adversarial.CASES`; `ConfigurationError` for another name."""
-    if name not in CASES:
-        raise ConfigurationError(f"there is no worst case {name!r}; there are {', '.join(CASES)}")
-    table, events = CASES[name](np.random.default_rng([SEED, crc32(name.encode())]), rows)
+    table, events = case_of(CASES, name)(np.random.default_rng([SEED, crc32(name.encode())]), rows)
     with no_collection():
         runs = [_run((table, events)) for _ in range(RUNS)]
     adds, removes, matches, busy = (
@@ -102,9 +92,11 @@ def _run(made: Made) -> tuple[tuple[Array, Array, Array, Array], int, int]:
     adds, busy = _add(index, table, np.arange(len(table)), publications)
     memory = index.memory_bytes()
     found = sum(len(index.match(publication)) for publication in publications)
-    passes = [_timed(index.match, ((p,) for p in publications)) for _ in range(PASSES)]
+    passes = [
+        timed_us(index.match, ((p,) for p in publications), perf_counter) for _ in range(PASSES)
+    ]
     keys = np.random.default_rng(SEED).permutation(len(table))[: len(table) // 2]
-    removes = _timed(index.remove, ((key,) for key in keys.tolist()))
+    removes = timed_us(index.remove, ((key,) for key in keys.tolist()), perf_counter)
     again, still_busy = _add(index, table, np.sort(keys), publications)
     times = (
         np.concatenate([adds, again]),
@@ -124,16 +116,6 @@ def _add(
         keys = rows[start : start + CHUNK].tolist()
         first, last = keys[0], keys[-1] + 1
         made = list(table.filters(first, last))
-        adds += _timed(index.add, ((key, made[key - first]) for key in keys))
-        busy += _timed(index.match, [(publications[number % len(publications)],)])
+        adds += timed_us(index.add, ((key, made[key - first]) for key in keys), perf_counter)
+        busy += timed_us(index.match, [(publications[number % len(publications)],)], perf_counter)
     return np.array(adds), np.array(busy)
-
-
-def _timed(call: Callable[..., object], arguments: Iterable[tuple[Any, ...]]) -> list[float]:
-    """Microseconds of each call."""
-    times = []
-    for each in arguments:
-        begun = perf_counter()
-        call(*each)
-        times.append((perf_counter() - begun) * 1e6)
-    return times

@@ -1,5 +1,5 @@
-"""A placement of storages, as an SVG file: brokers by how much is asked for at them, storages with
-the topics that they keep."""
+"""A placement of storages, as an SVG file: brokers sized by their requests, storages with the
+topics that they keep."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WIDTH, _TALLEST = 10.0, 9.0
 _SMALLEST, _LARGEST = 30.0, 420.0
 """Areas of circles, in points^2."""
 _NAMED = 60
-"""Brokers up to which all bear their names."""
+"""Up to this many brokers, all show their names."""
 _TOPICS = 4
 """How many topics of a storage are named."""
 

@@ -1,4 +1,4 @@
-"""Requests are counted for what storages keep: topics and patterns."""
+"""Counting requests for the topics and patterns that storages keep."""
 
 from __future__ import annotations
 
