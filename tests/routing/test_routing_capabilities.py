@@ -14,12 +14,12 @@ from reefcast.routing import capabilities
 from reefcast.routing.broker import Broker
 from reefcast.routing.capabilities import (
     ActsLater,
-    FollowsRows,
     HandsOver,
     MovesLinks,
     OpensLinks,
     Refuses,
     Relearns,
+    SetsCourses,
     SettlesTogether,
     capability,
     moves_links,
@@ -29,16 +29,16 @@ from reefcast.routing.router import Router
 
 TREES = {Relearns, SettlesTogether, HandsOver}
 CAN: dict[str, set[type]] = {
-    "acyclic": TREES | {ActsLater, FollowsRows},
+    "acyclic": TREES | {ActsLater, SetsCourses},
     "flooding": set(),
     "gossip": {Refuses, ActsLater, OpensLinks},
-    "idr": {Relearns, SettlesTogether},
-    "idr-mesh": {Relearns, SettlesTogether, OpensLinks},
-    "mesh": TREES | {OpensLinks, MovesLinks},
-    "spr": {Relearns, SettlesTogether},
-    "spr-mesh": {Relearns, SettlesTogether, OpensLinks},
+    "idr": {Relearns, SettlesTogether, SetsCourses},
+    "idr-mesh": {Relearns, SettlesTogether, OpensLinks, SetsCourses},
+    "mesh": TREES | {OpensLinks, MovesLinks, SetsCourses},
+    "spr": {Relearns, SettlesTogether, SetsCourses},
+    "spr-mesh": {Relearns, SettlesTogether, OpensLinks, SetsCourses},
     "tid-d": TREES | {ActsLater},
-    "tid-s": TREES | {ActsLater},
+    "tid-s": TREES | {ActsLater, SetsCourses},
 }
 
 
@@ -74,6 +74,9 @@ def test_for_a_router_that_cannot_something_answers() -> None:
     hands_over = capability(router, HandsOver)
     assert hands_over.advertised(publish.publication, "b")
     assert not hands_over.is_astray(publish, "b") and not hands_over.reroute([publish])
+    courses = capability(router, SetsCourses)
+    assert not courses.sets_courses and courses.course(publish.header, "b") is None
+    assert courses.chosen(["b", "c"], "d") == ["b", "c"] and courses.limits() == {}
     opens_links = capability(router, OpensLinks)
     assert not opens_links.soft_links and not opens_links.round_s and not opens_links.round()
     assert opens_links.soft_up("b") == [CloseLink("b")] and not opens_links.soft_down("b", [])

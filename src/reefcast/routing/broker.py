@@ -111,8 +111,7 @@ class Broker:
         most_held: int = HELD,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self.name = name
-        self.links = Links(queues, overload)
+        self.name, self.links = name, Links(queues, overload)
         self._neighbours, self._scot = tuple(neighbours), scot
         self.counters: Counts[str] = Counts()
         kind = routing_named(routing)
@@ -130,9 +129,8 @@ class Broker:
         )
         self.clients: dict[LinkName, ClientState] = {}
         self.last_routed: list[tuple[Publish, Decision]] = []
-        self._failures = Failures()
+        self._failures, self._in_rounds = Failures(), False
         self._ordering = Ordering(self._failures)
-        self._in_rounds = False
         self._refuses = capability(self.router, Refuses)
         self._acts_later = capability(self.router, ActsLater)
         self._opens_links = capability(self.router, OpensLinks)
@@ -185,6 +183,7 @@ class Broker:
         if not isinstance(item, (LinkUp, LinkDown, Timer, MoveLink, Leave)):
             self._require_up(link)
         self.last_routed = []
+        self.plain_way.forget()
         self.links.pass_time(now)
         if isinstance(item, Timer) and item.key.startswith(ORDER_TIMER):
             return self._ordering.due(item.key.removeprefix(ORDER_TIMER), now)
@@ -269,6 +268,7 @@ class Broker:
         self.counters["delivered"] += delivered
         self.counters["forwarded"] += forwarded
         if self._acts_later.unfinished:
+            self.plain_way.forget()
             try:
                 effects += self._then.act(self._acts_later.afterwards())
             except Exception as error:
