@@ -14,13 +14,13 @@ from reefcast.routing import capabilities
 from reefcast.routing.broker import Broker
 from reefcast.routing.capabilities import (
     ActsLater,
-    FollowsRows,
     HandsOver,
     KeepsRows,
     MovesLinks,
     OpensLinks,
     Refuses,
     Relearns,
+    SetsCourses,
     SettlesTogether,
     capability,
     moves_links,
@@ -30,18 +30,18 @@ from reefcast.routing.router import Router
 
 TREES = {Relearns, SettlesTogether, HandsOver, KeepsRows}
 TIDS = {Relearns, SettlesTogether, HandsOver, ActsLater}
-SCOTS = {Relearns, SettlesTogether, KeepsRows}
+SCOTS = {Relearns, SettlesTogether, KeepsRows, SetsCourses}
 CAN: dict[str, set[type]] = {
-    "acyclic": TREES | {ActsLater, FollowsRows},
+    "acyclic": TREES | {ActsLater, SetsCourses},
     "flooding": set(),
     "gossip": {Refuses, ActsLater, OpensLinks},
     "idr": SCOTS,
     "idr-mesh": SCOTS | {OpensLinks},
-    "mesh": TREES | {OpensLinks, MovesLinks},
+    "mesh": TREES | {OpensLinks, MovesLinks, SetsCourses},
     "spr": SCOTS,
     "spr-mesh": SCOTS | {OpensLinks},
     "tid-d": TIDS,
-    "tid-s": TIDS,
+    "tid-s": TIDS | {SetsCourses},
 }
 
 
@@ -77,6 +77,9 @@ def test_for_a_router_that_cannot_something_answers() -> None:
     hands_over = capability(router, HandsOver)
     assert hands_over.advertised(publish.publication, "b")
     assert not hands_over.is_astray(publish, "b") and not hands_over.reroute([publish])
+    courses = capability(router, SetsCourses)
+    assert not courses.sets_courses and courses.course(publish.header, "b") is None
+    assert courses.chosen(["b", "c"], "d") == ["b", "c"] and courses.limits() == {}
     opens_links = capability(router, OpensLinks)
     assert not opens_links.soft_links and not opens_links.round_s and not opens_links.round()
     assert opens_links.soft_up("b") == [CloseLink("b")] and not opens_links.soft_down("b", [])

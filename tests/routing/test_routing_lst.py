@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from routing_scenarios import one_link
 
 from draws import RANDOMS
@@ -71,6 +72,21 @@ def test_equation_3(entered: int, left: int, load: float, overloaded: bool) -> N
     assert status.load == pytest.approx(load)
     assert status.overloaded is overloaded
     assert lst.links.lst.overloaded("b") is overloaded
+
+
+@given(st.floats(0.01, 1e3), st.integers(0, 60), st.integers(0, 60))
+def test_the_room_is_what_goes_before_a_link_is_overloaded(tau: float, put: int, left: int) -> None:
+    lst = Lst()
+    lst.links.lst.tau = tau
+    lst.put("b", put)
+    lst.leave("b", min(put, left))
+    lst.at(0.05)
+    room = lst.links.lst.room("b")
+    lst.queues.lengths["b"] += room
+    assert room == -1 or not lst.links.lst.overloaded("b")
+    lst.queues.lengths["b"] += 1
+    assert lst.links.lst.overloaded("b")
+    assert lst.links.lst.room("b") == -1
 
 
 def test_the_ratio_is_of_the_last_window_but_the_length_is_of_now() -> None:

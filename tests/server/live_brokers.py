@@ -20,6 +20,8 @@ from reefcast.network.sections import (
 )
 from reefcast.network.tree_sources import tree_of
 from reefcast.overlay.scot import scot
+from reefcast.protocol.batches import Batch
+from reefcast.protocol.window import decoded
 from reefcast.server.greeting import Authenticator
 from reefcast.server.node import Node
 from reefcast.server.outputs import LinkQueue
@@ -106,12 +108,23 @@ class Live:
         return client
 
 
+def one_by_one(queue: LinkQueue) -> Callable[..., None]:
+    """Its `send_publication`, which gets from now on what comes in batches, too."""
+
+    def send_batch(batch: Batch) -> None:
+        for frame, publish in decoded(batch, queue._codec):
+            queue.send_publication(frame, publish)
+
+    queue.send_batch = send_batch
+    return queue.send_publication
+
+
 def count_sent(nodes: Mapping[str, Node]) -> Counter[tuple[str, str]]:
     """(broker, neighbour) -> publications put on that link from now on."""
     sent: Counter[tuple[str, str]] = Counter()
 
     def watch(name: str, queue: LinkQueue) -> None:
-        send = queue.send_publication
+        send = one_by_one(queue)
 
         def counting(*args: Any) -> None:
             sent[name, queue.name] += 1

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
+from live_brokers import one_by_one
+
 import reefcast
 from live_networks import PATIENCE_S, make_network, until
 from reefcast.network.file import NetworkFile
@@ -53,6 +55,7 @@ def wish(node: Node, to: str) -> None:
 def drop(node: Node, link: str) -> None:
     """As if a round had dropped a link."""
     router: Any = node.host.core.router
+    node.host.core.plain_way.forget()  # as before any change
     router.soft_links[link] = SoftLink.CLOSING
     router.mesh._relink([])
     node.soft_links.close(link)
@@ -69,7 +72,7 @@ def cut_after(count: int, node: Node, link: str) -> asyncio.Future[None]:
     """The connection breaks when `count` publications more, and one, were put on it."""
     queue, loop = node.soft_links.links[link].queue, asyncio.get_running_loop()
     broken: asyncio.Future[None] = loop.create_future()
-    send = queue.send_publication
+    send = one_by_one(queue)
 
     def counting(*args: Any) -> None:
         nonlocal count

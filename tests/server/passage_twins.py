@@ -12,10 +12,11 @@ from typing import Any
 from unittest import mock
 
 from reefcast.model import wire
-from reefcast.model.messages import ControlMessage, PeerMessage, Settled, TableChange
+from reefcast.model.messages import ControlMessage, MoveLink, PeerMessage, Settled, TableChange
 from reefcast.model.wire import RESUME, FrameKind, Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.protocol.frames import FrameReader
+from reefcast.routing.mesh.meshed import Meshed
 from reefcast.server import connection
 from reefcast.server.client_session import ClientSession
 from reefcast.server.connection import Connection
@@ -155,6 +156,15 @@ class Told:
             fields["received"] = link.queue.window._sent.last
         self._talk(who, wire.hello(Role.BROKER, who, "test", f"session of {who}", **fields))
 
+    def soft(self, who: str) -> None:
+        """Another broker opens a soft link."""
+        self._talk(who, wire.hello(Role.SOFT, who, "test", f"session of {who}"))
+
+    def move(self, *links: str) -> None:
+        """An operator wishes that a link of the overlay moves, if any does."""
+        if links:
+            self.node.host.driver.wish(MoveLink(*links))
+
     def answer(self, who: str) -> None:
         """The neighbour answers what it was told and has not answered, that it is settled."""
         talk = self.talks[who]
@@ -224,8 +234,25 @@ class Told:
             "announced": host.congestion.announced,
             "waiting": list(host.core.waiting()),
             "tables": host.core.tables(),
+            "routing": self._routing(),
             "trace": self._trace(),
         }
+
+    def _routing(self) -> dict[str, Any]:
+        """What a routing keeps beside its tables: what it counts, for decisions to come."""
+        core = self.node.host.core
+        seen: dict[str, Any] = {"overloaded": dict(+core.links.lst.found_overloaded)}
+        if isinstance(core.router, Meshed):
+            mesh = core.router.mesh
+            kinds = +mesh._traffic._kinds
+            courses = core.plain_way._courses
+            for link, choice in courses.choices() if courses is not None else ():
+                if choice.uses and mesh.chosen(choice.hops, link):
+                    kinds[tuple(choice.hops), mesh._came_from.get(link)] += choice.uses
+            seen |= {"kinds": dict(kinds), "traffic": mesh._traffic._sent}
+            seen["sent"] = (mesh._sent_in_window, mesh._sent_in_period, mesh._window_s)
+            seen["direct"] = mesh._traffic.paths.direct
+        return seen
 
     def _trace(self) -> dict[str, list[tuple[Any, ...]]]:
         """The rows of its trace, without what is measured. What came in one batch and went to

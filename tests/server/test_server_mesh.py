@@ -490,7 +490,7 @@ async def test_done_is_for_soft_links(live: Live, middle: Node, role: Role):
 @pytest.mark.parametrize(
     ("name", "network", "reason"),
     [
-        ("e", "other", "is of the network 'test'"),
+        ("e", "other", "belongs to the network 'test'"),
         ("x", "test", "has no soft link to 'x'"),
         ("d", "test", "has no soft link to 'd'"),  # it has a primary one
         ("c", "test", "has no soft link to 'c'"),

@@ -10,12 +10,12 @@ from unittest import mock
 
 import msgspec
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import example, given, note, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+from passage_dialects import BEYOND, Dialect, MeshDialect, ScotDialect, ScotMeshDialect, TidDialect
 from passage_twins import Clock, Twins, clock, control, in_pieces
 
-from live_networks import make_network
 from reefcast.matching.passage.desk import Desk
 from reefcast.matching.passage.layout import (
     F_SEQ,
@@ -27,20 +27,27 @@ from reefcast.matching.passage.layout import (
 )
 from reefcast.model import wire
 from reefcast.model.messages import (
+    FIRST_HOP,
     Advertise,
-    Header,
+    ControlMessage,
     Publish,
-    Relearned,
     Subscribe,
-    Synced,
     Unadvertise,
     Unsubscribe,
 )
 from reefcast.model.publication import Publication
-from reefcast.network.file import NetworkFile
 from reefcast.network.sections import TraceSection
 from reefcast.traces.files import id_hash
 
+PROBED: tuple[dict[str, Any], ...] = (
+    {},
+    {"a": 1},
+    {"a": 5, "s": "x"},
+    {"a": -1, "b": 7},
+    {"s": "y", "b": 0},
+    {"a": 2, "b": 2, "s": "é"},
+)
+HAPPENS = ("acknowledge", "answer", "break off", "come back", "move", "pass time")
 FILTERS = (
     "TRUE",
     "a > 3",
@@ -49,14 +56,24 @@ FILTERS = (
     "s = 'x' AND a >= 0",
     "s LIKE '%é%'",
     "a > b",
+    "a + b * 2 > 3",
     "topic = 't'",
     "b IS NULL",
     "a <> 2 OR b < 5",
 )
 CLIENTS = ("p", "q", "s", "t")
-NEIGHBOURS = ("b", "c")
-BEYOND = ("x", "y")
-"""Clients of those, who publish and subscribe there."""
+NEIGHBOURS = ("b", "c", "f")
+ACYCLIC = Dialect()
+DIALECTS = {
+    ACYCLIC: 100,
+    ScotDialect("spr"): 40,
+    ScotDialect("idr"): 100,
+    MeshDialect("mesh", strategy="S2"): 100,
+    MeshDialect("mesh", strategy="SH"): 40,
+    ScotMeshDialect("idr-mesh", strategy="S1"): 100,
+    TidDialect("tid-s"): 100,
+}
+"""With how many scripts each is tried."""
 SUBSCRIBERS = ("s", "t", "p")
 PUBLISHERS = ("p", "q")
 POLICIES = ("block", "drop_oldest", "disconnect")
@@ -70,11 +87,13 @@ attributes = st.dictionaries(st.sampled_from(("a", "b", "s", "c")), values, max_
 class Said:
     """What is said next: numbers go up."""
 
-    def __init__(self) -> None:
-        self.seqs = {name: count(1) for name in CLIENTS + BEYOND}
-        self.numbers = {name: count(1) for name in CLIENTS + BEYOND}
+    def __init__(self, dialect: Dialect = ACYCLIC) -> None:
+        self.dialect = dialect
+        names = (*CLIENTS, *BEYOND)
+        self.seqs = {name: count(1) for name in names}
+        self.numbers = {name: count(1) for name in names}
         self.tokens = count(1)
-        self.known: dict[str, list[int]] = {name: [] for name in CLIENTS + BEYOND}
+        self.known: dict[str, list[int]] = {name: [] for name in names}
 
     def publication(self, who: str, event: dict[str, Any]) -> bytes:
         """A frame as `event` describes it."""
@@ -94,27 +113,41 @@ class Said:
             body = body.replace(b"\xa1a", b"\xa1\xff")
         elif how == "cut off":
             body = body[:-1]
-        header = Header(event["hops"] if who in BEYOND else 0)
+        header = FIRST_HOP
+        if who in BEYOND:
+            header = self.dialect.header(who, event["hops"], event["way"])
         publish = Publish(Publication(name, seq, 0, {}), header, body, how == "again")
         return wire.encode_publish(publish)
 
     def subscribe(self, who: str, filter: str, order_s: float) -> bytes:
-        number = next(self.numbers[who])
-        self.known[who].append(number)
-        return control(Subscribe((who, number), filter, next(self.tokens), order_s))
+        number = self._next(who)
+        message: ControlMessage | None = Subscribe(
+            (who, number), filter, next(self.tokens), order_s
+        )
+        if who in BEYOND:
+            message = self.dialect.subscribe(who, number, filter, next(self.tokens))
+        return b"" if message is None else control(message)
 
     def advertise(self, who: str, filter: str) -> bytes:
+        number = self._next(who)
+        message: ControlMessage | None = Advertise((who, number), filter, next(self.tokens))
+        if who in BEYOND:
+            message = self.dialect.advertise(who, number, filter, next(self.tokens))
+        return b"" if message is None else control(message)
+
+    def _next(self, who: str) -> int:
         number = next(self.numbers[who])
         self.known[who].append(number)
-        return control(Advertise((who, number), filter, next(self.tokens)))
+        return number
 
     def take_back(self, who: str, which: int) -> bytes:
         """A subscription or an advertisement; there may be none of that kind."""
         if not self.known[who]:
             return b""
-        id = (who, self.known[who].pop(which % len(self.known[who])))
+        number = self.known[who].pop(which % len(self.known[who]))
         kind = Unsubscribe if which % 2 else Unadvertise
-        return control(kind(id, next(self.tokens)))
+        teller = self.dialect if who in BEYOND else ACYCLIC
+        return control(teller.take_back(kind, who, number, next(self.tokens)))
 
 
 def body_with_pairs(name: str, seq: int, pairs: tuple[tuple[str, Any], ...]) -> bytes:
@@ -135,28 +168,30 @@ def events(hows: tuple[str, ...]) -> SearchStrategy[list[dict[str, Any]]]:
             "attributes": attributes,
             "payload": st.sampled_from((0, 0, 3, 300, 70_000)),
             "hops": st.sampled_from((1, 1, 1, 126, 127, 1000)),
+            "way": st.sampled_from((0, 0, 0, 1, 2, 3, 5)),
         }
     )
     return st.lists(event, min_size=1, max_size=8)
 
 
-publishing = st.tuples(st.just("publish"), st.sampled_from(PUBLISHERS + BEYOND), events(HOWS))
+publishing = st.tuples(st.just("publish"), st.sampled_from((*PUBLISHERS, *BEYOND)), events(HOWS))
 steps = st.one_of(
     publishing,
     publishing,
     st.tuples(st.just("publish"), st.sampled_from(PUBLISHERS), events(HOWS + RARE)),
     st.tuples(
         st.just("subscribe"),
-        st.sampled_from(SUBSCRIBERS + BEYOND),
+        st.sampled_from((*SUBSCRIBERS, *BEYOND)),
         st.sampled_from(FILTERS),
         st.sampled_from((0.0, 0.0, 0.0, 1.0)),
     ),
     st.tuples(
         st.just("advertise"),
-        st.sampled_from(PUBLISHERS + BEYOND),
+        st.sampled_from((*PUBLISHERS, *BEYOND)),
         st.sampled_from(("TRUE", *FILTERS[:4])),
     ),
-    st.tuples(st.just("take_back"), st.sampled_from(CLIENTS + BEYOND), st.integers(0, 9)),
+    st.tuples(st.just("news"), st.just(""), st.integers(0, 7)),
+    st.tuples(st.just("take_back"), st.sampled_from((*CLIENTS, *BEYOND)), st.integers(0, 9)),
 )
 said = st.tuples(
     st.just("say"),
@@ -170,6 +205,7 @@ happens = st.one_of(
     st.tuples(st.just("resume"), st.sampled_from(SUBSCRIBERS)),
     st.tuples(st.just("break off"), st.sampled_from(CLIENTS + NEIGHBOURS)),
     st.tuples(st.just("come back"), st.sampled_from(CLIENTS + NEIGHBOURS)),
+    st.tuples(st.just("move")),
     st.tuples(st.just("pass time"), st.sampled_from((0.003, 0.5, 1.5))),
 )
 BEGINNING = (
@@ -194,57 +230,79 @@ scripts = st.builds(
 )
 
 
-def network(policy: str, limit: int, trace: TraceSection | None = None) -> NetworkFile:
-    limits = {"queue_policy": policy, "queue_limit": limit, "credit": 64, "session_s": 1000.0}
-    links = [("m", neighbour) for neighbour in NEIGHBOURS]
-    return make_network("mbc", links, link_high=limit, link_buffer=limit, trace=trace, **limits)
-
-
 def open_twins(
-    loop: Clock, policy: str = "block", limit: int = 1000, trace: TraceSection | None = None
+    loop: Clock,
+    policy: str = "block",
+    limit: int = 1000,
+    dialect: Dialect = ACYCLIC,
+    trace: TraceSection | None = None,
 ) -> Twins:
-    twins = Twins(network(policy, limit, trace), "m", loop)
+    limits = {"queue_policy": policy, "queue_limit": limit, "credit": 64, "session_s": 1000.0}
+    limits |= {"link_high": limit, "link_buffer": limit, "link_patience_s": 1.0}
+    network = dialect.network(**limits)
+    network.trace = trace or network.trace
+    twins = Twins(network, dialect.me, loop)
     for name in CLIENTS:
         twins.do("client", name)
-    for name in NEIGHBOURS:
+    for name in dialect.neighbours:
         twins.do("broker", name)
-        twins.do("say", name, control(Synced()) + control(Relearned()))
+        twins.do("say", name, dialect.greeting(name))
     twins.answer_all()
+    for name in dialect.soft:
+        twins.do("soft", name)
     return twins
 
 
 def tell(twins: Twins, script: list[Any], words: Said | None = None) -> None:
     """What a script says, to both, with a look at both after each step."""
     words = words or Said()
+    dialect = words.dialect
     for what, *how in script:
+        who = dialect.name(how[0]) if how and isinstance(how[0], str) else ""
         if what == "say":
             by_client: dict[str, bytes] = {}
             for step in how[0]:
                 add_words(words, by_client, step)
-            for who, data in by_client.items():
+            for teller, data in by_client.items():
                 for piece in in_pieces(data, how[1]):
-                    twins.do("say", who, piece)
+                    twins.do("say", teller, piece)
             if how == [*BEGINNING[1:]]:
                 twins.answer_all()
         elif what == "come back":
-            if all(told.talks[how[0]].line.closed for told in twins.both):
-                twins.do("client" if how[0] in CLIENTS else "broker", how[0])
+            come_back(twins, who, dialect)
         elif what == "pass time":
             twins.pass_time(*how)
+        elif what == "move":
+            twins.do("move", *dialect.moves)
         else:
-            twins.do(what.replace(" ", "_"), *how)
+            twins.do(what.replace(" ", "_"), who, *how[1:])
         twins.compare()
+
+
+def come_back(twins: Twins, who: str, dialect: Dialect) -> None:
+    """Whose connection is gone."""
+    if not all(told.talks[who].line.closed for told in twins.both):
+        return
+    if who in dialect.soft:
+        twins.do("soft", who)
+    elif who in CLIENTS:
+        twins.do("client", who)
+    else:
+        twins.do("broker", who)
+        twins.do("say", who, dialect.greeting(who))
 
 
 def add_words(words: Said, by_client: dict[str, bytes], step: Any) -> None:
     what, who, *how = step
-    says = NEIGHBOURS[BEYOND.index(who)] if who in BEYOND else who
-    data = by_client.get(says, b"")
-    if what == "publish":
-        data += b"".join(words.publication(who, event) for event in how[0])
+    if what == "news":
+        says, data = words.dialect.news(how[0], words.known, next(words.tokens))
     else:
-        data += getattr(words, what)(who, *how)
-    by_client[says] = data
+        says, data = words.dialect.name(BEYOND.get(who, who)), b""
+    if what == "publish":
+        data = b"".join(words.publication(who, event) for event in how[0])
+    elif what != "news":
+        data = getattr(words, what)(who, *how)
+    by_client[says] = by_client.get(says, b"") + data
 
 
 @pytest.fixture(scope="module")
@@ -256,25 +314,63 @@ def sampled(folder: Path, sample: float) -> TraceSection | None:
     return TraceSection("sampled", str(folder), sample) if sample else None
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    scripts,
-    st.sampled_from(POLICIES),
-    st.sampled_from((3, 1000)),
-    st.sampled_from((0.0, 0.0, 0.4)),
-)
-def test_both_ways_write_the_same(
-    folder: Path, script: list[Any], policy: str, limit: int, sample: float
-) -> None:
-    """Frames, counters, and the rows of a trace."""
-    with clock() as loop:
-        twins = open_twins(loop, policy, limit, sampled(folder, sample))
-        tell(twins, script)
-        twins.end()
-
-
 def plain(number: int, **attributes: Any) -> list[dict[str, Any]]:
-    return [{"how": "plain", "attributes": attributes, "payload": 0, "hops": 1}] * number
+    return [{"how": "plain", "attributes": attributes, "payload": 0, "hops": 1, "way": 0}] * number
+
+
+PROBES = [
+    ("publish", who, [event for a in PROBED for event in plain(1, **a)])
+    for who in (*PUBLISHERS, *BEYOND)
+]
+TAKEN_BACK = [("take_back", who, which) for which in (5, 3, 1) for who in ("y", "x", "p")]
+changes = st.one_of(
+    steps.filter(lambda step: step[0] != "publish"),
+    steps.filter(lambda step: step[0] != "publish"),
+    happens.filter(lambda step: step[0] not in ("pause", "resume")),
+)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=repr)
+def test_no_course_is_out_of_date(dialect: Dialect) -> None:
+    """After each change, whatever it is, publications of many kinds come from everywhere."""
+    probe = ("say", PROBES, [])
+
+    @settings(max_examples=DIALECTS[dialect] // 2, deadline=None)
+    @example([*[("subscribe", who, "TRUE", 0.0) for who in "xy"], *TAKEN_BACK])
+    @given(st.lists(changes, min_size=1, max_size=10))
+    def holds(happenings: list[Any]) -> None:
+        with clock() as loop:
+            twins = open_twins(loop, "drop_oldest", dialect=dialect)
+            words = Said(dialect)
+            tell(twins, [BEGINNING, probe], words)
+            for what in happenings:
+                said = what if what[0] in HAPPENS else ("say", [what], [])
+                tell(twins, [said, probe], words)
+                for name in (*SUBSCRIBERS, *dialect.neighbours):
+                    twins.do("acknowledge", name, 0)
+            twins.end()
+
+    holds()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=repr)
+def test_both_ways_write_the_same(dialect: Dialect, folder: Path) -> None:
+    """Frames, counters, and the rows of a trace, under every routing that has a compiled way."""
+
+    @settings(max_examples=DIALECTS[dialect], deadline=None)
+    @given(
+        scripts,
+        st.sampled_from(POLICIES),
+        st.sampled_from((3, 1000)),
+        st.sampled_from((0.0, 0.0, 0.4)),
+    )
+    def same(script: list[Any], policy: str, limit: int, sample: float) -> None:
+        with clock() as loop:
+            twins = open_twins(loop, policy, limit, dialect, sampled(folder, sample))
+            tell(twins, script, Said(dialect))
+            twins.end()
+
+    same()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -288,12 +384,15 @@ def test_a_queue_that_gets_too_full_within_one_read(policy: str, before: tuple[A
         twins.end()
 
 
-def test_what_is_plain_makes_no_objects() -> None:
+@pytest.mark.parametrize("dialect", DIALECTS, ids=repr)
+def test_what_is_plain_makes_no_objects(dialect: Dialect) -> None:
     """The readable path is not called for publications from a client and from a neighbour."""
-    with clock() as loop:
-        twins = open_twins(loop)
-        words = Said()
-        tell(twins, [BEGINNING], words)
+    with clock() as loop, mock.patch.object(ScotDialect, "tau", 1000.0):
+        twins = open_twins(loop, dialect=dialect)
+        words = Said(dialect)
+        # Headers are learned; a mesh may choose its strategy.
+        first = [("publish", who, plain(1, a=5, s="x")) for who in ("p", "x")]
+        tell(twins, [BEGINNING, ("say", first, [])], words)
         driver = twins.both[1].node.host.driver
         asked = mock.Mock(side_effect=driver._publications)
         with mock.patch.object(driver, "_publications", asked):

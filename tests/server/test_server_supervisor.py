@@ -101,7 +101,7 @@ async def test_a_broker_that_cannot_start_is_said_so():
     network = make_network("ab", [("a", "b")])
     async with Overlay(network):
         other = Overlay(network)
-        with pytest.raises(LocalError, match="before it ran"):
+        with pytest.raises(LocalError, match="before it was ready"):
             await other.__aenter__()
 
 

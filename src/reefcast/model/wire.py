@@ -248,9 +248,14 @@ def encode_publication(publication: Publication) -> bytes:
     return _encoder.encode(publication)
 
 
+def encode_header(header: Header) -> bytes:
+    """Encode what stands before the body of a PUBLISH frame."""
+    return _encoder.encode(header.packed())
+
+
 def header_bytes(header: Header) -> int:
     """Return by how many bytes this header is longer than one with nothing but a hop count."""
-    return len(_encoder.encode(header.packed())) - len(_encoder.encode((header.hops,)))
+    return len(encode_header(header)) - len(_encoder.encode((header.hops,)))
 
 
 def encode_parts(kind: FrameKind, header: tuple[object, ...], body: bytes) -> bytes:

@@ -22,7 +22,7 @@ from reefcast.protocol.batches import Batch
 from reefcast.protocol.numbered import Unacknowledged
 
 _CODEC = Codec(header=Header)
-"""Decodes batches; the headers in a batch hold only the number of hops."""
+"""Decodes batches with headers of nothing but a number of hops."""
 
 
 class Entry(NamedTuple):
@@ -34,8 +34,9 @@ class SendWindow:
     """The frames for one neighbour. `queue_len`: unacknowledged publications, whether sent or
     not."""
 
-    def __init__(self) -> None:
+    def __init__(self, codec: Codec = _CODEC) -> None:
         self.queue_len = 0
+        self._codec = codec
         self._sent: Unacknowledged[Entry | Batch] = Unacknowledged()
         # Frames that wait for a connection, by serial number, so that any may be removed.
         self._waiting: dict[int, Entry] = {}
@@ -94,7 +95,7 @@ class SendWindow:
     def publications(self) -> list[Publish]:
         """Return the unacknowledged publications, in order. The other end may have those that were
         sent: they are marked `again`."""
-        sent = [publish for item in self._not_had() for publish in _publications(item)]
+        sent = [publish for item in self._not_had() for publish in _publications(item, self._codec)]
         waiting = [entry.publish for entry in self._waiting.values() if entry.publish is not None]
         return [msgspec.structs.replace(publish, again=True) for publish in sent] + waiting
 
@@ -106,13 +107,13 @@ class SendWindow:
         return items
 
 
-def _publications(item: Entry | Batch) -> list[Publish]:
+def _publications(item: Entry | Batch, codec: Codec) -> list[Publish]:
     if isinstance(item, Batch):
-        return [_CODEC.decode_publish(frame[HEAD_BYTES:]) for frame in item.frames()]
+        return [publish for _, publish in decoded(item, codec)]
     return [] if item.publish is None else [item.publish]
 
 
-def decoded(batch: Batch) -> Iterator[tuple[bytes, Publish]]:
+def decoded(batch: Batch, codec: Codec) -> Iterator[tuple[bytes, Publish]]:
     """Yield the frames of a batch, each with its publication."""
     for frame in batch.frames():
-        yield frame, _CODEC.decode_publish(frame[HEAD_BYTES:])
+        yield frame, codec.decode_publish(frame[HEAD_BYTES:])

@@ -28,7 +28,8 @@ from reefcast.model.messages import (
     Send,
 )
 from reefcast.model.publication import Publication
-from reefcast.routing.capabilities import ActsLater, FollowsRows
+from reefcast.routing.capabilities import ActsLater, SetsCourses
+from reefcast.routing.courses import Course
 from reefcast.routing.covering.ghosts import GhostTable
 from reefcast.routing.covering.strategies import CoveringOptions, outgoing
 from reefcast.routing.router import (
@@ -71,7 +72,7 @@ class AcyclicOptions(CoveringOptions, frozen=True):
         return self.covering == "incremental"
 
 
-class Acyclic(TreeRouter, ActsLater, FollowsRows):
+class Acyclic(TreeRouter, ActsLater, SetsCourses):
     """Advertisement-based routing; see the module's docstring for the rules."""
 
     name = "acyclic"
@@ -103,7 +104,7 @@ class Acyclic(TreeRouter, ActsLater, FollowsRows):
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
         self.counts = where.options.keeps_statistics
-        self.follows_rows = not self.counts
+        self.sets_courses = not self.counts
         self.theta = where.options.theta
         self.statistics = where.statistics
 
@@ -168,6 +169,9 @@ class Acyclic(TreeRouter, ActsLater, FollowsRows):
         finally:  # those before one that something fails on count, too
             if self.counts and link in self.tree.outgoing:
                 self.unfinished |= self.tree.outgoing[link].observe(useless)
+
+    def course(self, header: Header, link: LinkName) -> Course | None:
+        return Course(Header(header.hops + 1)) if type(header) is Header else None
 
     def _onward(self, publish: Publish, link: LinkName, matched: int) -> Header:
         """Return the header of the copies from here on."""

@@ -124,8 +124,7 @@ class Broker:
         rows: Rows = NO_ROWS,
         most_sessions: int = MOST_SESSIONS,
     ) -> None:
-        self.name = name
-        self.links = Links(queues, overload)
+        self.name, self.links = name, Links(queues, overload)
         self._neighbours, self._scot = tuple(neighbours), scot
         self.counters: Counts[str] = Counts()
         kind = routing_named(routing)
@@ -143,9 +142,8 @@ class Broker:
         )
         self.clients: dict[LinkName, ClientState] = {}
         self.last_routed: list[tuple[Publish, Decision]] = []
-        self._failures = Failures()
+        self._failures, self._in_rounds = Failures(), False
         self._ordering = Ordering(self._failures)
-        self._in_rounds = False
         self._refuses = capability(self.router, Refuses)
         self._opens_links = capability(self.router, OpensLinks)
         self._then = self._new_consequences(most_held)
@@ -155,9 +153,11 @@ class Broker:
             *(self.router, self._then, self._then.confirming, home, rows, self._neighbours),
             *(most_sessions, self._enter),
         )
-        self._forwarding = Forwarding(self.router, self._then, self._delivering, self._failures)
-        self._gate = self._new_gate()
         self.plain_way = PlainWay(self.router, self.clients, self._ordering, self._holding)
+        self._forwarding = Forwarding(
+            self.router, self._then, self._delivering, self._failures, self.plain_way.forget
+        )
+        self._gate = self._new_gate()
         self.neighbours = NeighbourLinks(
             name, self.router, self._then, patience_s, gives_up=home is None
         )
@@ -217,6 +217,7 @@ class Broker:
         if not isinstance(item, OF_THE_DRIVER):
             self._require_up(link)
         self.last_routed = self._forwarding.routed = []
+        self.plain_way.forget()
         self.links.pass_time(now)
         if isinstance(item, Timer) and item.key.startswith(ORDER_TIMER):
             return self._ordering.due(item.key.removeprefix(ORDER_TIMER), now)

@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import Filter
-from reefcast.model.messages import CloseLink, EntityId, LinkName, Publish, Send
+from reefcast.model.messages import CloseLink, EntityId, Header, LinkName, Publish, Send
 from reefcast.model.publication import Publication
+from reefcast.routing.courses import Course
 from reefcast.routing.router import Action, Router
 from reefcast.routing.tables import Row, Table
 
@@ -51,12 +52,37 @@ class ActsLater:
         return []
 
 
-class FollowsRows:
-    """A routing that sends publications to the next hops of the matching rows of its PRT, but not
-    back, with a header that holds only the number of hops. `plain` asks at each read."""
+class SetsCourses:
+    """A routing that can say beforehand what becomes of publications (`courses`), so that compiled
+    calls repeat it (`plain`). A course holds until the broker's next input that is no publication,
+    what is done `afterwards` (`ActsLater`), or `limits` that say that none does. A client has none
+    before its first publication, which may advertise; that changes no course of others."""
 
-    follows_rows: bool = False
-    """Kept by the router: whether this is everything that there is to decide."""
+    sets_courses: bool = False
+    """Kept by the router: whether it ever does, with its options."""
+
+    def course(self, header: Header, link: LinkName) -> Course | None:
+        """Return the course of what comes by `link`, of a client or a neighbour; None if that
+        is to be decided for each publication."""
+        return None
+
+    def chosen(self, hops: Sequence[LinkName], link: LinkName) -> Sequence[LinkName]:
+        """Return which neighbours get a copy of what came by `link`, where rows lead to `hops`."""
+        return hops
+
+    def limits(self) -> Mapping[LinkName, int] | None:
+        """Return how many copies may still go to a neighbour, now, before courses with one more to
+        it do not hold; None if no course does."""
+        return NO_LIMITS
+
+    def repeated(self, hops: Sequence[LinkName], link: LinkName, times: int) -> None:
+        """Count that what was `chosen` was sent so many times."""
+
+    def went(self, copies: Mapping[LinkName, int]) -> None:
+        """Count copies that went to neighbours by courses, of publications that came together."""
+
+
+NO_LIMITS: Mapping[LinkName, int] = MappingProxyType({})
 
 
 class Relearns:

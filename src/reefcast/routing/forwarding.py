@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
 from reefcast.errors import InternalError
@@ -16,16 +16,23 @@ from reefcast.routing.router import Decision, Router
 
 class Forwarding:
     """Routes the publications of one broker; it uses the broker's parts. `routed`: the publications
-    that were routed since the broker emptied it, each with its decision."""
+    that were routed since the broker emptied it, each with its decision. `forget` is called before
+    the router acts later: it may change its tables then."""
 
     def __init__(
-        self, router: Router, then: Consequences, delivering: Delivering, failures: Failures
+        self,
+        router: Router,
+        then: Consequences,
+        delivering: Delivering,
+        failures: Failures,
+        forget: Callable[[], None],
     ) -> None:
         self.routed: list[tuple[Publish, Decision]] = []
         self._router = router
         self._then = then
         self._delivering = delivering
         self._failures = failures
+        self._forget = forget
         self._counters = router.counters
         self._acts_later = capability(router, ActsLater)
 
@@ -81,6 +88,7 @@ class Forwarding:
         return effects + self._afterwards() if self._acts_later.unfinished else effects
 
     def _afterwards(self) -> list[Effect]:
+        self._forget()
         try:
             return self._then.act(self._acts_later.afterwards())
         except Exception as error:

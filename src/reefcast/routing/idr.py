@@ -46,6 +46,7 @@ class Idr(ScotRouter):
     """
 
     name = "idr"
+    needs_all = True
     counted: ClassVar[Mapping[str, str]] = {
         "idr_case_1": "case I",
         "idr_case_2": "case II",
@@ -65,6 +66,11 @@ class Idr(ScotRouter):
             "matching subscription was free. Cut off: clusters that no link led to."
         ),
     }
+
+    def limits(self) -> Mapping[LinkName, int] | None:
+        """Return how many copies each iLink takes before it is overloaded."""
+        room = self.links.lst.room
+        return {i_link: room(i_link) for i_link in self.i_links.values()}
 
     def _between_clusters(
         self, inside: Decision, link: LinkName, onward: Header, bits: int

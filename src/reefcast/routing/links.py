@@ -100,6 +100,19 @@ class LinkStatusTable:
         self.found_overloaded[link] += 1
         return True
 
+    def room(self, link: LinkName) -> int:
+        """Return how many publications more may wait on the link without its being overloaded; -1
+        if it is. Counts nothing."""
+        queue_len, ratio = self._queues.queue_len(link), self._ratio.get(link, 1.0)
+        if queue_len * ratio > self.tau:
+            return -1
+        most = int(self.tau / ratio)  # rounded: the products decide
+        while (most + 1) * ratio <= self.tau:
+            most += 1
+        while most * ratio > self.tau:
+            most -= 1
+        return most - queue_len
+
     def status(self, link: LinkName) -> LinkStatus:
         queue_len = self._queues.queue_len(link)
         queue_in, queue_out = self._last.get(link, (0, 0.0))

@@ -59,7 +59,7 @@ from reefcast.model.messages import (
     Send,
     Unadvertise,
 )
-from reefcast.routing.capabilities import KeepsRows, Relearns, SettlesTogether
+from reefcast.routing.capabilities import KeepsRows, Relearns, SetsCourses, SettlesTogether
 from reefcast.routing.clt import (
     CivSet,
     CivUnset,
@@ -68,6 +68,7 @@ from reefcast.routing.clt import (
     ScotHeader,
     civ_of,
 )
+from reefcast.routing.courses import Course
 from reefcast.routing.covering.strategies import CoveringOptions, outgoing
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import (
@@ -107,7 +108,7 @@ class ScotOptions(CoveringOptions, frozen=True):
             )
 
 
-class ScotRouter(Router, Relearns, SettlesTogether, KeepsRows):
+class ScotRouter(Router, Relearns, SettlesTogether, KeepsRows, SetsCourses):
     """The shared part of SPR and IDR: everything but the choice of links. `cluster`: this broker's;
     `a_links`, `i_links`: those that are up, the latter by cluster."""
 
@@ -115,6 +116,9 @@ class ScotRouter(Router, Relearns, SettlesTogether, KeepsRows):
     messages: ClassVar[tuple[type[PeerMessage], ...]] = (CivSet, CivUnset, Replace)
     options: ClassVar[type[RoutingOptions]] = ScotOptions
     header = ScotHeader
+    sets_courses = True
+    needs_all: ClassVar[bool] = False
+    """Whether there is something to decide where a target cluster has no link that is up."""
     legend: ClassVar[Mapping[str, str]] = {
         "CLT": (
             "CIV: a bit for each cluster, cluster 0 at the right. In advertisement context (at the "
@@ -389,6 +393,20 @@ class ScotRouter(Router, Relearns, SettlesTogether, KeepsRows):
         for publish, next_hops in zip_longest(publications, found):
             bits = civ_of(publish.header) if neighbour else self._targets(publish, link)
             yield self.choose(publish, next_hops, link, bits)
+
+    def course(self, header: Header, link: LinkName) -> Course | None:
+        """Return the course of publications. None for those of a client whose advertisements have
+        different target clusters: those that a publication matches count."""
+        targets = {civ_of(header)}
+        if not self.is_neighbour(link):
+            targets = {row.civ & ~self._own for row in self.clt.hosted_by(link)} or {0}
+        if len(targets) > 1:
+            return None
+        bits, onward = targets.pop(), Header(header.hops + 1)
+        i_links = {cluster: link for cluster, link in self.i_links.items() if bits >> cluster & 1}
+        if self.needs_all and len(i_links) < bits.bit_count():
+            return None
+        return Course(onward, [(i_link, onward) for i_link in i_links.values()])
 
     def is_neighbour(self, link: LinkName) -> bool:
         """Return whether publications come by this link from another broker."""

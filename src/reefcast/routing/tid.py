@@ -53,7 +53,8 @@ from msgspec.structs import replace
 from reefcast.model.filters import TRUE
 from reefcast.model.messages import EntityId, Header, LinkName, Publish
 from reefcast.model.publication import Publication, PublicationId
-from reefcast.routing.capabilities import ActsLater, HandsOver
+from reefcast.routing.capabilities import ActsLater, HandsOver, SetsCourses
+from reefcast.routing.courses import Course, Rows
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import COUNTED, Action, Await, Decision, Route, Surroundings
 from reefcast.routing.tables import Row, next_hops_of
@@ -242,11 +243,34 @@ def _switched(header: Header) -> bool:
     return type(header) is TidHeader and header.switched
 
 
-class TidS(TidRouter):
+class TidS(TidRouter, SetsCourses):
     """Static routing. Publications of one publisher that go down different trees may overtake each
     other: its order is kept only as long as it has one advertisement."""
 
     name = "tid-s"
+    sets_courses = True
+
+    def course(self, header: Header, link: LinkName) -> Course | None:
+        """Return the course of publications. None for those of a client with several
+        advertisements, of which the first counts that a publication matches; and where copies may
+        have to be looked after, because a tree is torn."""
+        if link in self.brokers:
+            tree = self._came_down(header, link)
+        else:
+            grown = list(self.grown.get(link, {}).values())
+            if len(grown) != 1:
+                return None
+            tree = grown[0].trees[-1]
+        if tree is None:
+            return Course(header, rows=Rows.UNMATCHED)
+        if tree.id in self._torn:
+            return None
+        onward: Header = TidHeader(header.hops + 1, tree.id, _switched(header))
+        bound = tree.untold if tree.clients else tree.untold.union(tree.hops)
+        always = [(hop, onward) for hop in sorted(bound) if hop != link]
+        if tree.clients:
+            return Course(onward, always, Rows.BOUND, tree)
+        return Course(onward, always, Rows.UNMATCHED)
 
     def _choose(
         self, publish: Publish, tree: Tree, link: LinkName, found: Matching | None

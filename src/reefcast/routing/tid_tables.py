@@ -76,10 +76,11 @@ class Tree(Row):
     came by. `clients`: how many of these are of clients of this broker; where there are none, the
     broker is *forward-only* for this tree. `hops`: the neighbours that some came by, by name.
     `version`: how often that changed. `untold`: neighbours that have been told of the tree, and
-    have not answered yet: what is wanted behind them is not known.
+    have not answered yet: what is wanted behind them is not known. `moved`: see
+    `courses.Binds`.
     """
 
-    __slots__ = ("_by_hop", "bound", "clients", "hops", "path", "untold", "version")
+    __slots__ = ("_by_hop", "bound", "clients", "hops", "moved", "path", "untold", "version")
 
     def __init__(
         self, id: EntityId, filter: Filter, last_hop: LinkName, local: bool, path: Path
@@ -91,11 +92,12 @@ class Tree(Row):
         self.hops: list[LinkName] = []
         self.version = 0
         self.untold: set[LinkName] = set()
+        self.moved: list[Row] | None = None
         self._by_hop: Counter[LinkName] = Counter()
 
     def bind(self, row: Row, link: LinkName) -> None:
         self.bound[row] = link
-        self.version += 1
+        self._changes(row)
         if row.local:
             self.clients += 1
             return
@@ -103,9 +105,14 @@ class Tree(Row):
         if self._by_hop[link] == 1:
             self.hops = sorted(self._by_hop)
 
+    def _changes(self, row: Row) -> None:
+        self.version += 1
+        if self.moved is not None:
+            self.moved.append(row)
+
     def unbind(self, row: Row) -> None:
         link = self.bound.pop(row)
-        self.version += 1
+        self._changes(row)
         if row.local:
             self.clients -= 1
             return

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from reefcast.model import wire
 from reefcast.model.messages import LinkName, Publish
-from reefcast.model.wire import Congestion, FrameKind
+from reefcast.model.wire import Codec, Congestion, FrameKind
 from reefcast.network.sections import LimitsSection
 from reefcast.protocol.batches import Batch
 from reefcast.protocol.credit import CongestionControl
@@ -41,10 +41,12 @@ class LinkQueue:
         limits: LimitsSection,
         congestion: CongestionControl,
         journal: Journal,
+        codec: Codec,
     ) -> None:
         self.name = name
         self.end: LinkEnd | None = None
-        self.window = SendWindow()
+        self.window = SendWindow(codec)
+        self._codec = codec
         self._outbox: Outbox | None = None
         self._high, self._buffer = limits.link_high, limits.link_buffer
         self._crowded = False
@@ -66,7 +68,7 @@ class LinkQueue:
     def start_anew(self) -> list[Publish]:
         """Start again for a neighbour without memory of this link; return the publications that it
         has not acknowledged (see `SendWindow.publications`)."""
-        kept, self.window = self.window.publications(), SendWindow()
+        kept, self.window = self.window.publications(), SendWindow(self._codec)
         self._relieve()
         return kept
 
@@ -92,7 +94,7 @@ class LinkQueue:
     def send_batch(self, batch: Batch) -> None:
         """Send each publication of a batch, as `send_publication` does."""
         if self._outbox is None:
-            for frame, publish in decoded(batch):
+            for frame, publish in decoded(batch, self._codec):
                 self.send_publication(frame, publish)
             return
         self.window.add_sent_batch(batch)

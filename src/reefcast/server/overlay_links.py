@@ -44,7 +44,7 @@ class OverlayLinks:
         self._stopping = False
         self._near: set[LinkName] = set()
         for name in network.neighbours(host.me.name):
-            queue = LinkQueue(name, host.limits, host.congestion, host.journal)
+            queue = LinkQueue(name, host.limits, host.congestion, host.journal, host.codec)
             host.outputs.links[name] = queue
             BrokerLink(host, queue, self._away)
 

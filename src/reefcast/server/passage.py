@@ -17,9 +17,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from reefcast.errors import ProtocolError
-from reefcast.matching.passage.layout import G_WORDS
+from reefcast.matching.passage.layout import G_WORDS, NOT_PLAIN, UNKNOWN
 from reefcast.model.messages import LinkName, Publish
-from reefcast.model.wire import HEAD_BYTES, KIND_AT, Codec
+from reefcast.model.wire import HEAD_BYTES, KIND_AT, Codec, split_parts
 from reefcast.protocol.batches import Batch
 from reefcast.protocol.frames import Cutter
 from reefcast.routing.plain import PlainWay
@@ -40,14 +40,16 @@ one byte."""
 class Run:
     """Publications that came together; `count` of them. `last`: the number of the publisher's last
     publication, if it is a client; publications that are not above it were here before. `error`:
-    why the frame behind them is not a publication, if so."""
+    why the frame behind them is not a publication, if so. `learns`: whether others
+    may have the same headers."""
 
-    __slots__ = ("_codec", "_data", "_desk", "_publishes", "count", "error", "last")
+    __slots__ = ("_codec", "_data", "_desk", "_learns", "_publishes", "count", "error", "last")
 
-    def __init__(self, desk: Desk, data: bytes, count: int, codec: Codec) -> None:
+    def __init__(self, desk: Desk, data: bytes, count: int, codec: Codec, *, learns: bool) -> None:
         self._desk = desk
         self._data = data
         self._codec = codec
+        self._learns = learns
         self._publishes: Mapping[int, Publish] = NOTHING
         self.count = count
         self.last: int | None = None
@@ -70,7 +72,11 @@ class Run:
     def _decode(self, at: int) -> Publish:
         start, end = self._desk.frame_of(self._data, at)
         kind = self._data[start + KIND_AT]
-        return self._codec.decode_publish(self._data[start + HEAD_BYTES : end], kind)
+        payload = self._data[start + HEAD_BYTES : end]
+        publish = self._codec.decode_publish(payload, kind)
+        if self._learns:
+            self._desk.learn_header(bytes(split_parts(payload)[0]), publish.header)
+        return publish
 
     def fresh(self, first: int, end: int) -> list[Publish]:
         """Return the publications from number `first` on, before `end`, that have not been here
@@ -149,8 +155,12 @@ class Way:
     def cut(self, data: bytes, start: int) -> tuple[Run, int]:
         """Return the run that begins at `start` with a whole PUBLISH frame, and where it ends."""
         desk = self._passage.desk
+        if desk.knows_enough:
+            desk.forget_headers()
+            self._passage.core.forget()
         count = desk.cut(data, start, self._most_hops)
-        return Run(desk, data, count, self._codec), desk.end_of(data, count - 1)
+        run = Run(desk, data, count, self._codec, learns=self._most_hops > 0)
+        return run, desk.end_of(data, count - 1)
 
     def parts(self, run: Run, link: LinkName, now: float) -> Iterator[Part]:
         """Yield the results of a run that came by `link`; handle each part before the next one is
@@ -161,11 +171,13 @@ class Way:
             if source is None:
                 yield run.fresh(at, run.count)
                 return
-            at, odd, passed = self._pass_on(run, at, source, link)
+            at, stopped, passed = self._pass_on(run, at, source, link)
+            if stopped == UNKNOWN:
+                self._ask(at, source, link)
             if passed is not None:
                 self._untried = 0
                 yield passed
-            if odd:
+            if stopped == NOT_PLAIN:
                 end = at + 1 + self._untried
                 self._rest = max(0, end - run.count)
                 self._untried = min(2 * self._untried + 1, MOST_UNTRIED)
@@ -174,9 +186,9 @@ class Way:
 
     def _pass_on(
         self, run: Run, first: int, source: Source, link: LinkName
-    ) -> tuple[int, bool, tuple[Output, ...] | None]:
+    ) -> tuple[int, int, tuple[Output, ...] | None]:
         """Pass on the publications of a run from `first` on; return (the number of the first one
-        that is left, whether that is not plain, the outputs)."""
+        that is left, why (`layout.K_STOPPED`), the outputs)."""
         last = 0 if run.last is None else run.last
         while True:
             outcome = self._passage.desk.pass_on(first, run.count, last, source)
@@ -185,11 +197,11 @@ class Way:
                 break
         if source.leads.closed:
             source.leads.open_all()
-        left, odd, _, last, passed, nowhere = outcome
+        left, stopped, _, last, passed, nowhere = outcome
         if run.last is not None:
             run.last = last
         if not passed:
-            return left, odd, None
+            return left, stopped, None
         hops: dict[LinkName, int] = {}
         delivered = 0
         for name, is_client, batch in outputs:
@@ -198,7 +210,19 @@ class Way:
             else:
                 hops[name] = batch.count
         self._passage.core.passed(link, passed, nowhere, delivered, hops)
-        return left, odd, outputs
+        if self._passage.core.chooses:
+            self._passage.desk.count_choices(first, left)
+        return left, stopped, outputs
+
+    def _ask(self, at: int, source: Source, link: LinkName) -> None:
+        """Have the routing say what is not known of the publication of this number."""
+        desk, core = self._passage.desk, self._passage.core
+        number, header = desk.header_of(at)
+        found = desk.found
+        if found is None:
+            core.set_course(source, link, number, header)
+        else:
+            core.choose(source, link, number, header, found)
 
     def _outputs(self, touched: memoryview, leads: Leads) -> tuple[Output, ...] | None:
         """Return the output for each destination; None if some of it must not go out like this,

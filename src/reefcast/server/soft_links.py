@@ -63,6 +63,7 @@ from reefcast.server.dialing import (
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
 from reefcast.server.overlay_links import OverlayLinks
+from reefcast.server.passage import Run
 from reefcast.server.soft_phases import Phase, Step, after
 from reefcast.timing import MACHINE, Backoff
 
@@ -110,6 +111,11 @@ class SoftLink(BrokerEnd):
         if self._done_received:
             raise self._out_of_place("PUBLISH")
         super().publications(batch)
+
+    def run(self, run: Run) -> None:
+        if self._done_received:
+            raise self._out_of_place("PUBLISH")
+        super().run(run)
 
     def control(self, message: ControlMessage) -> None:
         is_answer = isinstance(message, Settled | Refused)
@@ -353,7 +359,7 @@ class SoftLinks:
 
     def _new(self, connection: Connection, hello: Hello, phase: Phase) -> SoftLink:
         host = self._host
-        queue = LinkQueue(hello.name, host.limits, host.congestion, host.journal)
+        queue = LinkQueue(hello.name, host.limits, host.congestion, host.journal, host.codec)
         link = SoftLink(host, queue, connection, hello.session, self._ended, phase)
         link.attach(connection)
         self._backoffs.pop(link.name, None)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from reefcast.matching.index import CompiledIndex
 from reefcast.matching.passage import bodies, frames
+from reefcast.matching.passage.courses import Courses, Directions
 from reefcast.matching.passage.desk import Desk
-from reefcast.matching.passage.layout import G_AT, G_SIZE, MOST_NUMBERS
+from reefcast.matching.passage.layout import G_AT, G_SIZE, MOST_NUMBERS, WHOLE
 from reefcast.matching.passage.leads import Leads
 from reefcast.matching.passage.sources import ANYTHING, Source
 from reefcast.model import frame_layout, wire
@@ -35,12 +36,17 @@ def the_desk() -> Desk:
     return Desk()
 
 
-def written(data: bytes, filters: CompiledIndex[int], leads: Leads) -> bytes:
-    """What kernels write for the only destination of the publication in this frame."""
+def written(data: bytes, filters: CompiledIndex[int], leads: Leads, onward: Header) -> bytes:
+    """What kernels write for the only destination of the publication in this frame; `onward`: the
+    header of a copy."""
     desk = the_desk()
     assert desk.cut(data, 0, 1000) == 1
-    left, odd, touched, *_ = desk.pass_on(0, 1, 0, Source(filters, leads, -1, ANYTHING, b""))
-    assert (left, odd) == (1, False)
+    courses = Courses(leads)
+    source = Source(filters, leads, -1, ANYTHING, b"", courses.table("x", is_client=False))
+    number, _ = desk.header_of(0)
+    courses.enter("x", number, Directions(wire.encode_header(onward)))
+    left, stopped, touched, *_ = desk.pass_on(0, 1, 0, source)
+    assert (left, stopped) == (1, WHOLE)
     return desk.frames(touched[G_AT], touched[G_SIZE])
 
 
@@ -55,13 +61,14 @@ def test_both_ways_write_the_same_frames(numbers: set[int], hops: int, size: int
     for key, number in enumerate(numbers):
         filters.add(key, EVERYTHING)
         leads.add(filters.handle_of(key), "s", number, is_client=True)
-    assert written(data, filters, leads) == wire.encode_deliver(sorted(numbers), body)
+    onward = Header(hops + 1)
+    assert written(data, filters, leads, onward) == wire.encode_deliver(sorted(numbers), body)
 
     filters, leads = CompiledIndex[int](), Leads()
     filters.add(0, EVERYTHING)
     leads.add(filters.handle_of(0), "b", 0, is_client=False)
-    further = msgspec.structs.replace(publish, header=Header(hops + 1))
-    assert written(data, filters, leads) == wire.encode_publish(further)
+    further = msgspec.structs.replace(publish, header=onward)
+    assert written(data, filters, leads, onward) == wire.encode_publish(further)
 
 
 def test_the_layout_is_the_one_that_is_documented() -> None:

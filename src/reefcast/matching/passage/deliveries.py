@@ -5,8 +5,19 @@ from __future__ import annotations
 
 from reefcast.matching.chains import mixed
 from reefcast.matching.machine import Int, get8, part, put8, unit
-from reefcast.matching.passage.frames import HOPS_BYTES, MOST_NUMBER_BYTES, PARTS_BYTES
+from reefcast.matching.passage.frames import MOST_HEADER_BYTES, MOST_NUMBER_BYTES, PARTS_BYTES
 from reefcast.matching.passage.layout import (
+    A_HEADER,
+    A_TO,
+    A_WORDS,
+    BOUND,
+    C_COUNT,
+    C_MASK,
+    C_ONWARD,
+    C_ROWS,
+    C_TABLE,
+    C_WORDS,
+    CHOSEN,
     CLIENT,
     D_CALL,
     D_CLOSED,
@@ -15,6 +26,7 @@ from reefcast.matching.passage.layout import (
     D_HASH,
     D_KIND,
     D_LAST,
+    D_MOST,
     D_SEEN,
     D_STAMP,
     D_WORDS,
@@ -24,16 +36,20 @@ from reefcast.matching.passage.layout import (
     E_PUBLICATION,
     E_WORDS,
     F_BODY,
+    F_CHOICE,
     F_END,
+    F_WORDS,
     G_TO,
     G_WORDS,
     K_CALL,
     K_ENTRIES,
     K_ENTRY_COUNT,
     K_ENTRY_ROOM,
+    K_FOUND,
     K_FRAME_BYTES,
     K_FRAME_ROOM,
     K_OUT,
+    K_RUN,
     K_STAMP,
     K_TOUCHED,
     K_TOUCHED_COUNT,
@@ -44,10 +60,15 @@ from reefcast.matching.passage.layout import (
     MOST_NUMBERS,
     NO_ROOM,
     NOT_PLAIN,
+    S_COUNT,
+    S_HASH,
+    S_HOPS,
+    S_WORDS,
+    UNKNOWN,
     WHOLE,
 )
 
-FRAME_BYTES = PARTS_BYTES + 3 + HOPS_BYTES
+FRAME_BYTES = PARTS_BYTES + 3 + MOST_HEADER_BYTES
 """The most bytes of a frame without its body and the numbers of subscriptions."""
 
 
@@ -74,28 +95,110 @@ def _count_row(desk: Int, destination: Int) -> Int:
     return rows
 
 
+@part
+def _where(leads: Int, destinations: Int, course: Int, handle: Int) -> Int:
+    """Return the number of the destination where a row leads; -1 if by this course it has none."""
+    to = get8(leads + 8 * L_WORDS * handle, L_TO)
+    if get8(course, C_ROWS) == BOUND and get8(destination_at(destinations, to), D_KIND) != CLIENT:
+        to = get8(get8(course, C_TABLE), handle) - 1
+    return to
+
+
+@part
+def _is_for(desk: Int, destinations: Int, choice: Int, hops: Int, hashed: Int) -> bool:
+    """Return whether a choice is for the next hops of the present publication."""
+    if get8(choice, S_HASH) != hashed or get8(choice, S_HOPS) != hops:
+        return False
+    for i in range(hops):
+        destination = destination_at(destinations, get8(choice, S_WORDS + i))
+        if get8(destination, D_STAMP) != get8(desk, K_STAMP):
+            return False
+    return True
+
+
+@part
+def _choice(desk: Int, destinations: Int, course: Int, hops: Int, hashed: Int) -> Int:
+    """Return the choice among the next hops of the present publication; 0 if there is none yet."""
+    table, slot = get8(course, C_TABLE), hashed & get8(course, C_MASK)
+    while True:
+        choice = get8(table, slot)
+        if choice == 0 or _is_for(desk, destinations, choice, hops, hashed):
+            return choice
+        slot = (slot + 1) & get8(course, C_MASK)
+
+
+@part
+def _may_go(desk: Int, destinations: Int, copies: Int, count: Int) -> bool:
+    """Return whether these copies may go out by compiled calls."""
+    for i in range(count):
+        destination = destination_at(destinations, get8(copies, A_WORDS * i + A_TO))
+        started = get8(destination, D_CALL) == get8(desk, K_CALL)
+        frames = get8(destination, D_FRAMES) if started else 0
+        if get8(destination, D_CLOSED) != 0 or frames > get8(destination, D_MOST):
+            return False
+    return True
+
+
+@part
+def _copies_of(choice: Int) -> Int:
+    """Return the address of the A_* of a choice."""
+    return choice + 8 * (S_WORDS + get8(choice, S_HOPS))
+
+
 @unit
-def judge_found(desk: Int, leads: Int, destinations: Int, count: Int, size: Int) -> Int:
-    """Return whether a publication of `size` bytes may pass for which the index found `count` rows:
-    WHOLE, NOT_PLAIN, or NO_ROOM for it behind those that did."""
-    out, frames = get8(desk, K_OUT), 0
+def judge_found(
+    desk: Int, leads: Int, destinations: Int, course: Int, count: Int, publication: Int
+) -> Int:
+    """Return whether a publication may pass for which the index found `count` rows: WHOLE,
+    NOT_PLAIN, UNKNOWN, or NO_ROOM for it behind those that did. Writes its F_CHOICE."""
+    out, frames, hops, hashed = get8(desk, K_OUT), 0, 0, 0
     put8(desk, K_STAMP, get8(desk, K_STAMP) + 1)
+    put8(publication, F_CHOICE, 0)
     for i in range(count):
         handle = get8(out, i)
         if handle < 0:
             return NOT_PLAIN  # Python decides
-        lead = leads + 8 * L_WORDS * handle
-        destination = destination_at(destinations, get8(lead, L_TO))
-        if get8(destination, D_CLOSED) != 0:
+        to = _where(leads, destinations, course, handle)
+        if to >= 0:
+            destination = destination_at(destinations, to)
+            if get8(destination, D_CLOSED) != 0:
+                return NOT_PLAIN
+            rows = _count_row(desk, destination)
+            if get8(destination, D_KIND) == CLIENT:
+                if get8(leads + 8 * L_WORDS * handle, L_NUMBER) <= 0 or rows > MOST_NUMBERS:
+                    return NOT_PLAIN
+                frames += 1 if rows == 1 else 0
+            elif rows == 1:
+                hops += 1
+                hashed += mixed(to + 1)
+    if get8(course, C_ROWS) != CHOSEN:
+        frames += hops
+    elif hops != 0:
+        choice = _choice(desk, destinations, course, hops, hashed)
+        if choice == 0:
+            put8(desk, K_FOUND, count)
+            return UNKNOWN
+        copies = get8(choice, S_COUNT)
+        if copies < 0 or not _may_go(desk, destinations, _copies_of(choice), copies):
             return NOT_PLAIN
-        rows = _count_row(desk, destination)
-        one_more = get8(lead, L_NUMBER) > 0 and rows <= MOST_NUMBERS
-        if get8(destination, D_KIND) == CLIENT and not one_more:
-            return NOT_PLAIN
-        frames += 1 if rows == 1 else 0
+        put8(publication, F_CHOICE, choice)
+        frames += copies
+    if not _may_go(desk, destinations, course + 8 * C_WORDS, get8(course, C_COUNT)):
+        return NOT_PLAIN
+    return _make_room(desk, frames + get8(course, C_COUNT), count, _body_bytes(publication))
+
+
+@part
+def _body_bytes(publication: Int) -> Int:
+    return get8(publication, F_END) - get8(publication, F_BODY)
+
+
+@part
+def _make_room(desk: Int, frames: Int, count: Int, size: Int) -> Int:
+    """Take room for so many frames more with a body of this size, for `count` rows."""
     room = frames * (FRAME_BYTES + size) + MOST_NUMBER_BYTES * count
     if (
-        get8(desk, K_ENTRY_COUNT) + count > get8(desk, K_ENTRY_ROOM)
+        get8(desk, K_ENTRY_COUNT) + count + frames > get8(desk, K_ENTRY_ROOM)
         or get8(desk, K_TOUCHED_COUNT) + frames > get8(desk, K_TOUCHED_ROOM)
         or get8(desk, K_FRAME_BYTES) + room > get8(desk, K_FRAME_ROOM)
     ):
@@ -160,29 +263,52 @@ def _insert(desk: Int, destination: Int, publication: Int, number: Int) -> None:
     put8(at, E_MORE, entry)
 
 
+@part
+def _give(desk: Int, destinations: Int, to: Int, publication: Int, number: Int) -> Int:
+    """Give the publication to a destination; return 1 if it did not have it yet, else 0."""
+    destination = destination_at(destinations, to)
+    if get8(destination, D_CALL) != get8(desk, K_CALL):
+        _touch(desk, destination, to)
+    if get8(destination, D_STAMP) != get8(desk, K_STAMP):
+        put8(destination, D_STAMP, get8(desk, K_STAMP))
+        _append(desk, destination, publication, number)
+        return 1
+    if get8(destination, D_KIND) == CLIENT:
+        _insert(desk, destination, publication, number)
+    return 0
+
+
+@part
+def _give_copies(desk: Int, destinations: Int, copies: Int, count: Int, publication: Int) -> Int:
+    """Give the publication to those that a course or a choice names; return how many are new."""
+    frames = 0
+    for i in range(count):
+        copy = copies + 8 * A_WORDS * i
+        frames += _give(desk, destinations, get8(copy, A_TO), publication, get8(copy, A_HEADER))
+    return frames
+
+
 @unit
 def enter_found(
-    desk: Int, leads: Int, destinations: Int, count: Int, publication: Int, source: Int
+    desk: Int, leads: Int, destinations: Int, course: Int, count: Int, publication: Int, source: Int
 ) -> Int:
     """Make the entries of a publication that may pass, but none for `source`, the destination that
-    it came from; return how many destinations it has."""
+    it came from, because a row leads there; return how many destinations it has."""
     out, frames = get8(desk, K_OUT), 0
     put8(desk, K_STAMP, get8(desk, K_STAMP) + 1)
-    stamp, call = get8(desk, K_STAMP), get8(desk, K_CALL)
+    choice = get8(get8(desk, K_RUN) + 8 * F_WORDS * publication, F_CHOICE)
     for i in range(count):
-        lead = leads + 8 * L_WORDS * get8(out, i)
-        to, number = get8(lead, L_TO), get8(lead, L_NUMBER)
-        destination = destination_at(destinations, to)
-        if to != source:
-            if get8(destination, D_CALL) != call:
-                _touch(desk, destination, to)
-            if get8(destination, D_STAMP) != stamp:
-                put8(destination, D_STAMP, stamp)
-                _append(desk, destination, publication, number)
-                frames += 1
-            elif get8(destination, D_KIND) == CLIENT:
-                _insert(desk, destination, publication, number)
-    return frames
+        to = _where(leads, destinations, course, get8(out, i))
+        if to >= 0 and get8(destination_at(destinations, to), D_KIND) == CLIENT:
+            number = get8(leads + 8 * L_WORDS * get8(out, i), L_NUMBER)
+            frames += _give(desk, destinations, to, publication, number)
+        elif to >= 0 and to != source and get8(course, C_ROWS) != CHOSEN:
+            frames += _give(desk, destinations, to, publication, get8(course, C_ONWARD))
+    if choice != 0:
+        copies, more = _copies_of(choice), get8(choice, S_COUNT)
+        frames += _give_copies(desk, destinations, copies, more, publication)
+    copies, more = course + 8 * C_WORDS, get8(course, C_COUNT)
+    return frames + _give_copies(desk, destinations, copies, more, publication)
 
 
 @part
@@ -198,8 +324,3 @@ def hash_of_entries(desk: Int, destination: Int) -> Int:
             more = entry_at(desk, get8(more, E_MORE)) if get8(more, E_MORE) != 0 else 0
         entry = get8(at, E_NEXT)
     return hashed
-
-
-@part
-def body_bytes(publication: Int) -> Int:
-    return get8(publication, F_END) - get8(publication, F_BODY)

@@ -4,23 +4,36 @@ Large parts are virtual until they are used: a broker that passes on little need
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from reefcast.matching.index import BYTES_HEAD
 from reefcast.matching.passage import kernels
+from reefcast.matching.passage.courses import MOST_HEADERS
+from reefcast.matching.passage.frames import HOPS_BYTES, MOST_HEADER_BYTES
 from reefcast.matching.passage.layout import (
     DESK_WORDS,
     E_WORDS,
     F_END,
     F_EVENT,
+    F_HEADER,
     F_START,
     F_WORDS,
     G_WORDS,
+    H_AT,
+    H_NUMBER,
+    H_SIZE,
+    H_WORDS,
+    HOPS_HEADERS,
     K_CRC_TABLE,
     K_ENTRIES,
     K_ENTRY_ROOM,
+    K_FOUND,
     K_FRAME_ROOM,
     K_FRAMES,
+    K_HEADER_MASK,
+    K_HEADERS,
     K_LAST,
     K_NOWHERE,
     K_ODD,
@@ -34,13 +47,13 @@ from reefcast.matching.passage.layout import (
     K_TOUCHED_ROOM,
     K_WANTED_BELOW,
     NO_OUT,
-    NOT_PLAIN,
 )
 from reefcast.matching.passage.samples import crc_table
 from reefcast.matching.passage.sources import ANYTHING, Source
+from reefcast.model.messages import Header
 
-Outcome = tuple[int, bool, memoryview, int, int, int]
-"""The number of the first publication that is left; whether it is not plain; the G_* words of all
+Outcome = tuple[int, int, memoryview, int, int, int]
+"""The number of the first publication that is left; why it is (K_STOPPED); the G_* words of all
 destinations with output; the publisher's last number; how many publications were passed on, and how
 many of them to nobody."""
 FRAME_ROOM = 4 * 1024 * 1024
@@ -78,6 +91,7 @@ class Desk:
         self.words[K_ENTRY_ROOM], self.words[K_TOUCHED_ROOM] = ENTRY_ROOM, TOUCHED_ROOM
         self._enlarge_run(FIRST_RUN)
         self._enlarge_out(FIRST_OUT)
+        self.forget_headers()
 
     def _enlarge_run(self, room: int) -> None:
         self._run = np.empty(F_WORDS * room, np.int64)
@@ -117,6 +131,40 @@ class Desk:
         """Return where the publication's frame ends in `data`."""
         return self._publications[F_WORDS * at + F_END] - id(data) - BYTES_HEAD
 
+    # --- headers ----------------------------------------------------------------------------------
+
+    def forget_headers(self) -> None:
+        """Forget all headers that were learned, between two runs: their numbers come again."""
+        slots = 2 * MOST_HEADERS
+        self._headers: list[tuple[bytes, Header]] = []
+        self._slots = np.zeros(H_WORDS * slots, np.int64)
+        self.words[K_HEADERS], self.words[K_HEADER_MASK] = self._slots.ctypes.data, slots - 1
+
+    @property
+    def knows_enough(self) -> bool:
+        """Whether no more headers are learned."""
+        return len(self._headers) >= MOST_HEADERS
+
+    def learn_header(self, head: bytes, header: Header) -> None:
+        """Give the next number to a header, which is a good one, unless it is known by its bytes,
+        or too long for that."""
+        if self.knows_enough or not HOPS_BYTES < len(head) <= MOST_HEADER_BYTES:
+            return
+        address = id(head) + BYTES_HEAD
+        slot = kernels.find_header(self._address, address, len(head)) - self._slots.ctypes.data
+        words = self._slots[slot // 8 : slot // 8 + H_WORDS]
+        if not words[H_AT]:
+            words[H_AT], words[H_SIZE] = address, len(head)
+            words[H_NUMBER] = HOPS_HEADERS + len(self._headers)
+            self._headers.append((head, header))
+
+    def header_of(self, at: int) -> tuple[int, Header]:
+        """Return (its number, the header) of a plain publication of the run."""
+        number = self._publications[F_WORDS * at + F_HEADER]
+        if number < HOPS_HEADERS:
+            return number, Header(number)
+        return number, self._headers[number - HOPS_HEADERS][1]
+
     # --- passing on -------------------------------------------------------------------------------
 
     def pass_on(self, first: int, count: int, last: int, source: Source) -> Outcome:
@@ -137,11 +185,23 @@ class Desk:
                 int(filters.is_topical or source.own != ANYTHING),
                 id(client) + BYTES_HEAD,
                 len(client),
+                source.courses,
             )
             stopped, touched, *others = words[K_STOPPED : K_NOWHERE + 1].tolist()
             if stopped != NO_OUT or left > first:
-                return left, stopped == NOT_PLAIN, self._touches[: G_WORDS * touched], *others
+                return left, stopped, self._touches[: G_WORDS * touched], *others
             self._enlarge_out(2 * words[K_OUT_ROOM])
+
+    @property
+    def found(self) -> Sequence[int] | None:
+        """The handles of the rows that the publication matches about which the routing has to be
+        asked (UNKNOWN); None if its course is not known."""
+        count = self.words[K_FOUND]
+        return None if count < 0 else self._out[:count].tolist()
+
+    def count_choices(self, first: int, end: int) -> None:
+        """Call the kernel of this name."""
+        kernels.count_choices(self._address, first, end)
 
     def frames(self, at: int, size: int) -> bytes:
         """Return the frames that were written at this place."""

@@ -3,19 +3,38 @@ lie."""
 
 from __future__ import annotations
 
-from reefcast.matching.machine import Int, copy_bytes, get1, get8, part, put1, put8, unit
+from reefcast.matching.chains import mixed
+from reefcast.matching.machine import (
+    Int,
+    compare_bytes,
+    copy_bytes,
+    get1,
+    get8,
+    part,
+    put1,
+    put8,
+    unit,
+)
 from reefcast.matching.packed import ARRAY16, FIXED_ARRAY, FIXED_MAP, UINT8, big_endian
 from reefcast.matching.passage.bodies import read_body
 from reefcast.matching.passage.layout import (
     F_BODY,
+    F_CHOICE,
     F_END,
     F_EVENT,
-    F_HOPS,
+    F_HEADER,
     F_START,
+    H_AT,
+    H_NUMBER,
+    H_SIZE,
+    H_WORDS,
+    HOPS_HEADERS,
+    K_HEADER_MASK,
+    K_HEADERS,
 )
 from reefcast.model import frame_layout
 from reefcast.model.frame_layout import MAX_FRAME_BYTES
-from reefcast.model.wire import FIRST_HEADER, FrameKind
+from reefcast.model.wire import FIRST_HEADER, SHORT_HEADER_BYTES, FrameKind
 
 PUBLISH, PUBLISH_AGAIN = int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN)
 DELIVER = int(FrameKind.DELIVER)
@@ -26,7 +45,9 @@ HEAD_BYTES, PARTS_BYTES = frame_layout.HEAD.bytes, frame_layout.PARTS.bytes
 COUNTED = frame_layout.PARTS.counted
 HOPS_BYTES = len(FIRST_HEADER)
 """The size of a header with nothing but a small hop count: an array of one."""
-NO_HOPS = -1
+MOST_HEADER_BYTES = SHORT_HEADER_BYTES
+"""The most bytes of a header that kernels know or write."""
+NO_HEADER = -1
 MOST_NUMBER_BYTES = 9
 
 
@@ -44,32 +65,51 @@ def frame_end(at: Int, end: Int) -> Int:
     return at + LENGTH_BYTES + length if kind in (PUBLISH, PUBLISH_AGAIN) else 0
 
 
+@unit
+def header_slot(desk: Int, head: Int, size: Int) -> Int:
+    """Return the slot of a header in the table of those that are known, or the free one that it
+    would get."""
+    hashed, mask = size, get8(desk, K_HEADER_MASK)
+    for i in range(size):
+        hashed = mixed(hashed ^ get1(head, i))
+    at = hashed & mask
+    while True:
+        slot = get8(desk, K_HEADERS) + 8 * H_WORDS * at
+        if get8(slot, H_AT) == 0:
+            return slot
+        if get8(slot, H_SIZE) == size and compare_bytes(get8(slot, H_AT), head, size) == 0:
+            return slot
+        at = (at + 1) & mask
+
+
 @part
-def _read_hops(head: Int, size: Int) -> Int:
-    """Return the hop count of a header with nothing else, and which keeps its length with one more;
-    or -1."""
-    plain = (
-        size == HOPS_BYTES and get1(head, 0) == FIXED_ARRAY + 1 and get1(head, 1) < FIXED_MAP - 1
-    )
-    return get1(head, 1) if plain else NO_HOPS
+def _number_of(desk: Int, head: Int, size: Int, most_hops: Int) -> Int:
+    """Return the number of a header; NO_HEADER if it is unknown, or of a publication that came over
+    more than `most_hops` links."""
+    if size == HOPS_BYTES and get1(head, 0) == FIXED_ARRAY + 1 and get1(head, 1) < HOPS_HEADERS:
+        return get1(head, 1) if get1(head, 1) <= most_hops else NO_HEADER
+    if most_hops == 0 or not HOPS_BYTES < size <= MOST_HEADER_BYTES:
+        return NO_HEADER
+    slot = header_slot(desk, head, size)
+    return get8(slot, H_NUMBER) if get8(slot, H_AT) != 0 else NO_HEADER
 
 
 @unit
-def read_frame(at: Int, end: Int, most_hops: Int, publication: Int) -> None:
-    """Write the F_* words of a PUBLISH frame; one that came over more than `most_hops` links is not
-    plain."""
+def read_frame(desk: Int, at: Int, end: Int, most_hops: Int, publication: Int) -> None:
+    """Write the F_* words of a PUBLISH frame; one whose header is not known is not plain."""
     head = at + PARTS_BYTES
     body = end + 1
     if head <= end:
         body = head + big_endian(at + HEADER_LENGTH_AT, HEADER_LENGTH_BYTES)
-    hops = NO_HOPS
+    number = NO_HEADER
     if body <= end and get1(at, KIND_AT) == PUBLISH:
-        hops = _read_hops(head, body - head)
+        number = _number_of(desk, head, body - head, most_hops)
     put8(publication, F_START, at)
     put8(publication, F_BODY, body)
     put8(publication, F_END, end)
-    put8(publication, F_HOPS, hops)
-    if 0 <= hops <= most_hops:
+    put8(publication, F_HEADER, number)
+    put8(publication, F_CHOICE, 0)
+    if number != NO_HEADER:
         read_body(body, end, publication)
     else:
         put8(publication, F_EVENT, 0)
@@ -127,8 +167,9 @@ def finish_frame(frame: Int, kind: Int, head_end: Int, publication: Int) -> Int:
 
 
 @part
-def write_publish(frame: Int, publication: Int) -> Int:
-    """Write the copy for a neighbour, one link further, and return where it ends."""
-    head = write_array_head(frame + PARTS_BYTES, 1)
-    head = write_number(head, get8(publication, F_HOPS) + 1)
-    return finish_frame(frame, PUBLISH, head, publication)
+def write_publish(frame: Int, header: Int, publication: Int) -> Int:
+    """Write the copy for a neighbour, and return where it ends. `header`: a byte that says of how
+    many bytes, and these."""
+    head, size = frame + PARTS_BYTES, get1(header, 0)
+    copy_bytes(head, header + 1, size)
+    return finish_frame(frame, PUBLISH, head + size, publication)

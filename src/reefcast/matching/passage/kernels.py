@@ -5,16 +5,20 @@ from __future__ import annotations
 from reefcast.matching.events import read_event
 from reefcast.matching.machine import Int, compare_bytes, compile_units, get8, kernel, part, put8
 from reefcast.matching.packed import read_string
-from reefcast.matching.passage.deliveries import body_bytes, enter_found, judge_found
-from reefcast.matching.passage.frames import frame_end, read_frame
+from reefcast.matching.passage.deliveries import enter_found, judge_found
+from reefcast.matching.passage.frames import frame_end, header_slot, read_frame
 from reefcast.matching.passage.layout import (
+    C_ROWS,
     F_BODY,
+    F_CHOICE,
     F_EVENT,
+    F_HEADER,
     F_SEQ,
     F_TOPICS,
     F_WORDS,
     K_CALL,
     K_ENTRY_COUNT,
+    K_FOUND,
     K_FRAME_BYTES,
     K_LAST,
     K_NOWHERE,
@@ -30,13 +34,19 @@ from reefcast.matching.passage.layout import (
     K_WANTED_BELOW,
     NO_OUT,
     NOT_PLAIN,
+    S_USES,
+    UNKNOWN,
+    UNMATCHED,
     WHOLE,
 )
 from reefcast.matching.passage.samples import mark_wanted
 from reefcast.matching.passage.writing import write_all
 from reefcast.matching.search import search
 
-__all__ = ["cut", "pass_on"]
+__all__ = ["count_choices", "cut", "find_header", "pass_on"]
+
+ODD_COURSE = 1
+"""In the place of the address of a course: Python decides."""
 
 
 @kernel
@@ -51,7 +61,7 @@ def cut(desk: Int, data: Int, end: Int, most_hops: Int) -> Int:
         if count == get8(desk, K_RUN_ROOM):
             return -1
         publication = get8(desk, K_RUN) + 8 * F_WORDS * count
-        read_frame(data, stop, most_hops, publication)
+        read_frame(desk, data, stop, most_hops, publication)
         if get8(desk, K_WANTED_BELOW) != 0:
             mark_wanted(desk, publication)
         odd += 1 if get8(publication, F_EVENT) == 0 else 0
@@ -59,6 +69,12 @@ def cut(desk: Int, data: Int, end: Int, most_hops: Int) -> Int:
         data = stop
     put8(desk, K_ODD, odd)
     return count
+
+
+@kernel
+def find_header(desk: Int, head: Int, size: Int) -> Int:
+    """Return the address of the slot of a header; see `header_slot`."""
+    return header_slot(desk, head, size)
 
 
 @part
@@ -105,6 +121,7 @@ def pass_on(
     topical: Int,
     name: Int,
     size: Int,
+    courses: Int,
 ) -> Int:
     """Write the frames that come of the publications from number `first` of the run on, below
     `count`; return the number of the first one that is left. K_STOPPED says why.
@@ -113,7 +130,8 @@ def pass_on(
     the destination that they came from, or -1. From a client: `name`, of `size` bytes, is its own,
     `own` the state of an index of its advertisements, 0 if all lies within them; what has a number
     not above K_LAST is passed over. From a neighbour: `size` is 0. `topical`: whether topics make
-    a difference.
+    a difference. `courses`: their addresses, by the number of the header; 0 for one that is not
+    known.
     """
     stamp = get8(desk, K_STAMP) + 1
     put8(desk, K_STAMP, stamp)
@@ -135,14 +153,20 @@ def pass_on(
                 stopped = get8(desk, K_STOPPED)
             if stopped != WHOLE:
                 break
-            found = _match(desk, state, publication)
+            course = get8(courses, get8(publication, F_HEADER))
+            if course <= ODD_COURSE:
+                stopped = NOT_PLAIN if course == ODD_COURSE else UNKNOWN
+                put8(desk, K_FOUND, -1)
+                break
+            matches = get8(course, C_ROWS) != UNMATCHED
+            found = _match(desk, state, publication) if matches else 0
             if found < 0:
                 stopped = get8(desk, K_STOPPED)
                 break
-            stopped = judge_found(desk, leads, destinations, found, body_bytes(publication))
+            stopped = judge_found(desk, leads, destinations, course, found, publication)
             if stopped != WHOLE:
                 break
-            frames = enter_found(desk, leads, destinations, found, at, source)
+            frames = enter_found(desk, leads, destinations, course, found, at, source)
             nowhere += 1 if frames == 0 else 0
             passed += 1
             last = seq
@@ -153,6 +177,16 @@ def pass_on(
     put8(desk, K_STOPPED, stopped)
     write_all(desk, destinations)
     return at
+
+
+@kernel
+def count_choices(desk: Int, first: Int, end: Int) -> None:
+    """Count the choices that were made for the publications from number `first` of the run on,
+    before `end`, which have been passed on."""
+    for at in range(first, end):
+        choice = get8(get8(desk, K_RUN) + 8 * F_WORDS * at, F_CHOICE)
+        if choice != 0:
+            put8(choice, S_USES, get8(choice, S_USES) + 1)
 
 
 @part

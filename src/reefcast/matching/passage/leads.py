@@ -1,10 +1,11 @@
 """The destinations of the rows of an index, as the kernels of this folder read them.
 
 A *destination* is a client of this broker or a neighbour, under a number that it keeps as long as a
-row leads there."""
+row leads there, or a course holds it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from reefcast.matching.passage.layout import (
     CLIENT,
     D_CLOSED,
     D_KIND,
+    D_MOST,
     D_WORDS,
     L_NUMBER,
     L_TO,
@@ -91,14 +93,39 @@ class Leads:
         self.destinations[to] = destination
         self._numbers[destination] = to
         self.words.values[D_WORDS * to + D_KIND] = CLIENT if destination.is_client else NEIGHBOUR
+        self.words.values[D_WORDS * to + D_MOST] = INT64_MAX
         return to
 
-    def remove(self, handle: int) -> None:
-        to = self.rows.values[L_WORDS * handle + L_TO]
+    def hold(self, name: str) -> int:
+        """Return the number of the destination that this neighbour is, which it keeps until it is
+        dropped as often as it was held."""
+        to = self._enter(Destination(name, False))
+        self._rows_of[to] += 1
+        return to
+
+    def drop(self, to: int) -> None:
+        """Drop a destination that was held."""
         self._rows_of[to] -= 1
         if not self._rows_of[to]:
             del self._numbers[self.destinations[to]]
             self._free.append(to)
+
+    def limit(self, name: str, most: int) -> None:
+        """Let a course send one more copy to this neighbour only if at most so many have gone there
+        in the same call."""
+        to = self.number_of(name)
+        if to >= 0:
+            self.words.values[D_WORDS * to + D_MOST] = most
+
+    def hops_of(self, handles: Iterable[int]) -> list[int]:
+        """Return the numbers of the neighbours where these rows lead, by name."""
+        leads = {self.rows.values[L_WORDS * handle + L_TO] for handle in handles}
+        hops = [to for to in leads if not self.destinations[to].is_client]
+        return sorted(hops, key=lambda to: self.destinations[to].name)
+
+    def remove(self, handle: int) -> None:
+        """Remove a row."""
+        self.drop(self.rows.values[L_WORDS * handle + L_TO])
 
     def close(self, to: int) -> None:
         """Close a destination: publications for it are not plain."""

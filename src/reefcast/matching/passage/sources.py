@@ -14,10 +14,12 @@ ANYTHING = 0
 class Source(NamedTuple):
     """`filters`: decide where publications go, and `leads`: their destinations; `number`: the
     destination that a neighbour is, or -1; `own`: the address of the index of the client's
-    advertisements, or `ANYTHING`; `client`: its name, b"" for a neighbour."""
+    advertisements, or `ANYTHING`; `client`: its name, b"" for a neighbour; `courses`: the
+    address of its courses, by the number of the header (`courses.Courses`)."""
 
     filters: CompiledIndex[Any]
     leads: Leads
     number: int
     own: int
     client: bytes
+    courses: int

@@ -71,7 +71,7 @@ def write_frames(desk: Int, destination: Int, start: Int) -> Int:
         if kind == CLIENT:
             start = _write_deliver(desk, start, at, publication)
         else:
-            start = write_publish(start, publication)
+            start = write_publish(start, get8(at, E_NUMBER), publication)
         entry = get8(at, E_NEXT)
     return start
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from reefcast.model.messages import Header, LinkName, Publish, Send
 from reefcast.routing.clt import CivSet, CivUnset, civ_of
+from reefcast.routing.courses import Course, Rows
 from reefcast.routing.idr import Idr
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
-from reefcast.routing.mesh.messages import ClusterMeshHeader, Tunnel
+from reefcast.routing.mesh.messages import ClusterMeshHeader, Tunnel, tunnel_of
 from reefcast.routing.mesh.view import SoftLinkTable
 from reefcast.routing.router import Decision, Surroundings
 from reefcast.routing.scot import ScotRouter, Spr, everywhere
@@ -46,6 +47,10 @@ class ClusterMesh(Meshed, ScotRouter):
         self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterable[Decision]:
         return ScotRouter.route(self, publications, found, link)
+
+    def course(self, header: Header, link: LinkName) -> Course | None:
+        course = super().course(header, link) if tunnel_of(header) is None else None
+        return None if course is None else course._replace(rows=Rows.CHOSEN)
 
     def is_neighbour(self, link: LinkName) -> bool:
         return super().is_neighbour(link) or link in self.soft_links

@@ -22,7 +22,7 @@ from reefcast.model.messages import (
     Publish,
     Send,
 )
-from reefcast.routing.capabilities import OpensLinks, Relearns, SoftLink
+from reefcast.routing.capabilities import OpensLinks, Relearns, SetsCourses, SoftLink
 from reefcast.routing.covering.outgoing import Outgoing
 from reefcast.routing.covering.strategies import outgoing
 from reefcast.routing.mesh.covering import PerAnchor
@@ -38,7 +38,7 @@ MESSAGES = (Anchored, Vicinity, Loads)
 DUPLICATE = Decision({}, [], None, duplicate=True)
 
 
-class Meshed(Router, Relearns, OpensLinks):
+class Meshed(Router, Relearns, OpensLinks, SetsCourses):
     """See the module's docstring. `mesh` and `soft_links` are made by `begin`."""
 
     confirms = False
@@ -60,6 +60,7 @@ class Meshed(Router, Relearns, OpensLinks):
             "when it failed, sent along primary links."
         ),
     }
+    sets_courses = True
     mesh: MeshOverlay
     soft_links: dict[LinkName, SoftLink]
 
@@ -208,6 +209,19 @@ class Meshed(Router, Relearns, OpensLinks):
         away = [each for each in self.unheard() if each not in mom]
         known = [anchor for anchor in anchors if anchor not in away]
         return (*self.mesh.sends(known, link), *away)
+
+    def chosen(self, hops: Sequence[LinkName], link: LinkName) -> Sequence[LinkName]:
+        return self.mesh.chosen(hops, link)
+
+    def limits(self) -> Mapping[LinkName, int] | None:
+        return super().limits() if self.mesh.is_steady else None
+
+    def repeated(self, hops: Sequence[LinkName], link: LinkName, times: int) -> None:
+        self.mesh.repeated(hops, link, times)
+
+    def went(self, copies: Mapping[LinkName, int]) -> None:
+        mom = self.mesh.mom
+        self.mesh.went(sum(count for hop, count in copies.items() if hop in mom))
 
     def _not_again(
         self, publications: Sequence[Publish], decisions: Iterable[Decision], link: LinkName

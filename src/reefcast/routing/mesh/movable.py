@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import Filter
-from reefcast.model.messages import EntityId, LinkName, PeerMessage, Publish, Send
+from reefcast.model.messages import EntityId, Header, LinkName, PeerMessage, Publish, Send
 from reefcast.routing.capabilities import MovesLinks, SoftLink
+from reefcast.routing.courses import Course
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
 from reefcast.routing.mesh.messages import stamp_of
 from reefcast.routing.mesh.move import Plan
@@ -280,6 +281,10 @@ class MovableMesh(Mesh, MovesLinks):
         return self.moving.soft_down(link, lost)
 
     # --- publications -----------------------------------------------------------------------------
+
+    def course(self, header: Header, link: LinkName) -> Course | None:
+        """Return the course of publications; None while a move affects this broker."""
+        return super().course(header, link) if self.moving is None else None
 
     def match(self, publications: Sequence[Publish], link: LinkName) -> Sequence[NextHops]:
         if self.moving is None:

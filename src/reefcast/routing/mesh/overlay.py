@@ -179,6 +179,25 @@ class MeshOverlay:
             self._sent(len(hops))
         return hops
 
+    def chosen(self, anchors: Sequence[LinkName], link: LinkName) -> tuple[LinkName, ...]:
+        """Return what `sends` does, without counting it; `anchors` are all different."""
+        return self._traffic.paths.sends(anchors, self._came_from.get(link))
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether `chosen` holds for what comes now; else the strategy is chosen anew with the next
+        copies."""
+        return self.options.strategy != "SH" or self._links.now - self._window_s < RATE_S
+
+    def repeated(self, anchors: Sequence[LinkName], link: LinkName, times: int) -> None:
+        """Count that copies went as `chosen` so many times more."""
+        self._traffic.repeated(anchors, self._came_from.get(link), times)
+
+    def went(self, copies: int) -> None:
+        """Count copies of publications that went as `chosen`, of one input."""
+        if copies:
+            self._sent(copies)
+
     def _sent(self, copies: int) -> None:
         """Count copies for the rate that SH depends on."""
         now = self._links.now

@@ -22,6 +22,7 @@ from itertools import zip_longest
 from typing import Any, ClassVar
 
 from reefcast.model.messages import Header, LinkName, PeerMessage, Publish, Send
+from reefcast.routing.courses import Course, Rows
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
 from reefcast.routing.mesh.messages import MeshHeader, Tunnel, stamp_of
 from reefcast.routing.mesh.view import SoftLinkTable
@@ -60,6 +61,11 @@ class Mesh(Meshed, TreeRouter):
                 yield Decision(local, [(hop, onward) for hop in hops], matched)
             else:
                 yield Decision(local, [], matched)
+
+    def course(self, header: Header, link: LinkName) -> Course | None:
+        if type(header) is not Header:
+            return None
+        return Course(Header(header.hops + 1), rows=Rows.CHOSEN)
 
     def become(self, new: Mesh) -> None:
         """Replace these tables by those of another one (see `move`)."""

@@ -48,6 +48,11 @@ class Traffic:
             self._kinds[tuple(anchors), came_from] += 1
         return hops
 
+    def repeated(self, anchors: Sequence[LinkName], came_from: LinkName | None, times: int) -> None:
+        """Count publications that went as `paths` says, and were not asked about."""
+        if self.paths.sends(anchors, came_from):
+            self._kinds[tuple(anchors), came_from] += times
+
     def _count(self) -> None:
         """Convert what was counted so far to publications per link: over primary and soft links by
         the real WOM, over candidates by the one that has them."""

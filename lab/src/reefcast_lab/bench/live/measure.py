@@ -35,7 +35,7 @@ from reefcast_lab.bench.live.receiver import Receiver
 from reefcast_lab.bench.live.wires import WIRES
 from reefcast_lab.bench.live.worker import Worker
 
-RUN_S, HALF_S, IDLE_S = 0.7, 1.5, 0.4
+RUN_S, HALF_S, IDLE_S, IDLE_LOOKS = 0.7, 1.5, 0.2, 3
 CPU_S, LONGEST_S = 0.3, 2.0
 """On a busy machine a run is longer than `RUN_S`, so that the broker uses at least `CPU_S` of CPU
 time; but not longer than `LONGEST_S`."""
@@ -157,13 +157,16 @@ class Session:
         self._idle_shares = [0.0] * len(self._pids)
 
     def rest(self) -> None:
-        """Measure how much CPU the broker uses while nothing is published."""
-        before, since = self._used_s(), time.monotonic()
-        time.sleep(IDLE_S)
-        after, passed = self._used_s(), time.monotonic() - since
-        if before and after:
-            shares = zip(before, after, strict=True)
-            self._idle_shares = [(last - first) / passed for first, last in shares]
+        """Measure how much CPU the broker uses while nothing is published: the least of some looks,
+        for it may still tidy up after the runs that warmed it up."""
+        looks = []
+        for _ in range(IDLE_LOOKS):
+            before, since = self._used_s(), time.monotonic()
+            time.sleep(IDLE_S)
+            after, passed = self._used_s(), time.monotonic() - since
+            pairs = zip(before, after, strict=False)
+            looks.append([(last - first) / passed for first, last in pairs])
+        self._idle_shares = [min(shares) for shares in zip(*looks, strict=False)]
 
     def _used_s(self) -> list[float]:
         """Return the CPU time of each broker so far; an empty list if the system does not tell."""
@@ -171,12 +174,14 @@ class Session:
         return [each for each in used if each is not None]
 
     def _most_used_s(self, before: Sequence[float], passed: float) -> float | None:
-        """Return what the broker that used most has used since, without its use when idle."""
+        """Return what the broker that used most has used since, without its use when idle; None if
+        that cannot be told."""
         after = self._used_s()
         if not before or not after:
             return None
         each = zip(before, after, self._idle_shares, strict=True)
-        return max(0.0, *(last - first - share * passed for first, last, share in each))
+        most = max(last - first - share * passed for first, last, share in each)
+        return most if most > 0 else None
 
     def run(self, count: int, rate_per_s: float = 0) -> Load:
         """Publish `count` events at a rate, 0: at full speed; return when all have arrived."""
