@@ -239,6 +239,11 @@ class Client(SessionClient, Requesting):
         """How many publications the broker has not acknowledged yet."""
         return self._client.unacknowledged
 
+    @property
+    def unconfirmed(self) -> int:
+        """How many publications that were to be confirmed are not yet."""
+        return self._client.unconfirmed
+
     def publish(
         self,
         attributes: Attributes | None = None,

@@ -49,6 +49,7 @@ async def test_all_that_a_session_does(tmp_path: Path) -> None:
                 again = next(session)
                 assert (again["n"], again.deliveries) == (2, 2)
                 again.reject()
+                assert session.waiting == 0
                 with pytest.raises(TimeoutError):
                     session.next(timeout=0.01)
                 [letter] = session.look(dead=True)
@@ -56,6 +57,13 @@ async def test_all_that_a_session_does(tmp_path: Path) -> None:
                 assert session.move_dead_letters() == 1
                 with session.processing() as event:
                     assert event["n"] == 2
+                client.publish(n=6, confirm=True)
+                client.publish(n=7, confirm=True)
+                batch = session.next_batch(timeout=30)
+                while len(batch) < 2:
+                    batch += session.next_batch(timeout=30)
+                assert [event["n"] for event in batch] == [6, 7]
+                session.ack_up_to(batch[-1])
                 session.flush()
                 assert session.drop_dead_letters() == session.drain() == 0
                 session.resize(5)

@@ -7,6 +7,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -312,11 +313,13 @@ async def test_a_broker_that_refuses_the_subscription_to_replies_is_asked_again(
         client = await reefcast.connect(broker.url)
         broker.answers = False
         for count in (1, 2):
-            asking = asyncio.create_task(client.request(n=1, timeout_s=LONG_S))
+            asking = [asyncio.create_task(client.request(n=n, timeout_s=LONG_S)) for n in range(3)]
             await broker.until(lambda count=count: len(broker.controls) == count)
             broker.send_control(Refused(broker.controls[-1].token, "no"))
-            with pytest.raises(RefusedError, match="was refused: no"):
-                await asking
+            for each in asking:
+                with pytest.raises(RefusedError, match="was refused: no"):
+                    await each
+        assert not broker.publications
         await client._stop()
 
 
@@ -397,6 +400,11 @@ async def test_the_synchronous_client(urls) -> None:
                 asker.publish(unasked=n)  # its numbers and those of requests are of one row
                 assert asker.request(n=n, timeout_s=LONG_S)["result"] == 2 * n
                 assert done.next(LONG_S)["done"] == n
+            with ThreadPoolExecutor(8) as threads:
+                together = list(
+                    threads.map(lambda n: asker.request(n=n, timeout_s=LONG_S), range(40))
+                )
+            assert [reply["result"] for reply in together] == [2 * n for n in range(40)]
             several = asker.request_many({"n": 7}, replies=1, timeout_s=LONG_S)
             assert [reply["result"] for reply in several] == [14]
             with pytest.raises(NoReplyError):

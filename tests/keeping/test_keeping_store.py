@@ -170,6 +170,8 @@ def test_damage_is_said_and_set_aside_and_nothing_wrong_is_returned(tmp_path, se
     if not said:
         assert (contents, bodies.found) == (right, right_bodies)
     assert len(aside) == any("it is kept as" in each for each in said)
+    for each in aside:  # but for SQLite's own counters in the first page
+        assert each.read_bytes()[4096:] == data[4096:], "the evidence is gone"
     assert all(right_bodies[number] == body for number, body in bodies.found.items())
     for table, rows in contents.rows.items():
         assert rows.items() <= right.rows[table].items()
@@ -227,3 +229,16 @@ def test_the_file_of_another_program_is_left_alone(tmp_path):
     with pytest.raises(ConfigurationError, match="holds no sessions, but something else"):
         opened(path)
     assert sqlite3.connect(path).execute("SELECT count(*) FROM theirs").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_commits_are_synced_by_themselves_or_not(tmp_path, always):
+    """No test can take the power away; SQLite's documentation says what its settings do."""
+    store = opened(tmp_path / "b.sqlite", always=always)
+    store.load()
+    normal, full = 1, 2
+    assert store._number("PRAGMA synchronous") == (full if always else normal)
+    store.sync()
+    assert store._number("PRAGMA synchronous") == (full if always else normal)
+    assert store._database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()

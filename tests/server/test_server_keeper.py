@@ -151,15 +151,32 @@ async def test_what_is_left_is_written_at_the_end():
 
 async def test_with_an_interval_a_sync_follows_even_if_nothing_else_does():
     store = SlowStore()
-    keeper = Keeper(store, 0.01)
+    keeper = Keeper(store, 0.3)
     told = Told(keeper)
     while store.syncs.acquire(blocking=False):  # those of the start
         pass
-    store.go.release()
+    store.go.release(2)
+    for number in (1, 2):
+        keeper.keep((row(number),), number)
+        assert await told.said.get() == number
+        await acquired(store.syncs)  # the simulated commit's own
+        async with asyncio.timeout(60):
+            await acquired(store.syncs)
+    await keeper.close()
+
+
+async def test_bodies_that_are_in_a_later_batch_are_found(monkeypatch):
+    monkeypatch.setattr(module, "MOST_CHANGES", 1)
+    store = SlowStore()
+    keeper = Keeper(store)
+    told = Told(keeper)
     keeper.keep((row(1),), 1)
-    assert await told.said.get() == 1
-    for _ in range(2):  # the simulated commit's own, and the keeper's
-        await acquired(store.syncs)
+    await acquired(store.begun)
+    keeper.keep((row(2),), 2)
+    keeper.keep((PutEvent(7, ("p", 1), 0.0, b"body"),), 3)
+    keeper.fetch([7])
+    store.go.release(3)
+    assert [await told.said.get() for _ in range(4)] == [1, 2, 3, Bodies({7: b"body"}, ())]
     await keeper.close()
 
 

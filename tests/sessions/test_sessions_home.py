@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from driving_sessions import Driver, publication, publish
 from reefcast.errors import LocalError
 from reefcast.model.keeping import SessionOptions
 from reefcast.sessions import lines
+from reefcast.sessions.home import Home
 from session_twin import TwinSession
 
 LINK = "$session:1"
@@ -286,3 +289,29 @@ def test_in_a_group_each_event_goes_to_the_consumer_with_the_most_room():
         driver.home.owe(publish(publication("p", seq)), {LINK: [1]}, 0.0)
     handed = [each.consumer for outcome in driver.settle() for each in outcome.deliveries]
     assert handed == ["large", "large", "small", "large"]
+
+
+def test_sessions_that_do_nothing_take_little_memory():
+    count = 500
+    home = Home()
+    tracemalloc.start()
+    try:
+        for number in range(count):
+            home.create("", f"s{number}", f"$s{number}", SessionOptions(), 0.0)
+        home.take(1)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held / count < 4000
+
+
+def test_timers_are_of_the_clock_that_calls_and_times_on_disk_are_utc():
+    """The difference of two clocks is rounded: what is due must be due when its time comes."""
+    epoch_s = 1_795_478_400.123_456_7
+    home = Home(epoch_s=epoch_s)
+    home.create("", "s", LINK, SessionOptions(expiry_s=0.1), 5.1)
+    outcome = home.take(1)
+    assert outcome.changes[0].record.created_s == pytest.approx(epoch_s + 5.1)
+    assert outcome.timer_s == pytest.approx(5.2, abs=0.01)
+    home.due(outcome.timer_s)
+    assert home.expired() == [LINK]

@@ -39,6 +39,14 @@ def test_ids_are_remembered_for_long_enough_and_survive_a_restart(had):
             apply(change, state)
         again = Seen(1, KEEP_S, state.contents.sessions[1].seen)
         assert {each for each in times if each in again} == {e for e in times if e in seen}
+    seen.forget(now, collected)
+    latest: dict[tuple[str, int], float] = {}
+    for (publisher, seq), at in times.items():
+        chunk = publisher, seq // CHUNK
+        latest[chunk] = max(at, latest.get(chunk, at))
+    for publisher, seq in times:
+        if latest[publisher, seq // CHUNK] + KEEP_S <= now:
+            assert (publisher, seq) not in seen, "it is remembered for ever"
     seen.forget(now + KEEP_S, collected)
     for change in collected.take_changes():
         apply(change, state)

@@ -91,7 +91,7 @@ class DurableSession:
             raise LocalError(f"the name of a session has 1 to {MOST_NAME_CHARS} characters")
         if filter:
             check_filter(filter)
-        self.name = name
+        self._name = name
         self._session = session
         self._owner = owner
         self._prefetch = _checked(prefetch)
@@ -101,6 +101,11 @@ class DurableSession:
         self._acknowledgements: Acknowledgements
 
     # --- the session ------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name of the session, unique for its owner."""
+        return self._name
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self._open().__await__()

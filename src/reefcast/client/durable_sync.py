@@ -148,6 +148,30 @@ class DurableSession:
             if not self._thread.run(self._fill(), timeout):
                 return None
 
+    def next_batch(self, timeout: float | None = None) -> list[OwedEvent]:
+        """Wait for at least one event and return all that have arrived; an empty list at the end.
+
+        Raises `TimeoutError` after `timeout` seconds, and what iterating raises.
+        """
+        if not self._batch:
+            self._thread.run(self._fill_all(), timeout)
+        batch: list[OwedEvent] = []
+        with suppress(IndexError):  # the end of what is here
+            while True:
+                batch.append(self._batch.popleft())
+        return batch
+
+    @property
+    def waiting(self) -> int:
+        """How many events have arrived and have not been read."""
+        return len(self._batch) + self._session.waiting
+
+    async def _fill_all(self) -> None:
+        """Wait for events and keep them, none at the end; see `_fill`."""
+        with suppress(StopAsyncIteration):
+            events = await self._session.next_batch()
+            self._batch.extend(OwedEvent(self._thread, event) for event in events)
+
     async def _fill(self) -> bool:
         """Wait for an event; return False at the end. It keeps it itself: its result is dropped if
         the caller's time runs out in the very moment in which it comes."""

@@ -87,13 +87,10 @@ class Requests(Holding):
         """Wait until replies find this client from everywhere. Raises as `Subscription.settled`."""
         if self._session.settings["on_deliveries"] is not None:
             raise LocalError(NO_RECEIVER)
-        if self._inflow is None:
+        if self._inflow is None or self.error is not None:  # what was refused is tried again
+            self.error = None
             self._inflow = Inflow(self._session, self, self.filter)
-        try:
-            await self._inflow.settled()
-        except RefusedError:
-            self.error = self._inflow = None  # the next request tries again
-            raise
+        await self._inflow.settled()
 
     @contextmanager
     def open(self) -> Iterator[WaitingRequest]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from reefcast.history.service import HistoryService
 from reefcast.model import wire
+from reefcast.model.keeping import Contents
 from reefcast.model.messages import LinkName
 from reefcast.model.versions import Offer
 from reefcast.model.wire import Codec, Hello, Role
@@ -103,6 +104,7 @@ def make_host(
     )
     driver = Driver(core, outputs, congestion, journal)
     if keeper is not None:
+        keeper.contents = Contents()  # a backlog is large, and the core has it now
         driver.keep_with(keeper)
     codec = Codec(core.messages, core.header)
     requests = open_request_log(network.requests, name)

@@ -94,6 +94,12 @@ class Lane:
 class Consumers:
     """All consumers of one session."""
 
+    __slots__ = (
+        "_turn",
+        "by_name",
+        "lanes",
+    )
+
     def __init__(self) -> None:
         self.by_name: dict[ConsumerName, Consumer] = {}
         self.lanes: list[Lane] = []

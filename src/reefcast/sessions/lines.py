@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from typing import Any, TypeVar
 
 from reefcast.model.keeping import Position
 from reefcast.sessions.events import Entry, State
@@ -13,17 +14,36 @@ _SLACK = 1000
 """So many entries that have left may stay in a line whatever its length."""
 
 
+T = TypeVar("T")
+NONE: deque[Any] = deque(maxlen=0)
+"""Stands for an empty deque that nobody has added to: each takes 700 bytes, and a broker may have
+many sessions that do nothing."""
+
+
+def some(entries: deque[T]) -> deque[T]:
+    """Return the deque, or `NONE` if it is empty."""
+    return entries or NONE
+
+
 class Line:
     """Entries by ascending position. Those that are `over` leave by themselves: at once where they
     are looked for, all of them when they are more than the others."""
 
+    __slots__ = (
+        "_entries",
+        "_limit",
+        "_over",
+    )
+
     def __init__(self, over: Callable[[Entry], bool], entries: Iterable[Entry] = ()) -> None:
         self._over = over
-        self._entries = deque(entries)
+        self._entries = some(deque(entries))
         self._limit = 2 * len(self._entries) + _SLACK
 
     def append(self, entry: Entry) -> None:
         """Add an entry behind all others."""
+        if self._entries is NONE:
+            self._entries = deque()
         self._entries.append(entry)
         if len(self._entries) > self._limit:
             self._entries = deque(each for each in self._entries if not self._over(each))
@@ -49,6 +69,12 @@ class Line:
 class Heap:
     """Entries by a number, the lowest first: a position, or a time. Those that are `over` leave
     when they come to the top, or when they are more than the others."""
+
+    __slots__ = (
+        "_items",
+        "_limit",
+        "_over",
+    )
 
     def __init__(self, over: Callable[[Entry], bool]) -> None:
         self._over = over

@@ -22,6 +22,21 @@ FOREVER_S = float("inf")
 class Queue:
     """`options`: those of the session now. `dropped`: how many events its limits have cost."""
 
+    __slots__ = (
+        "_collected",
+        "_events",
+        "_expiring",
+        "_last",
+        "_oldest",
+        "_session",
+        "bytes",
+        "damaged",
+        "dead",
+        "dropped",
+        "entries",
+        "options",
+    )
+
     def __init__(
         self,
         session: SessionNumber,

@@ -20,6 +20,12 @@ _BYTES = CHUNK // 8
 class Seen:
     """The ids that one session has had; `keep_s`: for how many seconds each is remembered."""
 
+    __slots__ = (
+        "_chunks",
+        "_keep_s",
+        "_session",
+    )
+
     def __init__(
         self,
         session: SessionNumber,

@@ -35,7 +35,7 @@ from reefcast.model.publication import PublicationId
 from reefcast.sessions.collecting import Collected
 from reefcast.sessions.consumers import Consumer, Consumers, Lane
 from reefcast.sessions.events import Entry, Events, State
-from reefcast.sessions.lines import Heap, is_not_delayed
+from reefcast.sessions.lines import NONE, Heap, is_not_delayed
 from reefcast.sessions.outcome import ConsumerName, Delivery, Told
 from reefcast.sessions.queue import FOREVER_S, Queue
 from reefcast.sessions.seen import Seen
@@ -50,6 +50,26 @@ class Session:
     """See the module's docstring; `utc_s` is seconds UTC. `waiting`: publications for which the
     queue has no room, by id. `full`: that it is full has been told. `lacks_bodies`: what comes next
     is being read from the disk."""
+
+    __slots__ = (
+        "_again",
+        "_asked",
+        "_collected",
+        "_delayed",
+        "_events",
+        "_mark",
+        "_marks",
+        "_sent",
+        "alone_since_s",
+        "consumers",
+        "full",
+        "lacks_bodies",
+        "number",
+        "queue",
+        "record",
+        "seen",
+        "waiting",
+    )
 
     def __init__(
         self,
@@ -74,9 +94,9 @@ class Session:
         self._collected = collected
         self._events = events
         self._mark = self._asked = stored.mark
-        self._marks: deque[tuple[int, Position]] = deque()
+        self._marks: list[tuple[int, Position]] = []
         self._delayed = Heap(is_not_delayed)
-        self._sent: deque[tuple[float, Entry, int]] = deque()
+        self._sent: deque[tuple[float, Entry, int]] = NONE
         self._again = [each for each in self.queue.entries.values() if each.tries]
 
     def advise(
@@ -132,7 +152,7 @@ class Session:
     def hand_out(self, utc_s: float) -> None:
         """Hand out what may be, as far as windows have room."""
         while self._marks and self._marks[0][0] <= self._collected.synced:
-            self._mark = self._marks.popleft()[1]
+            self._mark = self._marks.pop(0)[1]
         self.lacks_bodies = False
         lanes = list(self.consumers.lanes)
         while (consumer := self.consumers.freest(lanes)) is not None:
@@ -271,6 +291,8 @@ class Session:
 
     def attach(self, name: ConsumerName, window: int, filter: Filter | None) -> None:
         """Attach a consumer."""
+        if self._sent is NONE:
+            self._sent = deque()
         ready = (each for each in self.queue.entries.values() if each.state is State.READY)
         self.consumers.add(name, window, filter, ready)
         self.advise(Told.ATTACHED, consumer=name)

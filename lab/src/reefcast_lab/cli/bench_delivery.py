@@ -36,7 +36,7 @@ def delivery(
     1 and persistence, each started for itself on loopback, with a directory
     that is removed after. What is on disk when they confirm differs: syncs, in
     JSON. CPU is the broker's for each publication, or for each delivery of a
-    drain. All of it takes some ten minutes, a backlog of a million longer.
+    drain. All of it takes a quarter of an hour, a backlog of a million longer.
     """
     from reefcast_lab.bench.delivery import brokers
     from reefcast_lab.bench.delivery.measure import Sizes, bench

@@ -33,6 +33,7 @@ QOS_OK, CONSUME_OK, DELIVER, ACK = (60, 11), (60, 21), (60, 60), (60, 80)
 DURABLE = 2
 DELIVERY_MODE, PERSISTENT = 0x1000, 2
 FRAME_BYTES = 131_072
+ASK_AT_ONCE = 100
 
 
 def _text(text: str) -> bytes:
@@ -142,9 +143,10 @@ class RabbitMq(Wire):
 
     def make_idle(self, count: int) -> None:
         self._channel.ask(_exchange("idle", "direct"), EXCHANGE_OK)
-        for number in range(count):
-            queue = f"idle{number}"
-            self._channel.ask(_declare(queue) + _bind(queue, "idle", queue), BIND_OK)
+        for start in range(0, count, ASK_AT_ONCE):
+            queues = [f"idle{number}" for number in range(start, min(count, start + ASK_AT_ONCE))]
+            asked = b"".join([_declare(each) + _bind(each, "idle", each) for each in queues])
+            self._channel.ask(asked, BIND_OK, len(queues))
 
 
 class RabbitMqPublisher(Publisher):
