@@ -124,6 +124,13 @@ class Confirming:
                     waiter.copies.add((hop, copy_id))
                 return []
         elif copy_id in out:
+            before, copy = out[copy_id]
+            if not before.waiters and copy.header == header:  # nobody waits for that one any more
+                out[copy_id] = (work, copy)
+                del before.sent[hop, copy_id]
+                work.sent[hop, copy_id] = False
+                waiter.copies.add((hop, copy_id))
+                return []
             attempt = self._rng.randrange(2**32, MOST_ATTEMPTS)
             copy_id = (id, attempt)
         copy = Publish(publish.publication, header, publish.body, publish.again, attempt)
