@@ -46,7 +46,7 @@ from reefcast.sessions.messages import AddFilter, Done, Failed, OpenSession
 from reefcast.simulation.stores import SimulatedStore
 
 Directed = tuple[str, str]
-KEEPS_ORDER = ("acyclic", "flooding", "spr")
+KEEPS_ORDER = ("acyclic", "spr")
 
 
 class Queues:
@@ -522,7 +522,7 @@ class Torture:
 
 
 def torture(seed: int, routing: str = "acyclic") -> tuple[Network, list[str]]:
-    """Run a random network under this routing; "cycle": flooding on an overlay with cycles."""
+    """Run a random network under this routing."""
     rng = random.Random(seed)
     names = "abcde"[: rng.randint(2, 5)]
     edges = [(names[rng.randrange(at)], names[at]) for at in range(1, len(names))]
@@ -534,13 +534,10 @@ def torture(seed: int, routing: str = "acyclic") -> tuple[Network, list[str]]:
         options["covering"] = rng.choice(("none", "lazy", "active", "packing"))
     elif routing == "acyclic":
         options["covering"] = rng.choice(("none", "lazy", "active", "packing", "incremental"))
-    elif routing == "cycle":
-        further = [(one, other) for one in names for other in names if one < other]
-        edges += [edge for edge in further if edge not in edges and rng.random() < 0.3]
     network = Network(
         edges,
         seed,
-        "flooding" if routing == "cycle" else routing,
+        routing,
         scot=product,
         ordered=routing in KEEPS_ORDER,
         **options,

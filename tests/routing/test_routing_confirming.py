@@ -16,14 +16,13 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.confirming import Confirming, Work
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.delivering import Delivering
-from reefcast.routing.flooding import Flooding
 from reefcast.routing.gate import Gate
 from reefcast.routing.holding import Holding
 from reefcast.routing.on_disk import OnDisk
 from reefcast.routing.scot import ScotRouter
 from reefcast.routing.settlement import Settlement
 
-SEEDS = {"acyclic": 60, "flooding": 20, "cycle": 25, "spr": 30, "idr": 25}
+SEEDS = {"acyclic": 60, "spr": 30, "idr": 25}
 
 
 @pytest.mark.parametrize(
@@ -174,14 +173,6 @@ def _sessions_of_this_broker_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Delivering, "_owe", mutant)
 
 
-def _an_attempt_is_like_another(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        Flooding,
-        "_comes_round",
-        lambda self, publish, link: not self._recent.is_new(publish.publication.id),
-    )
-
-
 def _witnesses_are_not_looked_for(patch: pytest.MonkeyPatch) -> None:
     def mutant(self: ScotRouter, row: Any) -> None:
         row.civ |= self._own
@@ -215,7 +206,6 @@ MUTANTS: list[tuple[Break, str, str, int]] = [
     (_others_overtake, "acyclic", "P3", 7),
     (_holding_has_no_order, "acyclic", "P3", 9),
     (_sessions_of_this_broker_are_forgotten, "acyclic", "P1", 1),
-    (_an_attempt_is_like_another, "flooding", "P1", 3),
     (_witnesses_are_not_looked_for, "spr", "P1", 4),
     (_relearning_ends_early, "acyclic", "P1", 1),
 ]
@@ -238,7 +228,7 @@ def test_a_broken_rule_is_found_out(
     raise AssertionError("nothing was found")
 
 
-@pytest.mark.parametrize("routing", ["gossip", "tid-s", "mesh"])
+@pytest.mark.parametrize("routing", ["flooding", "gossip", "tid-s", "mesh"])
 def test_a_routing_that_cannot_confirm_says_so(routing: str) -> None:
     core = Broker("a", routing)
     core.handle(LinkUp(LinkKind.CLIENT), "p", 1.0)

@@ -5,7 +5,9 @@ Rules
 - A subscription stays at its host broker; advertisements need no broker but the publisher's own.
 - A publication goes to every neighbour except the one from which it came; a broker drops copies of
   publications that it has seen (overlays may have cycles), as far as it remembers them (see
-  `recent`). Each attempt of a publication that is to be confirmed counts as a publication here.
+  `recent`).
+- It confirms nothing: where paths form cycles, each copy that a restarted broker gets again would
+  be flooded again, and the number of copies could grow with each restart.
 - With FIFO links the first copies of one publisher's publications keep their order."""
 
 from __future__ import annotations
@@ -25,12 +27,11 @@ class Flooding(Router):
 
     name = "flooding"
     keeps_order = True
+    confirms = False
 
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
         self._recent = RecentIds[PublicationId]()
-        self._attempts = RecentIds[tuple[PublicationId, int]]()
-        self._ways = RecentIds[tuple[PublicationId, int, LinkName]]()
 
     def route(
         self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
@@ -39,21 +40,8 @@ class Flooding(Router):
         if self.absent:
             others = sorted({*others, *self.absent})
         for publish, (local, _, matched) in zip_longest(publications, found):
-            if publish.confirm:
-                came_round = self._comes_round(publish, link)
-            else:
-                came_round = not self._recent.is_new(publish.publication.id)
-            if came_round:
+            if not self._recent.is_new(publish.publication.id):
                 yield Decision({}, [], matched, duplicate=True)
                 continue
             onward = Header(publish.header.hops + 1)
             yield Decision(local, [(b, onward) for b in others if b != link], matched)
-
-    def _comes_round(self, publish: Publish, link: LinkName) -> bool:
-        """Return whether this attempt to confirm a publication came before, by another link. By the
-        same one it comes again because its sender does not know any more how far it went."""
-        attempt = (publish.publication.id, publish.confirm)
-        if self._attempts.is_new(attempt):
-            self._ways.is_new((*attempt, link))
-            return False
-        return (*attempt, link) not in self._ways
