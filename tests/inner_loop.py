@@ -30,7 +30,7 @@ LIVE = (
     *("asyncio.subprocess.create_", "asyncio.streams.open_", "asyncio.streams.start_"),
     *("socket.create_", "socket.socket", "webbrowser."),
     *("reefcast.server.node.Node", "reefcast.server.peer.Peer", "reefcast.server.supervisor."),
-    *("reefcast.client.client.connect", "reefcast.client.sync", "reefcast.server.admin."),
+    *("reefcast.client.connecting.", "reefcast.client.sync", "reefcast.server.admin."),
     *("reefcast.storage_node.node.", "reefcast.pipeline.session.spark_session"),
 )
 """What opens connections, starts processes or needs Spark: how the qualified names begin."""

@@ -37,8 +37,9 @@ LAYERS = (
     ("protocol",),
     ("matching",),
     ("overlay",),
+    ("sessions",),
     ("routing",),
-    ("history", "traces", "statistics"),
+    ("history", "traces", "statistics", "keeping"),
     ("timing",),
     ("network",),
     ("server", "client"),
@@ -61,7 +62,18 @@ LEVELS = {
 }
 """By package, of each layer."""
 CORE = frozenset(
-    {"model", "protocol", "matching", "overlay", "routing", "history", "traces", "statistics"}
+    {
+        "model",
+        "protocol",
+        "matching",
+        "overlay",
+        "sessions",
+        "routing",
+        "history",
+        "traces",
+        "statistics",
+        "keeping",
+    }
 )
 FORBIDDEN_IN_CORE = frozenset(
     {"asyncio", "socket", "selectors", "ssl", "time", "uvloop", "threading", "subprocess"}

@@ -23,11 +23,15 @@ if TYPE_CHECKING:
     from reefcast.client import (
         Advertisement,
         Client,
+        DurableSession,
         Event,
         History,
         Options,
+        OwedEvent,
         Published,
+        QueuedEvent,
         Replay,
+        SessionChoices,
         Subscription,
         connect,
         decode_delivery,
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
         InternalError,
         InvalidValueError,
         LocalError,
+        NoReplyError,
         PeerError,
         ProtocolError,
         ReefcastError,
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
     )
     from reefcast.model.filters import Filter, parse_filter
     from reefcast.server.peer import Peer
+    from reefcast.sessions.messages import SessionRow
 
     __version__: str
 
@@ -57,6 +63,7 @@ __all__ = [
     "Client",
     "ConfigurationError",
     "ConnectionLostError",
+    "DurableSession",
     "Event",
     "Filter",
     "FilterSyntaxError",
@@ -65,14 +72,19 @@ __all__ = [
     "InternalError",
     "InvalidValueError",
     "LocalError",
+    "NoReplyError",
     "Options",
+    "OwedEvent",
     "Peer",
     "PeerError",
     "ProtocolError",
     "Published",
+    "QueuedEvent",
     "ReefcastError",
     "RefusedError",
     "Replay",
+    "SessionChoices",
+    "SessionRow",
     "SlowConsumerError",
     "Subscription",
     "__version__",
@@ -84,13 +96,14 @@ __all__ = [
 ]
 
 _CLIENT = (
-    *("Advertisement", "Client", "Event", "History", "Options", "Published", "Replay"),
-    "Subscription",
+    *("Advertisement", "Client", "DurableSession", "Event", "History", "Options", "OwedEvent"),
+    *("Published", "QueuedEvent", "Replay", "SessionChoices", "Subscription"),
 )
 _HOMES = {
     **dict.fromkeys((*_CLIENT, "connect", "decode_delivery", "literal"), "reefcast.client"),
     **dict.fromkeys(("Filter", "parse_filter"), "reefcast.model.filters"),
     "Peer": "reefcast.server.peer",
+    "SessionRow": "reefcast.sessions.messages",
 }
 
 

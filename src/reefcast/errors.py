@@ -84,6 +84,11 @@ class ConnectionLostError(PeerError):
     """The connection broke, or could not be established, within the given time."""
 
 
+class NoReplyError(PeerError, TimeoutError):
+    """Nobody replied to a request in time, or the request could not leave in time. It may have
+    arrived all the same, and its effects with it."""
+
+
 class InternalError(ReefcastError):
     """A fault of Reefcast itself, or of a routing that somebody added: report it, with the
     traceback."""

@@ -13,7 +13,8 @@ run in the client's thread and must not wait for their own client (`LocalError`)
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, Unpack, overload
@@ -23,13 +24,16 @@ from reefcast.client.backlog import BackloggedClient
 from reefcast.client.batches import Published, encode_batch
 from reefcast.client.beside import MAX_ROWS, Beside, check_max_rows
 from reefcast.client.blocks import special_of
+from reefcast.client.durable_sync import DurableSession, OwedEvent, SessionClient
 from reefcast.client.encoding import encode_event, merge_attributes
 from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
 from reefcast.client.history import History as AsyncHistory
 from reefcast.client.iterating import Events
 from reefcast.client.replay import Replay as AsyncReplay
+from reefcast.client.requesting_sync import Event, Requesting
 from reefcast.client.thread import LoopThread
+from reefcast.client.unconfirmed import Group
 from reefcast.errors import ReefcastError
 from reefcast.extras import extra_for
 from reefcast.model.flat import Attributes
@@ -39,7 +43,17 @@ from reefcast.timing import now_us
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Advertisement", "Client", "History", "Replay", "Subscription", "connect"]
+__all__ = [
+    "Advertisement",
+    "Client",
+    "DurableSession",
+    "Event",
+    "History",
+    "OwedEvent",
+    "Replay",
+    "Subscription",
+    "connect",
+]
 
 BACKLOG = 1000
 """Events that may wait between the threads."""
@@ -193,7 +207,7 @@ class History(Events):
         self._history.cancel()
 
 
-class Client:
+class Client(SessionClient, Requesting):
     """A connection to the network, as `reefcast.Client`; made by `connect`, for any thread."""
 
     def __init__(self, thread: LoopThread, client: BackloggedClient) -> None:
@@ -203,6 +217,7 @@ class Client:
         self._lock = threading.Lock()
         self._sending = False
         self._failure: ReefcastError | None = None
+        client.serve(self._enqueue, self, Event)
 
     @property
     def id(self) -> str:
@@ -224,6 +239,11 @@ class Client:
         """How many publications the broker has not acknowledged yet."""
         return self._client.unacknowledged
 
+    @property
+    def unconfirmed(self) -> int:
+        """How many publications that were to be confirmed are not yet."""
+        return self._client.unconfirmed
+
     def publish(
         self,
         attributes: Attributes | None = None,
@@ -231,6 +251,7 @@ class Client:
         *,
         payload: bytes = b"",
         topics: Iterable[str] = (),
+        confirm: bool = False,
         **named: object,
     ) -> PublicationId:
         """Publish one event and return its id, (publisher, seq).
@@ -238,14 +259,46 @@ class Client:
         `attributes`: a mapping, a msgspec Struct or a dataclass, or keywords; None means missing.
         docs/reference/values.md says which values travel, and how. Encodes the event and leaves the
         rest to the client's thread; waits only while 1000 events (`BACKLOG`) wait there for the
-        broker's credit. Raises `InvalidValueError` if this is no event; an error in sending
-        (`RefusedError`, `ConnectionLostError`) is raised by a later call."""
-        with self._lock:
-            identity = (self._client.id, self._seq + 1)
-            values = merge_attributes(attributes, named)
-            self._start_sending([encode_event(identity, now_us(), values, topics, payload)])
+        broker's credit. `confirm`: wait until every durable session that it is for has it on disk,
+        and raise what goes wrong; see `reefcast.Client.publish`. Raises `InvalidValueError` if this
+        is no event; an error in sending (`RefusedError`, `ConnectionLostError`) is raised by a
+        later call."""
+        group = Group() if confirm else None
+        identity = self._enqueue(merge_attributes(attributes, named), topics, payload, group)
+        if group is not None:
+            self._thread.run(self._client.sent_and_confirmed(group))
         self._wait_for_backlog()
         return identity
+
+    def _enqueue(
+        self,
+        values: Mapping[str, object],
+        topics: Iterable[str],
+        payload: bytes,
+        group: Group | None = None,
+    ) -> PublicationId:
+        """Encode an event with the next number and queue it; `group` waits for its confirmation."""
+        with self._lock:
+            identity = (self._client.id, self._seq + 1)
+            frame = encode_event(identity, now_us(), values, topics, payload)
+            if group is not None:
+                self._client.expect(identity[1], group)
+            self._start_sending([frame])
+        return identity
+
+    @contextmanager
+    def confirming(self, timeout: float | None = None) -> Iterator[None]:
+        """Have everything confirmed that this client publishes inside the `with` block, which ends
+        when all of it is; see `reefcast.Client.confirming`. Raises `RefusedError`, which names all
+        that were refused, and `TimeoutError` after `timeout` seconds of waiting at the end."""
+        block = self._client.confirming()
+        self._thread.run(block.__aenter__())
+        try:
+            yield
+        except BaseException as error:
+            self._thread.run(block.__aexit__(type(error), error, error.__traceback__))
+            raise
+        self._thread.run(block.__aexit__(None, None, None), timeout)
 
     def publish_many(
         self,
@@ -314,7 +367,7 @@ class Client:
 
         A client that never advertises may publish anything. Raises `FilterSyntaxError`.
         """
-        return Advertisement(self._thread, self._thread.run(_advertise(self._client, filter)))
+        return Advertisement(self._thread, self._thread.run(self._client.advertise_next(filter)))
 
     @overload
     def subscribe(
@@ -362,7 +415,7 @@ class Client:
     ) -> History:
         """Ask storages for the past events that match; arguments and errors as in
         `reefcast.Client.history`."""
-        work = _history(self._client, filter, since, until, limit)
+        work = self._client.begin_history(filter, since, until, limit)
         return History(self._thread, self._thread.run(work))
 
     def close(self) -> None:
@@ -391,23 +444,6 @@ class Client:
             self._thread.stop()
         if error is None and self._failure is not None:
             raise self._failure
-
-
-async def _advertise(client: BackloggedClient, filter: str) -> AsyncAdvertisement:
-    """Advertise after sending what was published before, which must not be judged by the
-    advertisement."""
-    await client.send_backlog()
-    return client.advertise(filter)
-
-
-async def _history(
-    client: BackloggedClient,
-    filter: str,
-    since: datetime | None,
-    until: datetime | None,
-    limit: int,
-) -> AsyncHistory:
-    return client.history(filter, since=since, until=until, limit=limit)
 
 
 async def _subscribe(

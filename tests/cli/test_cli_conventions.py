@@ -23,6 +23,7 @@ DIFFERENT = {
     ("--rate", "default"): "what each can carry",
     ("--routing", "default"): "a simulation takes the network file's",
     ("--wait", "default"): "to catch up takes longer than to move a link",
+    ("--timeout", "default"): "a subscription may go on for ever, and who asks wants an answer",
     ("--directory", "default"): "new storages of a plan have a place, one that is started says it",
 }
 """Where the same name may differ, in what, and why."""

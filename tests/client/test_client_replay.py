@@ -34,6 +34,8 @@ and it was routed before the subscription had settled, or after."""
 class Reading:
     """Nobody stops reading for these few."""
 
+    event_type, replier = Event, None
+
     def inbox_is_full(self, inbox: Inbox) -> None:
         raise AssertionError
 

@@ -48,13 +48,16 @@ def test_no_url_at_all() -> None:
         parse_addresses([])
 
 
-@pytest.mark.parametrize("name", ["Client", "Advertisement", "Subscription"])
+@pytest.mark.parametrize(
+    "name", ["Client", "Advertisement", "Subscription", "DurableSession", "OwedEvent"]
+)
 def test_the_synchronous_twin_has_the_same_names(name: str) -> None:
     ours, twins = (
         {each for each in dir(getattr(module, name)) if not each.startswith("_")}
         for module in (reefcast, reefcast.sync)
     )
-    only_there = {"next"} if name == "Subscription" else set()  # anext and asyncio.timeout here
+    iterates = name in {"Subscription", "DurableSession"}
+    only_there = {"next"} if iterates else set()  # anext and asyncio.timeout here
     assert (ours - twins, twins - ours) == (set(), only_there)
 
 

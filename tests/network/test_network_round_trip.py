@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import msgspec
 import pytest
@@ -43,6 +43,7 @@ OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     dict[str, str]: st.dictionaries(TEXTS, TEXTS, max_size=3),
     dict[str, Any]: TABLES,
     tuple[str, str]: st.tuples(TEXTS, TEXTS),
+    Literal["always", "interval"]: st.sampled_from(("always", "interval")),
 }
 
 

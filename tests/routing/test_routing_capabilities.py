@@ -15,6 +15,7 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.capabilities import (
     ActsLater,
     HandsOver,
+    KeepsRows,
     MovesLinks,
     OpensLinks,
     Refuses,
@@ -27,18 +28,20 @@ from reefcast.routing.capabilities import (
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import Router
 
-TREES = {Relearns, SettlesTogether, HandsOver}
+TREES = {Relearns, SettlesTogether, HandsOver, KeepsRows}
+TIDS = {Relearns, SettlesTogether, HandsOver, ActsLater}
+SCOTS = {Relearns, SettlesTogether, KeepsRows, SetsCourses}
 CAN: dict[str, set[type]] = {
     "acyclic": TREES | {ActsLater, SetsCourses},
     "flooding": set(),
     "gossip": {Refuses, ActsLater, OpensLinks},
-    "idr": {Relearns, SettlesTogether, SetsCourses},
-    "idr-mesh": {Relearns, SettlesTogether, OpensLinks, SetsCourses},
+    "idr": SCOTS,
+    "idr-mesh": SCOTS | {OpensLinks},
     "mesh": TREES | {OpensLinks, MovesLinks, SetsCourses},
-    "spr": {Relearns, SettlesTogether, SetsCourses},
-    "spr-mesh": {Relearns, SettlesTogether, OpensLinks, SetsCourses},
-    "tid-d": TREES | {ActsLater},
-    "tid-s": TREES | {ActsLater, SetsCourses},
+    "spr": SCOTS,
+    "spr-mesh": SCOTS | {OpensLinks},
+    "tid-d": TIDS,
+    "tid-s": TIDS | {SetsCourses},
 }
 
 

@@ -18,7 +18,7 @@ import reefcast
 from live_networks import PATIENCE_S, path_network, running, until
 from live_storages import numbers, published, storing, until_found, until_stored
 from reefcast.cli.plan import command
-from reefcast.client.client import Connecting
+from reefcast.client.connecting import Connecting
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.network.sections import RequestsSection
 

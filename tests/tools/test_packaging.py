@@ -125,7 +125,10 @@ def test_the_base_needs_nothing_else() -> None:
     assert not [each for each in needed if not each.marker or each.marker.evaluate({"extra": ""})]
 
 
-@pytest.mark.parametrize("command", ["publish", "subscribe", "history", "explain"])
+@pytest.mark.parametrize(
+    "command",
+    ["publish", "subscribe", "session", "request", "reply", "history", "explain"],
+)
 async def test_the_help_of_the_client_s_commands(command: str) -> None:
     code, output, errors = await run_here(ALONE + COMMAND, command, "--help")
     assert (code, errors) == (0, "")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reefcast.cli.options import INPUT_FILE, Whole, json_option
+from reefcast.cli.options import DIRECTORY, INPUT_FILE, Whole, json_option
 from reefcast.client.address import DEFAULT_PORT, Address
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import NetworkFile, load_network
-from reefcast.network.sections import BrokerEntry
+from reefcast.network.sections import BrokerEntry, SessionsSection
 
 if TYPE_CHECKING:
     from reefcast.server.node import Node
@@ -42,6 +42,11 @@ To publish an event, type in a third one:
     type=Whole(0, 65535),
     help=f"Without NETWORK, listen on this port; by default {DEFAULT_PORT}; 0: any free port.",
 )
+@click.option(
+    "--directory",
+    type=DIRECTORY,
+    help="Without NETWORK, keep durable sessions in this directory; by default nothing is kept.",
+)
 @click.option("--verbose", is_flag=True, help="Log on standard error who connects and disconnects.")
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
 @json_option("a line when it is ready")
@@ -50,6 +55,7 @@ def command(
     network: Path | None,
     name: str | None,
     port: int | None,
+    directory: Path | None,
     verbose: bool,
     until_eof: bool,
     as_json: bool,
@@ -69,7 +75,7 @@ def command(
     Either runs until SIGTERM or SIGINT; then it drains its queues, closes its clients' connections,
     and ends.
     """
-    _check(network, name, port)
+    _check(network, name, port, directory)
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING,
         format=f"%(asctime)s {name or ALONE} %(levelname)s %(message)s",
@@ -77,10 +83,15 @@ def command(
     if network is not None and name is not None:
         _run(load_network(network), name, until_eof=until_eof, as_json=as_json)
     else:
-        _run_alone(DEFAULT_PORT if port is None else port, until_eof=until_eof, as_json=as_json)
+        sessions = SessionsSection(directory="" if directory is None else str(directory))
+        _run_alone(
+            DEFAULT_PORT if port is None else port, sessions, until_eof=until_eof, as_json=as_json
+        )
 
 
-def _check(network: Path | None, name: str | None, port: int | None) -> None:
+def _check(
+    network: Path | None, name: str | None, port: int | None, directory: Path | None
+) -> None:
     """Raise `UsageError` for a part of what only makes sense together."""
     if network is not None and name is None:
         raise click.UsageError(
@@ -89,6 +100,11 @@ def _check(network: Path | None, name: str | None, port: int | None) -> None:
     if network is not None and port is not None:
         raise click.UsageError(
             f"--port is for a broker alone; {network} says where broker {name} listens"
+        )
+    if network is not None and directory is not None:
+        raise click.UsageError(
+            f"--directory is for a broker alone; for broker {name} say so in {network}: "
+            "directory in [sessions]"
         )
 
 
@@ -101,7 +117,7 @@ def _run(network: NetworkFile, name: str, *, until_eof: bool, as_json: bool) -> 
     run_broker(network, name, lambda _: _say(entry, text, as_json), until_eof=until_eof)
 
 
-def _run_alone(port: int, *, until_eof: bool, as_json: bool) -> None:
+def _run_alone(port: int, sessions: SessionsSection, *, until_eof: bool, as_json: bool) -> None:
     """Run a broker that is in no network file; `port`: 0 for any free port.
 
     Raises `ConfigurationError` if it cannot listen there."""
@@ -109,7 +125,7 @@ def _run_alone(port: int, *, until_eof: bool, as_json: bool) -> None:
     from reefcast.server.supervisor import LOADING_S, free_ports
 
     entry = BrokerEntry(ALONE, f"{LOOPBACK}:{port or free_ports(1)[0]}")
-    network = NetworkFile(broker=[entry]).validate()
+    network = NetworkFile(broker=[entry], sessions=sessions).validate()
     patience = Timer(LOADING_S, click.echo, (COMPILING,), {"err": True})
 
     def ready(node: Node) -> None:

@@ -18,6 +18,9 @@ SECTIONS = {
     "Use it": {
         "publish": "Publish events from the command line, a file or standard input.",
         "subscribe": "Print the events that match filters.",
+        "request": "Publish a request, and print the replies.",
+        "reply": "Answer the requests that match a filter, and print them.",
+        "session": "List, show, drain and close the durable sessions of a broker.",
         "history": "Print past events that match a filter, oldest first.",
         "explain": "Explain why a filter matches an event, or not.",
     },

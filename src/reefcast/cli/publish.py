@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ class Job(msgspec.Struct):
     advertise: tuple[str, ...]
     topics: tuple[str, ...]
     payload: bytes
+    confirm: bool
     published: int = 0
     first_at_s: float = 0.0
 
@@ -66,6 +68,11 @@ class Job(msgspec.Struct):
 )
 @topic_option
 @click.option("--payload", default="", help="Payload of every event, as text.")
+@click.option(
+    "--confirm",
+    is_flag=True,
+    help="Wait until all durable sessions that they are for have the events on disk.",
+)
 @json_option("how many events, and the seconds that it took")
 def command(
     *,
@@ -76,6 +83,7 @@ def command(
     advertise: tuple[str, ...],
     topics: tuple[str, ...],
     payload: str,
+    confirm: bool,
     as_json: bool,
 ) -> None:
     """Publish events from the command line, a file or standard input.
@@ -100,6 +108,7 @@ def command(
         advertise=advertise,
         topics=topics,
         payload=payload.encode(),
+        confirm=confirm,
     )
     sys.exit(_carry_out(job, as_json))
 
@@ -137,9 +146,10 @@ async def _publish(job: Job) -> None:
         for filter in job.advertise:
             await client.advertise(filter)
         try:
-            async for rows in job.rows:
-                await _publish_rows(client, job, rows)
-                progress.update(job.published)
+            async with client.confirming() if job.confirm else nullcontext():
+                async for rows in job.rows:
+                    await _publish_rows(client, job, rows)
+                    progress.update(job.published)
             await client.flush()
         finally:
             progress.clear()

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import sys
 from functools import partial
+from typing import Any
 
 import click
 import msgspec
@@ -15,7 +16,8 @@ from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import Number, Whole, json_option
 from reefcast.cli.output import Output
-from reefcast.client import Event, Subscription, connect
+from reefcast.client import Client, Event, OwedEvent, Subscription, connect
+from reefcast.client.durable import PREFETCH
 from reefcast.client.loop import new_event_loop
 from reefcast.model.messages import MOST_ORDER_S
 from reefcast.model.wire import QUEUE_POLICIES
@@ -31,6 +33,7 @@ class Job(msgspec.Struct):
     timeout_s: float
     queue_policy: str
     order_s: float
+    session: str
     output: Output
     dropped: int = 0
 
@@ -62,6 +65,13 @@ class Job(msgspec.Struct):
     help="Hold events back for up to this many seconds, so that those of a publisher arrive in its "
     "order; by default (0) they come as they come.",
 )
+@click.option(
+    "--session",
+    default="",
+    metavar="NAME",
+    help="Be a consumer of the durable session NAME, which is made if there is none; FILTERs are "
+    "added to its subscriptions. Each event is acknowledged when it is printed.",
+)
 @json_option("a line for each event")
 def command(
     *,
@@ -70,6 +80,7 @@ def command(
     timeout: float,
     queue_policy: str | None,
     order_s: float,
+    session: str,
     as_json: bool,
 ) -> None:
     """Print the events that match filters.
@@ -79,9 +90,12 @@ def command(
     It prints events that match at least one FILTER, until Ctrl-C. URL is the broker's,
     reefcast://host:port; by default that of REEFCAST_URL, or of a broker on this machine.
     """
-    url, filters = split_words(words, "FILTER...")
+    url, filters = split_words(words, "" if session else "FILTER...")
     check_filters(filters)
-    job = Job(url, filters, as_json, count, timeout, queue_policy or "", order_s, Output())
+    if session and (queue_policy or order_s):
+        raise click.UsageError("--queue-policy and --order are not for a durable session")
+    policy = queue_policy or ""
+    job = Job(url, filters, as_json, count, timeout, policy, order_s, session, Output())
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_subscribe(job))
@@ -102,11 +116,30 @@ async def _subscribe(job: Job) -> None:
     ) as client:
         try:
             async with asyncio.timeout(job.timeout_s or None):
+                if job.session:
+                    await _consume(job, client)
+                    return
                 subscription = await client.subscribe(*job.filters, order_s=job.order_s)
                 click.echo("reefcast: subscribed", err=True)
                 await _print(job, subscription)
         except TimeoutError:
             pass  # asked for
+
+
+async def _consume(job: Job, client: Client) -> None:
+    """Print the events of a durable session, and acknowledge them."""
+    prefetch = min(job.count or PREFETCH, PREFETCH)
+    async with client.session(job.session, prefetch=prefetch) as session:
+        for filter in job.filters:
+            await session.subscribe(filter)
+        click.echo("reefcast: subscribed", err=True)
+        line = json_line if job.as_json else text_line
+        while not job.count or job.output.lines < job.count:
+            batch = await session.next_batch()
+            if job.count:
+                batch = batch[: job.count - job.output.lines]
+            await job.output.write([line(event) for event in batch])
+            await session.ack_up_to(batch[-1])
 
 
 def _say_dropped(job: Job, count: int) -> None:
@@ -134,8 +167,15 @@ async def _print(job: Job, subscription: Subscription) -> None:
 
 
 def json_line(event: Event) -> str:
-    """Return the event as a line of JSON; the payload, if there is one, is in base64."""
-    record = {
+    """Return the event as a line of JSON; see `record_of`."""
+    return msgspec.json.encode(record_of(event)).decode()
+
+
+def record_of(event: Event) -> dict[str, Any]:
+    """Return what there is to say of an event, for JSON; the payload, if there is one, is in
+    base64. Of an event of a durable session also where it stands, and how often it was handed
+    out."""
+    record: dict[str, Any] = {
         "publisher": event.publisher,
         "seq": event.seq,
         "time_us": event.time_us,
@@ -145,7 +185,13 @@ def json_line(event: Event) -> str:
         record["topics"] = event.topics
     if event.payload:
         record["payload"] = base64.b64encode(event.payload).decode()
-    return msgspec.json.encode(record).decode()
+    if isinstance(event, OwedEvent):
+        record |= {
+            "position": event.position,
+            "deliveries": event.deliveries,
+            "late": event.late,
+        }
+    return record
 
 
 def text_line(event: Event) -> str:
@@ -157,6 +203,8 @@ def text_line(event: Event) -> str:
         parts.append(f"topics={','.join(event.topics)}")
     if event.payload:
         parts.append(f"payload={len(event.payload)} bytes")
+    if isinstance(event, OwedEvent) and event.redelivered:
+        parts.append(f"redelivered={event.deliveries - 1}")
     return "  ".join(parts)
 
 

@@ -4,25 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Self
 
 from reefcast.client.address import Address, parse_addresses
 from reefcast.client.batches import Published
 from reefcast.client.client import Client
+from reefcast.client.encoding import merge_attributes
+from reefcast.client.event import Event, Replier
+from reefcast.client.handles import Advertisement
+from reefcast.client.history import History
 from reefcast.client.settings import Options, complete
+from reefcast.client.unconfirmed import Group
+from reefcast.model.flat import Attributes
+from reefcast.model.publication import PublicationId
 
+Enqueue = Callable[[Mapping[str, object], Iterable[str], bytes], PublicationId]
 AT_ONCE = 1024
 """After this many events, check whether the connection still accepts more."""
 
 
 class BackloggedClient(Client):
     """`backlog`: the next events, encoded; any thread may append to it. They are sent in this
-    order, so `publish` is not for this client."""
+    order."""
 
     def __init__(self, addresses: Sequence[Address], settings: Options) -> None:
         super().__init__(addresses, settings)
         self.backlog: deque[bytes] = deque()
+        self._enqueue: Enqueue
+
+    def serve(self, enqueue: Enqueue, replier: Replier, event_type: type[Event]) -> None:
+        """Serve a synchronous client: it numbers all events, replies to those that come, and says
+        what these are."""
+        self._enqueue = enqueue
+        self._session.replier, self._session.event_type = replier, event_type
 
     @classmethod
     async def connected_to(cls, urls: str | Sequence[str] | None, options: Options) -> Self:
@@ -33,9 +49,54 @@ class BackloggedClient(Client):
     def unacknowledged(self) -> int:
         return len(self.backlog) + super().unacknowledged
 
+    async def publish(
+        self,
+        attributes: Attributes | None = None,
+        /,
+        *,
+        payload: bytes = b"",
+        topics: Iterable[str] = (),
+        **named: object,
+    ) -> PublicationId:
+        """Publish one event behind all that wait here, as calls do that run in this thread."""
+        await self.send_backlog()
+        return self._enqueue(merge_attributes(attributes, named), topics, payload)
+
     def note_batch(self, batch: Published) -> None:
         """Call `Session.note_batch`; any thread may."""
         self._session.note_batch(batch)
+
+    async def advertise_next(self, filter: str) -> Advertisement:
+        """Advertise after sending what was published before, which must not be judged by the
+        advertisement."""
+        await self.send_backlog()
+        return self.advertise(filter)
+
+    async def begin_history(
+        self, filter: str, since: datetime | None, until: datetime | None, limit: int
+    ) -> History:
+        """Call `history` in the client's thread."""
+        return self.history(filter, since=since, until=until, limit=limit)
+
+    def expect(self, seq: int, group: Group) -> None:
+        """Have the publication with this number confirmed, which is about to come to the backlog;
+        any thread may."""
+        group.open += 1
+        self._session.unconfirmed.expected[seq] = group
+
+    async def sent_and_confirmed(self, group: Group) -> None:
+        """Wait until all of a group, some of which may be in the backlog, are answered. Raises as
+        `confirming`."""
+        await self.send_backlog()
+        await self._until_confirmed(group)
+
+    async def _begin_group(self) -> Group:
+        await self.send_backlog()
+        return await super()._begin_group()
+
+    async def _end_group(self, group: Group) -> None:
+        await self.send_backlog()
+        await super()._end_group(group)
 
     def _has_room(self) -> bool:
         """Return whether there is room; a call that waits for room stops when another call has sent
@@ -48,6 +109,8 @@ class BackloggedClient(Client):
         while self.backlog:
             if self._session.refusals or not self._has_room():
                 await self._until_room()
+            elif self._session.unconfirmed.full:
+                await self._until_room_to_ask()
             elif self.backlog:
                 count = min(len(self.backlog), self._outbox.credit, AT_ONCE)
                 self._publish_all([self.backlog.popleft() for _ in range(count)])

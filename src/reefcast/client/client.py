@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack, overload
+from typing import Literal, Self, overload
 
-from reefcast.client.address import Address, parse_addresses
+from reefcast.client.address import Address
 from reefcast.client.batches import Published, encode_batch
 from reefcast.client.blocks import special_of
+from reefcast.client.confirming import ConfirmingClient
 from reefcast.client.connection import Connection, Handler
 from reefcast.client.dialling import Dialler
 from reefcast.client.encoding import encode_event, merge_attributes
@@ -30,14 +31,17 @@ from reefcast.client.history import (
     microseconds,
 )
 from reefcast.client.replay import Replay
+from reefcast.client.requesting import Requesting
+from reefcast.client.requests import Requests
 from reefcast.client.session import Session
+from reefcast.client.sessions import SessionClient
 from reefcast.client.settings import (
     Options,
     call_application,
     check_local_queue_limit,
     check_order_s,
-    complete,
 )
+from reefcast.client.unconfirmed import Group
 from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.history.asking import question_about
 from reefcast.model.flat import Attributes
@@ -49,7 +53,7 @@ WRITE_AT_BYTES = 64 * 1024
 _log = logging.getLogger("reefcast.client")
 
 
-class Client:
+class Client(SessionClient, ConfirmingClient, Requesting):
     """A connection to the network, made by `connect` and used in one event loop.
 
     It reconnects by itself. A broker that is reached again within `session_s` (60 s, see its
@@ -72,7 +76,9 @@ class Client:
         self._session = Session(
             client_id, machine.token(16), settings, self._output_came, self._watch_reading
         )
+        self._session.replier = self
         self._outbox = self._session.outbox
+        self._requests = Requests(self._session, f"{client_id}/{machine.token(8)}")
         self._handler = Handler(
             self._on_hello,
             self._session.on_frames,
@@ -120,6 +126,7 @@ class Client:
         *,
         payload: bytes = b"",
         topics: Iterable[str] = (),
+        confirm: bool = False,
         **named: object,
     ) -> PublicationId:
         """Publish one event and return its id, (publisher, seq).
@@ -127,15 +134,29 @@ class Client:
         `attributes`: a mapping, a msgspec Struct or a dataclass, or keywords; None means missing.
         docs/reference/values.md says which values travel, and how. Waits only while the broker
         gives no credit or there is no connection; the event is written in the next turn of the
-        loop. Raises `InvalidValueError` if this is no event, `RefusedError` if earlier publications
-        were refused, and `ConnectionLostError`."""
+        loop. `confirm`: wait until every durable session that it is for has it on disk; meanwhile
+        the client keeps the event, and sends it again after reconnects. Use `confirming` for many.
+
+        Raises `InvalidValueError` if this is no event, `RefusedError` if earlier publications were
+        refused, or a session did not take this one, and `ConnectionLostError`."""
         session, outbox = self._session, self._outbox
+        asks = confirm or session.unconfirmed.asks
+        if asks and session.unconfirmed.full:
+            await self._until_room_to_ask()
         if session.refusals or not self._has_room():
             await self._until_room()
         attributes = merge_attributes(attributes, named)
         identity = (session.client_id, outbox.seq + 1)
         time_us = now_us()
-        self._publish(encode_event(identity, time_us, attributes, topics, payload))
+        frame = encode_event(identity, time_us, attributes, topics, payload)
+        if not asks:
+            self._publish(frame)
+        elif not confirm:
+            self._publish(session.unconfirmed.add(identity[1], frame))
+        else:
+            group = Group()
+            self._publish(session.unconfirmed.add(identity[1], frame, group))
+            await self._until_confirmed(group)
         return identity
 
     async def publish_many(
@@ -289,10 +310,16 @@ class Client:
                 raise self._session.ending()
             return
         try:
-            await self.flush(self._settings["close_timeout_s"])
+            async with asyncio.timeout(self._settings["close_timeout_s"]):
+                await self._until_events_acknowledged()
+                await self._until_all_confirmed()
+                await self.flush()
         except TimeoutError:
             raise ConnectionLostError(
-                f"closed with {self.unacknowledged} publications that no broker acknowledged"
+                f"closed with {self.unacknowledged} publications that no broker acknowledged, "
+                f"{self.unconfirmed} that are not confirmed, and "
+                f"{self._session.consuming.unanswered} events of durable sessions whose home has "
+                "not answered their acknowledgements: they may come again"
             ) from None
         finally:
             await self._stop()
@@ -348,7 +375,7 @@ class Client:
 
     def _publish_all(self, frames: Sequence[bytes]) -> None:
         """Send frames as far as there is credit; the others wait for it in the outbox."""
-        self._outbox.publish_all(frames)
+        self._outbox.publish_all(self._session.unconfirmed.noted(self._outbox.seq + 1, frames))
         if self._outbox.output_bytes >= WRITE_AT_BYTES:
             self._write()
 
@@ -447,39 +474,6 @@ class Client:
                 self._opened.cancel()
             else:
                 self._opened.set_exception(reason)
-
-
-class Connecting:
-    """The result of `connect`: await it, or enter it with `async with`."""
-
-    def __init__(self, addresses: tuple[Address, ...], settings: Options) -> None:
-        self._addresses = addresses
-        self._settings = settings
-        self._client: Client | None = None
-
-    def __await__(self) -> Generator[None, None, Client]:
-        return Client(self._addresses, self._settings)._open().__await__()
-
-    async def __aenter__(self) -> Client:
-        self._client = await self
-        return self._client
-
-    async def __aexit__(self, *raised: Any) -> None:
-        """Close the client, as its own `__aexit__` does."""
-        assert self._client is not None
-        await self._client.__aexit__(*raised)
-
-
-def connect(urls: str | Sequence[str] | None = None, **options: Unpack[Options]) -> Connecting:
-    """Connect to a broker: `async with connect(url) as client` or `client = await connect(url)`.
-
-    `urls`: one URL, several separated by commas, or a list; the client uses the first that answers,
-    and the others if that is lost. Without any, the environment variable `REEFCAST_URL`, or else
-    `reefcast://127.0.0.1:7301`. `options`: see `Options`. Raises `ConfigurationError` at once;
-    entering or awaiting the result raises `ConnectionLostError` if no broker can be reached,
-    `RefusedError` if the broker refuses the client.
-    """
-    return Connecting(parse_addresses(urls), complete(options))
 
 
 def session_of(client: Client) -> Session:

@@ -150,7 +150,8 @@ class Connection(asyncio.Protocol):
     def _expect_hello(self, frames: Iterator[tuple[int, Any]]) -> None:
         for _, hello in frames:  # a link passes nothing else before that
             self._handler.on_hello(hello, self)
-            self.link.admit(self._handler.silence_s, wire.PING_INTERVAL_S, self._loop.time())
+            most = wire.MAX_FRAME_BYTES + wire.AROUND_BYTES
+            self.link.admit(self._handler.silence_s, wire.PING_INTERVAL_S, self._loop.time(), most)
             self._numbered = wire.RESUME in self.link.agreed.features
             self._set_timer()
             self.opened.set_result(None)

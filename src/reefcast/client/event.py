@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, KeysView
+from collections.abc import Awaitable, Iterable, Iterator, KeysView, Mapping
 from datetime import datetime, timedelta
-from typing import TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
+from reefcast.errors import LocalError
 from reefcast.model import wire
 from reefcast.model.carried import EPOCH
+from reefcast.model.flat import Attributes
 from reefcast.model.publication import Publication, PublicationId, Value
 
 T = TypeVar("T")
+
+TO, FOR, NUMBER = "reply.to", "reply.for", "reply.number"
+"""Attributes of requests (the first and the last) and of replies: see `requests`."""
+
+
+class Replier(Protocol):
+    """The client that an event came to; `publish_reply` of a synchronous one waits itself."""
+
+    def publish_reply(
+        self,
+        request: Event,
+        attributes: Attributes | None,
+        named: Mapping[str, object],
+        payload: bytes,
+        topics: Iterable[str],
+    ) -> Awaitable[PublicationId] | PublicationId: ...
 
 
 class Event:
@@ -20,10 +38,11 @@ class Event:
     None; `dict(event)` copies all attributes. An event is decoded at the first access: counting
     events costs nothing, and a malformed event raises `ProtocolError` only then."""
 
-    __slots__ = ("_body", "_decoded")
+    __slots__ = ("_body", "_decoded", "_replier")
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: bytes, replier: Replier | None = None) -> None:
         self._body = body
+        self._replier = replier
         self._decoded: Publication | None = None
 
     @property
@@ -82,6 +101,37 @@ class Event:
         """The size of the encoded publication; known without decoding."""
         return len(self._body)
 
+    @property
+    def reply_to(self) -> str | None:
+        """The address to which its publisher wants a reply; None if it wants none."""
+        address = self.get(TO)
+        return address if isinstance(address, str) else None
+
+    async def reply(
+        self,
+        attributes: Attributes | None = None,
+        /,
+        *,
+        payload: bytes = b"",
+        topics: Iterable[str] = (),
+        **named: object,
+    ) -> PublicationId:
+        """Publish the reply to a request (see `Client.request`) and return its id.
+
+        Arguments, waits and errors: as `Client.publish`; besides, raises `LocalError` for an event
+        that asks for no reply, and for one that did not come to a subscription of this client.
+        """
+        sent: Any = self._by().publish_reply(self, attributes, named, payload, topics)
+        return await sent  # type: ignore[no-any-return]  # an asyncio client's
+
+    def _by(self) -> Replier:
+        if self._replier is None:
+            raise LocalError(
+                "this event can be replied to only where it came to a subscription: it is a past "
+                "one, or was decoded by itself"
+            )
+        return self._replier
+
     def as_(self, type: type[T]) -> T:
         """Return the attributes as an instance of `type`: a msgspec Struct, a dataclass or a
         TypedDict.
@@ -123,6 +173,11 @@ class Event:
 
     def __repr__(self) -> str:
         return f"Event({self.publisher!r}, {self.seq}, {self.attributes!r})"
+
+
+def replier_of(event: Event) -> Replier | None:
+    """Return the client that the event came to, for events made of others."""
+    return event._replier
 
 
 def decode_delivery(payload: bytes) -> tuple[tuple[int, ...], Event]:

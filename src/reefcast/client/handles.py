@@ -90,6 +90,14 @@ class Advertisement(_Handle):
         await self._take_back()
 
 
+class Inflow(_Handle):
+    """A subscription whose events go into a `holding` of the client's own."""
+
+    def __init__(self, session: Session, holding: Holding, filter: str) -> None:
+        super().__init__(session, holding)
+        self._register(Registration(holding, filter))
+
+
 class Subscription(_Handle):
     """One or several filters, and the events that match at least one of them, each once.
 

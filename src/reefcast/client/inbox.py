@@ -7,14 +7,18 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from reefcast.client.event import Event
+from reefcast.client.event import Event, Replier
 from reefcast.client.signal import Signal
 from reefcast.errors import ReefcastError
 from reefcast.protocol.registrations import Registration, State
 
 
 class Reading(Protocol):
-    """The part of the client that pauses and resumes reading from the broker."""
+    """The part of the client that pauses and resumes reading from the broker, and says what events
+    the application gets, and who replies to them."""
+
+    event_type: type[Event]
+    replier: Replier | None
 
     def inbox_is_full(self, inbox: Inbox) -> None: ...
 
@@ -81,13 +85,15 @@ class Inbox(Holding):
         self.dropped += count
 
     def pop(self) -> Event:
-        event = Event(self.bodies.popleft())
+        reading = self._reading
+        event = reading.event_type(self.bodies.popleft(), reading.replier)
         if self.full:
             self._look_for_room()
         return event
 
     def pop_all(self) -> list[Event]:
-        return [Event(body) for body in self.pop_bodies(len(self.bodies))]
+        make, replier = self._reading.event_type, self._reading.replier
+        return [make(body, replier) for body in self.pop_bodies(len(self.bodies))]
 
     def pop_bodies(self, most: int) -> list[bytes]:
         """Remove the oldest events, at most `most`, and return their bodies."""

@@ -12,6 +12,8 @@ Rules
   subscribers drop those that they have had.
 - Publications from before the first advertisement are sent again before it, because they may lie
   outside of it.
+- Publications that asked for confirmation and were acknowledged are sent again first, as a
+  `Repeat`: these count for credit, but not for the acknowledgement.
 - Each publication takes one of the broker's credits, resent ones too; those without a credit wait
   in `_unsent`, and nothing new may be published before them. So does the rest of a batch.
 - Frames collect in the output until the driver takes them, once per turn of its loop."""
@@ -19,7 +21,7 @@ Rules
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 from reefcast.errors import ProtocolError
@@ -29,13 +31,18 @@ from reefcast.model.wire import FrameKind
 from reefcast.protocol.numbered import Unacknowledged
 
 _CONTROL = int(FrameKind.CONTROL)
+NOTHING_ASKED: Mapping[int, bytes] = {}
+
+
+class Repeat(bytes):
+    """The frame of a publication that a broker has acknowledged before."""
 
 
 class Outbox:
     """`credit`: publications that may be sent now. `seq`: the number of the last publication;
-    `acknowledged_seq`: that of the last one that the broker has taken over. `wake` is called when
-    there is output and there was none before. `_controls`: the numbers of the control frames that
-    the broker has not taken over."""
+    `acknowledged_seq`: that of the last one that the broker has taken over. `advertised`: whether
+    the client ever advertised. `wake` is called when there is output and there was none before.
+    `_controls`: the numbers of the control frames that the broker has not taken over."""
 
     def __init__(self, publisher: str, wake: Callable[[], None]) -> None:
         self.publisher = publisher
@@ -45,11 +52,15 @@ class Outbox:
         self.output_bytes = 0
         self._wake = wake
         self._output: list[bytes] = []
-        self._advertised = False
+        self.advertised = False
         self._unasked_seq = 0
         self._unacknowledged: Unacknowledged[bytes] = Unacknowledged()
         self._controls: deque[int] = deque()
         self._unsent: deque[bytes] = deque()
+        self._repeats = (
+            0  # that are not acknowledged; among them, and the first of it, in `_unsent`:
+        )
+        self._unsent_repeats = 0
 
     @property
     def has_room(self) -> bool:
@@ -71,11 +82,11 @@ class Outbox:
     @property
     def sent_seq(self) -> int:
         """The number of the last publication that does not wait for credit."""
-        return self.seq - len(self._unsent)
+        return self.seq - len(self._unsent) + self._unsent_repeats
 
     def send_control(self, message: ControlMessage) -> None:
-        if isinstance(message, Advertise) and not self._advertised:
-            self._advertised, self._unasked_seq = True, self.seq
+        if isinstance(message, Advertise) and not self.advertised:
+            self.advertised, self._unasked_seq = True, self.seq
         frame = wire.encode(FrameKind.CONTROL, message)
         self._unacknowledged.add(frame)
         self._controls.append(self._unacknowledged.last)
@@ -83,7 +94,12 @@ class Outbox:
 
     def acknowledge(self, number: int) -> None:
         """Forget the numbered frames up to `number`: the broker has acknowledged them."""
-        done = len(self._unacknowledged.acknowledge(number))
+        frames = self._unacknowledged.acknowledge(number)
+        done = len(frames)
+        if self._repeats:
+            repeats = sum(isinstance(frame, Repeat) for frame in frames)
+            self._repeats -= repeats
+            done -= repeats
         while self._controls and self._controls[0] <= number:
             self._controls.popleft()
             done -= 1
@@ -120,24 +136,43 @@ class Outbox:
         self.grant(credit)
 
     def begin(
-        self, received: int, credit: int, *, same_broker: bool, controls: Iterable[ControlMessage]
+        self,
+        received: int,
+        credit: int,
+        *,
+        same_broker: bool,
+        controls: Iterable[ControlMessage],
+        asked: Mapping[int, bytes] = NOTHING_ASKED,
     ) -> None:
         """Begin on a new connection: first what was published before any advertisement, then
         `controls`, then the publications that were not acknowledged. `same_broker`: the process
-        that acknowledged frames so far."""
+        that acknowledged frames so far. `asked`: those that are not confirmed, as they go again, by
+        number."""
         if same_broker:
             self.acknowledge(received)
         self.disconnect()
-        unsure = [frame for frame in self._unacknowledged.begin(received) if _is_publication(frame)]
+        self._forget_repeats()
+        unsure = [frame for frame in self._unacknowledged.begin(received) if _counts(frame)]
         self._controls.clear()
         if not same_broker:
             unsure = [wire.again(frame) for frame in unsure]
-        self._unsent.extendleft(reversed(unsure))
-        unasked = min(credit, max(self._unasked_seq - self.acknowledged_seq, 0))
+        sent = enumerate(unsure, self.acknowledged_seq + 1)
+        unsure = [asked.get(seq, frame) for seq, frame in sent]
+        repeats = [Repeat(asked[seq]) for seq in asked if seq <= self.acknowledged_seq]
+        self._unsent.extendleft(reversed(repeats + unsure))
+        self._repeats = self._unsent_repeats = len(repeats)
+        early = sum(seq <= min(self._unasked_seq, self.acknowledged_seq) for seq in asked)
+        unasked = min(credit, early + max(self._unasked_seq - self.acknowledged_seq, 0))
         self.grant(unasked)
         for message in controls:
             self.send_control(message)
         self.grant(credit - unasked)
+
+    def _forget_repeats(self) -> None:
+        """Forget those that wait for credit; they are asked for anew."""
+        for _ in range(self._unsent_repeats):
+            self._unsent.popleft()
+        self._repeats = self._unsent_repeats = 0
 
     def drain(self) -> bytes:
         """Return all bytes to be written now, and empty the output."""
@@ -152,6 +187,7 @@ class Outbox:
             return
         frames = [self._unsent.popleft() for _ in range(count)]
         self.credit -= count
+        self._unsent_repeats = max(0, self._unsent_repeats - count)
         self._unacknowledged.add_all(frames)
         if not self._output:
             self._wake()
@@ -163,6 +199,10 @@ class Outbox:
             self._wake()
         self._output.append(frame)
         self.output_bytes += len(frame)
+
+
+def _counts(frame: bytes) -> bool:
+    return _is_publication(frame) and not isinstance(frame, Repeat)
 
 
 def _is_publication(frame: bytes) -> bool:

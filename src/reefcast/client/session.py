@@ -2,8 +2,9 @@
 
 The driver (`client`) makes connections, feeds their frames into `on_frames`, and writes what
 `outbox.drain()` gives. Everything that must outlive a connection is here: the publications that the
-broker has not taken over (`outbox`), the filters that it must keep (`registrations`), and the
-events that the application has not read yet (each subscription's `Inbox`).
+broker has not taken over (`outbox`), the filters that it must keep (`registrations`), the events
+that the application has not read yet (each subscription's `Inbox`), and what durable sessions need
+(`consuming`).
 
 A broker that is reached again after a cut has kept the session: each end sends again what the other
 has not taken over (`taken` counts on this side), and nothing is lost or doubled. Any other broker
@@ -20,23 +21,25 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from reefcast.client.batches import Published
-from reefcast.client.event import Event
+from reefcast.client.consuming import Consuming, about_sessions
+from reefcast.client.event import Event, Replier
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
 from reefcast.client.recent import RecentDeliveries
 from reefcast.client.refusals import BATCHES_KEPT, refused
 from reefcast.client.settings import OnDeliveries, Options, call_application
 from reefcast.client.signal import Signal
-from reefcast.errors import LocalError, ProtocolError, ReefcastError
+from reefcast.client.unconfirmed import Unconfirmed
+from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
 from reefcast.history.asking import Asking, Numbers
 from reefcast.history.messages import CLIENT_CODEC, Cancel, More, Request
 from reefcast.model import wire
-from reefcast.model.messages import ControlMessage, Refused, ServiceMessage, Settled
+from reefcast.model.messages import Confirmed, ControlMessage, Refused, ServiceMessage, Settled
 from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.protocol.registrations import Registration, Registrations, State
 
@@ -67,7 +70,10 @@ class Session:
     `taken`: numbered frames that were taken over from the broker, while it has this session.
 
     `refusals`: the numbers of refused publications that have not been reported yet, with the
-    broker's reasons.
+    broker's reasons. `awaited`: by number, the publications whose caller waits for more than their
+    departure; it is told the reason itself.
+
+    `replier`, `event_type`: who replies to events, and the type of the application's events.
 
     Signals: `room` when publishing may go on, `acknowledged` when the broker took something over;
     both also when the session ends."""
@@ -83,6 +89,7 @@ class Session:
         self.client_id = client_id
         self.settings = settings
         self.outbox = Outbox(client_id, wake)
+        self.unconfirmed = Unconfirmed()
         self.registrations: Registrations[Holding] = Registrations(client_id)
         self.connected = False
         self.ended = False
@@ -90,6 +97,9 @@ class Session:
         self.room = Signal()
         self.acknowledged = Signal()
         self.refusals: list[tuple[int, str]] = []
+        self.awaited: dict[int, Callable[[str], None]] = {}
+        self.replier: Replier | None = None
+        self.event_type: type[Event] = Event
         self._batches: deque[Published] = deque(maxlen=BATCHES_KEPT)
         self.taken = 0
         self._key = key
@@ -99,6 +109,7 @@ class Session:
         self.numbers = Numbers(client_id)
         self._asking: dict[Asking[Event], Signal] = {}
         self._serving: Serving | None = None
+        self.consuming = Consuming(self._tell)
         self._recent = RecentDeliveries()
         self._holdings: dict[Holding, None] = {}
         self._full: set[Inbox] = set()
@@ -144,6 +155,7 @@ class Session:
                 hello.credit,
                 same_broker=known and hello.session == self._broker_session,
                 controls=self.registrations.renew(),
+                asked=self.unconfirmed.again(),
             )
             self.taken = 0
         self._broker_session, self._ticket = hello.session, hello.ticket
@@ -151,6 +163,7 @@ class Session:
         if not hello.resumed:
             for asking in self._asking:
                 self.say(asking.start())
+        self.consuming.established(resumed=hello.resumed)
         if self._serving is not None:
             self._serving.connected()
         self.room.fire()
@@ -161,6 +174,7 @@ class Session:
         self.connected = False
         if self._serving is not None:
             self._serving.disconnected()
+        self.consuming.lost()
         self.outbox.disconnect()
         self.registrations.disconnect()
 
@@ -172,8 +186,10 @@ class Session:
         self.lost()
         for holding in list(self._holdings):
             holding.end(error)
+        self.consuming.end(self.ending(), closed=error is None)
         for changed in self._asking.values():
             changed.fire()
+        self.unconfirmed.fail(self.ending())
         self.room.fire()
         self.acknowledged.fire()
 
@@ -280,9 +296,14 @@ class Session:
     def _on_control(self, payload: bytes) -> None:
         message = CLIENT_CODEC.decode_control(payload)
         if isinstance(message, ServiceMessage):
-            self._about_history(message)
+            if about_sessions(message):
+                self.consuming.handle(message)
+            else:
+                self._about_history(message)
         elif isinstance(message, Settled):
             self.registrations.settled(message.token)
+        elif isinstance(message, Confirmed):
+            self.unconfirmed.answered(message)
         elif isinstance(message, Refused) and message.publication is not None:
             self._publication_refused(message)
         elif isinstance(message, Refused):
@@ -305,6 +326,13 @@ class Session:
 
     def _publication_refused(self, message: Refused) -> None:
         assert message.publication is not None
+        seq = message.publication[1]
+        told = self.unconfirmed.refused(seq, message.reason)
+        tell = self.awaited.get(seq)
+        if tell is not None:
+            tell(message.reason)
+        if told or tell is not None:
+            return
         if self.settings["on_refused"] is not None:
             call_application(self.settings["on_refused"], message.publication, message.reason)
             return
@@ -318,7 +346,11 @@ class Session:
             raise self.ending()
         if self.refusals:
             refusals, self.refusals = self.refusals, []
-            raise refused(self.client_id, refusals, self._batches)
+            raise self.refused(refusals)
+
+    def refused(self, refusals: Sequence[tuple[int, str]]) -> RefusedError:
+        """Return the error for refused publications: numbers and reasons."""
+        return refused(self.client_id, refusals, self._batches)
 
     def note_batch(self, batch: Published) -> None:
         """Remember which publications are rows of a batch, to name the rows if they are refused."""

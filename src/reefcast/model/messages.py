@@ -17,9 +17,13 @@ from typing import Annotated, ClassVar, Self
 
 import msgspec
 
-from reefcast.model.publication import Publication
+from reefcast.model.keeping import Change, EventNumber
+from reefcast.model.publication import Publication, PublicationId
 
 EntityId = tuple[str, int]
+SESSION_MARK = "$"
+"""How the name of a durable session's link begins, and no client's."""
+MOST_ATTEMPTS = 2**62
 MOST_HOPS = 2**31
 """That a header may say; what has gone further is no publication of ours."""
 
@@ -27,6 +31,12 @@ MOST_ORDER_S = 60.0
 
 LinkName = str
 """A link of a broker is named by who is at its other end: a broker's name or a client's id."""
+
+
+def is_durable(name: LinkName) -> bool:
+    """Return whether a link, or the owner of a subscription, is a durable session: what is written
+    to disks, and no neighbour's patience withdraws."""
+    return name.startswith(SESSION_MARK)
 
 
 class LinkKind(IntEnum):
@@ -63,7 +73,7 @@ class Unadvertise(Control, frozen=True, tag="unadvertise"):
 class Subscribe(Control, frozen=True, tag="subscribe"):
     """The owner wants what matches `filter` (text of the filter language). `order_s`: for how long
     a client's broker may hold a publication back so that earlier ones of its publisher come before
-    it (`routing.ordering`)."""
+    it (`routing.ordering`). Brokers keep the rows of durable sessions on disk (`is_durable`)."""
 
     id: EntityId
     filter: str
@@ -88,6 +98,25 @@ class Refused(Control, frozen=True, tag="refused"):
     token: int
     reason: str
     publication: tuple[str, int] | None = None
+
+
+class Confirmed(Control, frozen=True, tag="confirmed"):
+    """The answer to a publication with `confirm` (`routing.confirming`), from hop to hop and to the
+    publisher's client: all durable sessions that it is for behind the sender have it on disk.
+
+    `attempt`: what its `Publish.confirm` said. `kept`: some broker has it in custody for a
+    neighbour that is away; another answer follows. `refused`: a sentence that says which session
+    did not take it, "" if all did."""
+
+    publisher: str
+    seq: int
+    attempt: Annotated[int, msgspec.Meta(ge=1, le=MOST_ATTEMPTS)]
+    kept: bool = False
+    refused: str = ""
+
+    @property
+    def id(self) -> PublicationId:
+        return (self.publisher, self.seq)
 
 
 class Synced(Control, frozen=True, tag="synced"):
@@ -142,7 +171,7 @@ class ServiceMessage(Control, frozen=True, kw_only=True):
 TableChange = Advertise | Unadvertise | Subscribe | Unsubscribe
 """What clients may send; each is answered by `Settled` or `Refused`."""
 
-SharedMessage = TableChange | Settled | Refused | Synced | Relearned | Leaving
+SharedMessage = TableChange | Settled | Refused | Confirmed | Synced | Relearned | Leaving
 """What brokers of every routing say to each other."""
 
 ControlMessage = SharedMessage | PeerMessage | ServiceMessage
@@ -179,12 +208,16 @@ class Publish(msgspec.Struct, frozen=True, gc=False):
     """A publication on its way. `body` is its encoding as it came in; empty in the simulator.
 
     `again`: this copy was sent before, to a broker or by a link that failed then, so that some may
-    have the publication already. Clients drop what they have had."""
+    have the publication already. Clients drop what they have had.
+
+    `confirm`: which attempt this is to have it confirmed (see `Confirmed`); 0: nobody asks. Answers
+    of attempts are not mixed."""
 
     publication: Publication
     header: Header = FIRST_HOP
     body: bytes = b""
     again: bool = False
+    confirm: int = 0
 
 
 # --- inputs of the core that are no messages -----------------------------------------------------
@@ -234,7 +267,23 @@ class Leave(msgspec.Struct, frozen=True):
     links: tuple[LinkName, ...]
 
 
-Input = ControlMessage | Publish | LinkUp | LinkDown | Away | Timer | MoveLink | Leave
+class Kept(msgspec.Struct, frozen=True):
+    """All changes up to those of the `Keep` with this token are synced."""
+
+    token: int
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """Bodies that the core asked for by `Fetch`: event -> body; and those that are not there, or
+    damaged."""
+
+    found: dict[EventNumber, bytes]
+    missing: tuple[EventNumber, ...] = ()
+
+
+Input = (
+    ControlMessage | Publish | LinkUp | LinkDown | Away | Timer | MoveLink | Leave | Kept | Fetched
+)
 
 
 # --- effects -------------------------------------------------------------------------------------
@@ -307,4 +356,41 @@ class Discard(msgspec.Struct, frozen=True, gc=False):
     link: LinkName = ""
 
 
-Effect = Send | Deliver | SetTimer | OpenLink | CloseLink | Promote | Demote | Discard
+class Keep(msgspec.Struct, frozen=True, gc=False):
+    """Write these changes, in their order and behind all earlier ones. `token`: above all before;
+    the core waits for `Kept` of it, or of a later one (0: it does not)."""
+
+    changes: tuple[Change, ...]
+    token: int
+
+
+class Fetch(msgspec.Struct, frozen=True, gc=False):
+    """Read the bodies of these events; `Fetched` brings them."""
+
+    events: tuple[EventNumber, ...]
+
+
+class SessionNews(msgspec.Struct, frozen=True, gc=False):
+    """Something happened to a durable session that its owner should hear of: `kind` as in
+    `sessions.outcome.Told`, `count` times; `reason` may be empty."""
+
+    kind: str
+    owner: str
+    session: str
+    count: int = 1
+    reason: str = ""
+
+
+Effect = (
+    Send
+    | Deliver
+    | SetTimer
+    | OpenLink
+    | CloseLink
+    | Promote
+    | Demote
+    | Discard
+    | Keep
+    | Fetch
+    | SessionNews
+)

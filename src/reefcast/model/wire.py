@@ -3,7 +3,8 @@
 Rules
 -----
 - A frame is `length (4 bytes, big endian) | kind (1 byte) | payload`; `length` counts kind and
-  payload, at least 1, at most `MAX_FRAME_BYTES` (a peer that says more is told so and cut off).
+  payload, at least 1, at most `MAX_FRAME_BYTES` (a peer that says more is told so and cut off;
+  to a client `AROUND_BYTES` more).
   `frame_layout` declares this, and what a publication's frame begins with, for all who read or
   write it.
 - The first frame in either direction is HELLO. It says which versions and features its sender can
@@ -12,6 +13,9 @@ Rules
   frames go to and fro then; what they hold is agreed between the two ends' authenticators.
 - PUBLISH_AGAIN and DELIVER_AGAIN are PUBLISH and DELIVER of a copy that was sent before, to a
   broker or by a link that failed then (`Publish.again`): a client that has had it drops it.
+- PUBLISH_CONFIRM is a publication whose publisher wants to hear that it is where it must be
+  (`Confirmed`). Which attempt that is, and whether the copy was sent before, stands before the
+  fields of its header.
 - Payloads are msgpack. PUBLISH and DELIVER hold two parts: `header length (4 bytes) | header |
   body`; the body is the encoded `Publication`, never decoded again just to be forwarded. Of a
   publication's header the last fields are left out if they say nothing (see `Header.packed`).
@@ -66,6 +70,7 @@ from reefcast.errors import ProtocolError
 from reefcast.model import frame_layout
 from reefcast.model.messages import (
     FIRST_HOP,
+    MOST_ATTEMPTS,
     ControlMessage,
     Header,
     MoveLink,
@@ -83,6 +88,8 @@ RESUME = "resume"
 """The feature of numbered frames from a broker to its client, and of sessions that stay."""
 OFFER = Offer(version=1, oldest=1, features=(RESUME,))
 MAX_FRAME_BYTES = frame_layout.MAX_FRAME_BYTES
+AROUND_BYTES = 64 * 1024
+"""What may stand around a publication when it comes to a client: numbers of subscriptions."""
 MAX_HELLO_BYTES = 64 * 1024
 HEADERS_KEPT, SHORT_HEADER_BYTES = 4096, 64
 QUEUE_POLICIES = ("block", "drop_oldest", "disconnect")
@@ -119,6 +126,7 @@ class FrameKind(IntEnum):
     MOVE = 12
     PUBLISH_AGAIN = 13
     DELIVER_AGAIN = 14
+    PUBLISH_CONFIRM = 15
     DROPPED = 20
     PROOF = 24
 
@@ -201,8 +209,9 @@ class StatusRequest(msgspec.Struct, frozen=True):
     network_file: bool = False
 
 
-_AGAIN = bytes([FrameKind.PUBLISH_AGAIN])
-_PUBLISH = int(FrameKind.PUBLISH)
+_PUBLISH, _PUBLISH_AGAIN = int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN)
+_PUBLISH_CONFIRM = int(FrameKind.PUBLISH_CONFIRM)
+_AGAIN = bytes([_PUBLISH_AGAIN])
 _DELIVER, _DELIVER_AGAIN = int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN)
 _encoder = msgspec.msgpack.Encoder()
 _offer = msgspec.msgpack.Decoder(Offer)
@@ -212,6 +221,7 @@ _dropped = msgspec.msgpack.Decoder(Dropped)
 _congestion = msgspec.msgpack.Decoder(Congestion)
 _status_request = msgspec.msgpack.Decoder(StatusRequest)
 _move = msgspec.msgpack.Decoder(MoveLink)
+_asking_fields = msgspec.msgpack.Decoder(list[Any])
 _header_fields = msgspec.msgpack.Decoder(list[object])
 _publication = msgspec.msgpack.Decoder(Publication)
 _publications = msgspec.msgpack.Decoder(list[Publication])
@@ -256,8 +266,12 @@ def encode_parts(kind: FrameKind, header: tuple[object, ...], body: bytes) -> by
 
 
 def encode_publish(publish: Publish) -> bytes:
+    header = publish.header.packed()
+    if publish.confirm:
+        asked = (publish.confirm, publish.again, *header)
+        return encode_parts(FrameKind.PUBLISH_CONFIRM, asked, publish.body)
     kind = FrameKind.PUBLISH_AGAIN if publish.again else FrameKind.PUBLISH
-    return encode_parts(kind, publish.header.packed(), publish.body)
+    return encode_parts(kind, header, publish.body)
 
 
 def encode_published(body: bytes) -> bytes:
@@ -272,8 +286,19 @@ def published_head(size: int) -> bytes:
 
 
 def again(frame: bytes) -> bytes:
-    """Return the frame of a publication, marked as sent before."""
+    """Return the frame of a publication, marked as sent before. One that asked for confirmation
+    no longer asks for it."""
+    if frame[KIND_AT] == _PUBLISH_CONFIRM:
+        _, body = split_parts(frame[HEAD_BYTES:])
+        return encode_parts(FrameKind.PUBLISH_AGAIN, FIRST_HOP.packed(), bytes(body))
     return frame[:KIND_AT] + _AGAIN + frame[HEAD_BYTES:]
+
+
+def asking(frame: bytes, attempt: int, *, again: bool) -> bytes:
+    """Return the frame of a client's publication as one that asks for confirmation."""
+    _, body = split_parts(frame[HEAD_BYTES:])
+    head = (attempt, again, FIRST_HOP.hops)
+    return encode_parts(FrameKind.PUBLISH_CONFIRM, head, bytes(body))
 
 
 def encode_deliver(numbers: Sequence[int], body: bytes, again: bool = False) -> bytes:
@@ -412,8 +437,10 @@ class Codec:
         message: ControlMessage = _decode(self._control, payload, "control message")
         return message
 
-    def decode_publish(self, payload: bytes, again: bool = False) -> Publish:
-        """Decode the payload of a PUBLISH or (`again`) PUBLISH_AGAIN frame."""
+    def decode_publish(self, payload: bytes, kind: int = _PUBLISH) -> Publish:
+        """Decode the payload of a PUBLISH, PUBLISH_AGAIN or PUBLISH_CONFIRM frame."""
+        if kind == _PUBLISH_CONFIRM:
+            return self._decode_asking(payload)
         head, body = split_parts(payload)
         if head == FIRST_HEADER:
             header = FIRST_HOP
@@ -421,7 +448,18 @@ class Codec:
             header = self._short_header(bytes(head))
         else:
             header = self._any_header(bytes(head))
-        return Publish(decode_publication(body), header, bytes(body), again)
+        return Publish(decode_publication(body), header, bytes(body), kind == _PUBLISH_AGAIN)
+
+    def _decode_asking(self, payload: bytes) -> Publish:
+        head, body = split_parts(payload)
+        asked, *fields = _decode(_asking_fields, head, "publication header") or [None]
+        if not fields or type(asked) is not int or not 1 <= asked <= MOST_ATTEMPTS:
+            raise ProtocolError("malformed publication header: it says no attempt")
+        again, *rest = fields
+        if type(again) is not bool:
+            raise ProtocolError("malformed publication header: sent before, or not?")
+        header = FIRST_HOP if rest == [FIRST_HOP.hops] else self._any_header(_encoder.encode(rest))
+        return Publish(decode_publication(body), header, bytes(body), again, asked)
 
 
 def _header_of(kind: type[Header] | None, head: bytes) -> Header:

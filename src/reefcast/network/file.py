@@ -26,6 +26,7 @@ from reefcast.network.sections import (
     OverloadSection,
     RequestsSection,
     Section,
+    SessionsSection,
     StatisticsSection,
     StorageEntry,
     TraceSection,
@@ -44,6 +45,11 @@ from reefcast.traces.vocabulary import LEVELS
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 """A key that TOML accepts without quotation marks."""
 _TIMES = (datetime, date, time)
+_TABLES = (
+    *("network", "routing", "trace", "limits", "overload"),
+    *("statistics", "requests", "sessions"),
+)
+"""The sections that stand once in a file, in the order in which they are written."""
 
 
 class NetworkFile(Section, kw_only=True):
@@ -56,6 +62,7 @@ class NetworkFile(Section, kw_only=True):
     routing: dict[str, Any] = msgspec.field(default_factory=dict)
     statistics: StatisticsSection = msgspec.field(default_factory=StatisticsSection)
     requests: RequestsSection = msgspec.field(default_factory=RequestsSection)
+    sessions: SessionsSection = msgspec.field(default_factory=SessionsSection)
     broker: list[BrokerEntry] = msgspec.field(default_factory=list)
     link: list[LinkEntry] = msgspec.field(default_factory=list)
     storage: list[StorageEntry] = msgspec.field(default_factory=list)
@@ -213,7 +220,8 @@ def _check_numbers(network: NetworkFile) -> None:
         raise ConfigurationError(
             f"queue_policy {limits.queue_policy!r} is none of {', '.join(QUEUE_POLICIES)}"
         )
-    for section in (trace, limits, network.overload, network.requests, *network.link):
+    sections = (trace, limits, network.overload, network.requests, network.sessions, *network.link)
+    for section in sections:
         for field in msgspec.structs.fields(section):
             value = getattr(section, field.name)
             if isinstance(value, float) and not isfinite(value):
@@ -244,6 +252,8 @@ def _check_all_keys(plain: dict[str, Any]) -> None:
         given = plain.get(title.strip("[]"), [])
         for each in given if isinstance(given, list) else [given]:
             check_keys(each, section, title)
+            if isinstance(each, dict):
+                check_choices(each, section, title)
 
 
 def load_network(file: Path | str) -> NetworkFile:
@@ -275,7 +285,7 @@ def dump_network(network: NetworkFile) -> str:
     """Return the network as TOML text that `parse_network` reads as the same."""
     plain: dict[str, Any] = msgspec.to_builtins(network, builtin_types=_TIMES)
     lines: list[str] = []
-    for name in ("network", "routing", "trace", "limits", "overload", "statistics", "requests"):
+    for name in _TABLES:
         if plain[name]:
             lines += [f"[{name}]", *_toml_lines(plain[name]), ""]
     for name in ("broker", "link", "storage"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -123,6 +123,30 @@ class RequestsSection(Section):
     keep_s: float = 604_800.0
 
 
+class SessionsSection(Section):
+    """Durable sessions: what brokers keep for consumers that are away, and over restarts.
+
+    - `directory`: the directory, in which each broker has a file; empty: brokers keep nothing on
+      disk, and refuse durable sessions.
+    - `fsync`: "always": what is confirmed survives a loss of power; "interval": it survives the
+      death of the broker's process, and a loss of power may take what came in the last
+      `fsync_interval_s`, although it was confirmed.
+    - `fsync_interval_s`: seconds between syncs with "interval".
+    - `dedup_s`: how many seconds a session remembers the ids of its events: a copy that comes later
+      is delivered, marked as late.
+    - `memory_bytes`: how many bytes of events that wait a broker keeps in memory; the rest is read
+      from the disk when it is delivered.
+    - `max_sessions`: how many durable sessions a broker has at most.
+    """
+
+    directory: str = ""
+    fsync: Literal["always", "interval"] = "always"
+    fsync_interval_s: float = 1.0
+    dedup_s: float = 3600.0
+    memory_bytes: int = 64 << 20
+    max_sessions: int = 100_000
+
+
 class BrokerEntry(Section):
     """A broker of the network.
 
@@ -215,6 +239,7 @@ SECTIONS: dict[str, type[Section]] = {
     "[overload]": OverloadSection,
     "[statistics]": StatisticsSection,
     "[requests]": RequestsSection,
+    "[sessions]": SessionsSection,
     "[[broker]]": BrokerEntry,
     "[[link]]": LinkEntry,
     "[[storage]]": StorageEntry,

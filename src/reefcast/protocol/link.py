@@ -155,11 +155,14 @@ class Link:
         self._take(Step.HELLO)
         return hello
 
-    def admit(self, silence_s: float, ping_s: float, now: float) -> None:
+    def admit(
+        self, silence_s: float, ping_s: float, now: float, max_bytes: int = MAX_FRAME_BYTES
+    ) -> None:
         """Admit the other end. `silence_s`: seconds of silence after which it is given up;
-        `ping_s`: seconds without another frame after which this end sends a PING."""
+        `ping_s`: seconds without another frame after which this end sends a PING; `max_bytes`: of
+        a frame that it sends."""
         self._take(Step.ADMIT)
-        self._reader.max_bytes = MAX_FRAME_BYTES
+        self._reader.max_bytes = max_bytes
         self._silence_s, self._ping_s = silence_s, ping_s
         self.tick_s = min(TICK_S, silence_s / TICKS_OF_SILENCE)
         self._next_s = now + self.tick_s

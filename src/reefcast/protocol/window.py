@@ -62,12 +62,15 @@ class SendWindow:
         """Add a frame that waits for a connection; return the publication that had to be dropped
         for it.
 
-        At most `limit` publications wait. The oldest is dropped; control messages never are."""
+        At most `limit` publications wait. The oldest is dropped; control messages, and publications
+        that are to be confirmed, never are."""
         self._serial += 1
         self._waiting[self._serial] = Entry(frame, publish)
         if publish is None:
             return None
         self.queue_len += 1
+        if publish.confirm:
+            return None
         self._waiting_publications.append(self._serial)
         if len(self._waiting_publications) <= limit:
             return None

@@ -77,6 +77,7 @@ class Acyclic(TreeRouter, ActsLater, SetsCourses):
 
     name = "acyclic"
     keeps_order = True
+    one_way = True
     messages = (Replace,)
     header = CoverHeader
     options = AcyclicOptions

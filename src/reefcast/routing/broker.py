@@ -20,22 +20,22 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import zip_longest
 from typing import Any
 
-from reefcast.errors import FilterSyntaxError, InternalError, LocalError, ProtocolError
+from reefcast.errors import FilterSyntaxError, LocalError, ProtocolError
 from reefcast.matching import new_index as compiled_index
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import (
     Advertise,
     Away,
-    Deliver,
+    Confirmed,
     Demote,
-    Discard,
     Effect,
     EntityId,
+    Fetched,
     Header,
     Input,
+    Kept,
     Leave,
     Leaving,
     LinkDown,
@@ -61,7 +61,6 @@ from reefcast.model.messages import (
 )
 from reefcast.overlay.scot import Neighbours
 from reefcast.routing.capabilities import (
-    ActsLater,
     OpensLinks,
     Refuses,
     SoftLink,
@@ -69,14 +68,18 @@ from reefcast.routing.capabilities import (
     moves_links,
 )
 from reefcast.routing.clients import ClientState
+from reefcast.routing.confirming import Confirming
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.counts import Counts
 from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
+from reefcast.routing.delivering import HOME_TIMER, MOST_SESSIONS, Delivering
 from reefcast.routing.failures import Failures
+from reefcast.routing.forwarding import Forwarding
 from reefcast.routing.gate import HOLD_TIMER, Gate, Onward
 from reefcast.routing.holding import HELD
 from reefcast.routing.links import LinkQueues, Links, Overload
 from reefcast.routing.neighbour_links import PATIENCE_S, NeighbourLinks
+from reefcast.routing.on_disk import Rows
 from reefcast.routing.ordering import TIMER as ORDER_TIMER
 from reefcast.routing.ordering import Ordering
 from reefcast.routing.plain import PlainWay
@@ -85,14 +88,21 @@ from reefcast.routing.router import Decision, RoutingOptions, Surroundings
 from reefcast.routing.services import Service, Services
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
+from reefcast.sessions.home import Home
+from reefcast.sessions.messages import FROM_CLIENTS
 
 ROUND_TIMER = "round"
+NO_ROWS: Rows = {}
+Handler = Callable[[Any, LinkName, float], list[Effect]]
+OF_THE_DRIVER = (LinkUp, LinkDown, Timer, MoveLink, Leave, Kept, Fetched)
+"""Inputs that come by no link that must be up."""
 
 
 class Broker:
     """One broker. `neighbours`: the brokers to which it has links, up or not, and from which it
     should hear when it relearns. `most_held`: publications that wait here for one of them;
-    `patience_s`: how long after the start settling waits for neighbours that were not up."""
+    `patience_s`: how long after the start settling waits for neighbours that were not up. `home`,
+    `rows`, `most_sessions`: see `Delivering`."""
 
     def __init__(
         self,
@@ -110,6 +120,9 @@ class Broker:
         services: Sequence[Service] = (),
         most_held: int = HELD,
         patience_s: float = PATIENCE_S,
+        home: Home | None = None,
+        rows: Rows = NO_ROWS,
+        most_sessions: int = MOST_SESSIONS,
     ) -> None:
         self.name, self.links = name, Links(queues, overload)
         self._neighbours, self._scot = tuple(neighbours), scot
@@ -132,15 +145,30 @@ class Broker:
         self._failures, self._in_rounds = Failures(), False
         self._ordering = Ordering(self._failures)
         self._refuses = capability(self.router, Refuses)
-        self._acts_later = capability(self.router, ActsLater)
         self._opens_links = capability(self.router, OpensLinks)
         self._then = self._new_consequences(most_held)
         self._holding = self._then.holding
         self.links.held = self._holding.queue_len
-        self._gate = self._new_gate()
+        self._delivering = Delivering(
+            *(self.router, self._then, self._then.confirming, home, rows, self._neighbours),
+            *(most_sessions, self._enter),
+        )
         self.plain_way = PlainWay(self.router, self.clients, self._ordering, self._holding)
-        self.neighbours = NeighbourLinks(name, self.router, self._then, patience_s)
-        self._handlers: dict[type, Callable[[Any, LinkName, float], list[Effect]]] = {
+        self._forwarding = Forwarding(
+            self.router, self._then, self._delivering, self._failures, self.plain_way.forget
+        )
+        self._gate = self._new_gate()
+        self.neighbours = NeighbourLinks(
+            name, self.router, self._then, patience_s, gives_up=home is None
+        )
+        self._handlers = self._own_handlers()
+        self._handlers.update(dict.fromkeys(FROM_CLIENTS, self._asked))
+        self._services = Services(services)
+        for service in self._services:
+            self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
+
+    def _own_handlers(self) -> dict[type, Handler]:
+        return {
             Publish: self._one_publication,
             Advertise: self._table_change,
             Unadvertise: self._table_change,
@@ -148,6 +176,9 @@ class Broker:
             Unsubscribe: self._table_change,
             Settled: self._answer,
             Refused: self._answer,
+            Confirmed: self._confirmed,
+            Kept: self._delivering.kept,
+            Fetched: self._delivering.fetched,
             Synced: self._synced,
             Relearned: self._neighbour_relearned,
             Leaving: self._neighbour_leaves,
@@ -158,17 +189,20 @@ class Broker:
             MoveLink: self._move,
             Leave: self._leave,
         }
-        self._services = Services(services)
-        for service in self._services:
-            self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
 
     def _new_consequences(self, most_held: int) -> Consequences:
-        routed = partial(self._route, hosted=False)
         about_links = (self._is_up, self._neighbour_changed)
-        return Consequences(self.router, self._neighbours, *about_links, routed, most_held)
+        confirming = Confirming(self.router.one_way, self.router.rng)
+        return Consequences(
+            self.router, self._neighbours, *about_links, self._routed, confirming, most_held
+        )
+
+    def _routed(self, batch: Sequence[Publish], link: LinkName) -> list[Effect]:
+        return self._forwarding.route(batch, link, hosted=False)
 
     def _new_gate(self) -> Gate:
-        onward = Onward(partial(self._route, hosted=True), self._client_left)
+        route = partial(self._forwarding.route, hosted=True)
+        onward = Onward(route, self._delivering.failed, self._client_left)
         return Gate(self.name, self.router, self._then, self.counters, self._failures, onward)
 
     # --- entry ------------------------------------------------------------------------------------
@@ -180,15 +214,19 @@ class Broker:
         `ProtocolError`, changing nothing, if the other end sent what it must not. Publications that
         were held, and go now: see `handle_publications`.
         """
-        if not isinstance(item, (LinkUp, LinkDown, Timer, MoveLink, Leave)):
+        if not isinstance(item, OF_THE_DRIVER):
             self._require_up(link)
-        self.last_routed = []
+        self.last_routed = self._forwarding.routed = []
         self.plain_way.forget()
         self.links.pass_time(now)
         if isinstance(item, Timer) and item.key.startswith(ORDER_TIMER):
             return self._ordering.due(item.key.removeprefix(ORDER_TIMER), now)
-        effects = self._handlers.get(type(item), self._peer_message)(item, link, now)
+        effects = self._delivering.begin(now) + self._enter(item, link, now)
+        effects = self._delivering.end_input(item, effects, now)
         return self._failures.told(self.name, self._ordering.arranged(effects, now))
+
+    def _enter(self, item: Input, link: LinkName, now: float) -> list[Effect]:
+        return self._handlers.get(type(item), self._peer_message)(item, link, now)
 
     def handle_publications(
         self, batch: Sequence[Publish], link: LinkName, now: float
@@ -198,20 +236,23 @@ class Broker:
         After any input, `last_routed` holds each publication that was routed, in this order, with
         its decision. Raises `PartlyFailed` if it failed on some: the others are done.
         """
-        effects = self._ordering.arranged(self._handle_publications(batch, link, now), now)
+        effects = self._handle_publications(batch, link, now)
+        if self._delivering.keeps:
+            effects = self._delivering.end_input(None, effects, now)
+        effects = self._ordering.arranged(effects, now)
         return self._failures.told(self.name, effects) if self._failures else effects
 
     def _handle_publications(
         self, batch: Sequence[Publish], link: LinkName, now: float
     ) -> list[Effect]:
-        self.last_routed = []
+        self.last_routed = self._forwarding.routed = []
         self.links.pass_time(now)
         client = self.clients.get(link)
         if client is None:
             if link not in self.router.brokers:
                 self._require_up(link)
             self.links.came(link, len(batch))
-            return self._route(batch, link, hosted=False)
+            return self._routed(batch, link)
         return self._gate.publish(client, batch, now)
 
     def _require_up(self, link: LinkName) -> None:
@@ -225,66 +266,6 @@ class Broker:
 
     def _one_publication(self, publish: Publish, link: LinkName, now: float) -> list[Effect]:
         return self._handle_publications((publish,), link, now)
-
-    def _route(self, batch: Sequence[Publish], link: LinkName, *, hosted: bool) -> list[Effect]:
-        effects: list[Effect] = []
-        delivered = forwarded = 0
-        routed, goes, router = self.last_routed, self.links.goes, self.router
-        holding = self._holding
-        try:
-            rest, found = batch, router.match(batch, link)
-        except Exception:
-            rest, found = self._failures.matched(router.match, batch, link)
-        while rest:  # again only behind one that something fails on
-            first = len(routed)
-            try:
-                # zip's own `strict` takes twice as long.
-                for publish, decision in zip_longest(rest, router.route(rest, found, link)):
-                    if publish is None or decision is None:
-                        raise InternalError(
-                            f"routing {router.name!r} must yield one decision for each publication"
-                        )
-                    local, hops = decision.local, decision.hops
-                    for hop, header in hops:
-                        copy = Publish(publish.publication, header, publish.body, publish.again)
-                        if hop in holding.closed:
-                            effects += holding.pass_on(Send(hop, copy))
-                            self.links.waits(hop)
-                        else:
-                            effects.append(Send(hop, copy))
-                            goes(hop)
-                    if local:
-                        effects.append(Deliver(publish, local))
-                        delivered += len(local)
-                    elif not hops:
-                        effects += self._ends_here(publish, decision, hosted)
-                    forwarded += len(hops)
-                    routed.append((publish, decision))
-                break
-            except Exception as error:
-                done = len(routed) - first
-                self._failures.on(rest[done] if done < len(rest) else None, error)
-                rest, found = rest[done + 1 :], found[done + 1 :]
-        self.counters["delivered"] += delivered
-        self.counters["forwarded"] += forwarded
-        if self._acts_later.unfinished:
-            self.plain_way.forget()
-            try:
-                effects += self._then.act(self._acts_later.afterwards())
-            except Exception as error:
-                self._failures.on(None, error)
-        return effects
-
-    def _ends_here(self, publish: Publish, decision: Decision, hosted: bool) -> list[Effect]:
-        """Return whether nobody here or beyond gets it: it is unwanted, or a copy too many."""
-        if decision.duplicate:
-            self.counters["duplicate"] += 1
-            return [Discard(publish, "duplicate")]
-        if hosted:
-            self.counters["unwanted"] += 1
-            return [Discard(publish, "unwanted")]
-        self.counters["false_positive"] += 1
-        return []
 
     # --- control messages -------------------------------------------------------------------------
 
@@ -344,6 +325,16 @@ class Broker:
         reason = answer.reason if isinstance(answer, Refused) else ""
         return self._then.finish(self._then.settlement.answered(link, answer.token, reason))
 
+    def _confirmed(self, answer: Confirmed, link: LinkName, now: float) -> list[Effect]:
+        if link in self.clients:
+            raise ProtocolError(f"client {link!r} confirmed a publication; only brokers do")
+        return self._then.finish(self._then.confirming.answered(answer, link))
+
+    def _asked(self, message: ServiceMessage, link: LinkName, now: float) -> list[Effect]:
+        if link not in self.clients:
+            raise ProtocolError(f"{link!r} sent {type(message).__name__}; only clients do")
+        return self._delivering.asked(message, link, now)
+
     def _neighbour_changed(self, change: Promote | Demote) -> list[Effect]:
         """Tell the services of a neighbour whose link was promoted or demoted."""
         self._neighbours = tuple(link for link in self._neighbours if link != change.link)
@@ -360,11 +351,12 @@ class Broker:
             self._in_rounds = True
             effects.append(self._next_round(now))
         if up.kind is LinkKind.CLIENT:
+            self._delivering.link_up(up, link)
             return effects + self._client_up(link)
         if up.kind is LinkKind.SOFT:
             effects += self._then.act(self._opens_links.soft_up(link))
             return effects + self._then.unopened.came_up(link)
-        effects += self.neighbours.up(up, link)
+        effects += self.neighbours.up(self._delivering.link_up(up, link), link)
         effects += self._then.act(self._services.link_up(link, client=False))
         return effects + self.neighbours.greet(link)
 
@@ -388,8 +380,9 @@ class Broker:
         old = self.clients.get(link)
         if old is not None and not old.leaving:
             raise LocalError(f"broker {self.name}: client {link!r} is connected already")
-        effects = self._gate.release(old) if old is not None else []
-        self.clients[link] = ClientState(link)
+        client = ClientState(link)
+        effects = self._gate.release_for(old, client) if old is not None else []
+        self.clients[link] = client
         return effects + self._then.act(self._services.link_up(link, client=True))
 
     def _client_left(self, client: ClientState) -> list[Effect]:
@@ -414,19 +407,26 @@ class Broker:
         self._require_up(link)
         client = self.clients.get(link)
         if client is not None:
+            self._delivering.client_gone(link, now)
             client.leaving = True  # its publications that are held go first
             return [] if client.held else self._client_left(client)
+        if self._delivering.keeps:
+            self.neighbours.stays_away(link)
+            return then.act(self._services.link_down(link, client=False))
         effects = self.neighbours.lose(link)
         effects += then.act(self._services.link_down(link, client=False))
         return effects + self.neighbours.lost(link)
 
     def _away(self, _: Away, link: LinkName, now: float) -> list[Effect]:
+        self._delivering.hosting.left(link, now)
         return self._then.act(self._services.away(link))
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         effects = self.neighbours.due(timer.key, now)
         if effects is not None:
             return effects
+        if timer.key == HOME_TIMER:
+            return self._delivering.due(now)
         if timer.key == ROUND_TIMER:
             return [self._next_round(now), *self._then.act(self._opens_links.round())]
         client = self.clients.get(timer.key.removeprefix(HOLD_TIMER))

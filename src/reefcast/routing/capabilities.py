@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import Filter
@@ -18,6 +18,7 @@ from reefcast.model.messages import CloseLink, EntityId, Header, LinkName, Publi
 from reefcast.model.publication import Publication
 from reefcast.routing.courses import Course
 from reefcast.routing.router import Action, Router
+from reefcast.routing.tables import Row, Table
 
 C = TypeVar("C")
 
@@ -111,6 +112,20 @@ class Relearns:
         """Do what had to wait until nobody was absent any more (`Router.absent`): all neighbours
         have told everything, or were given up."""
         return []
+
+
+class KeepsRows:
+    """A routing whose tables a broker writes to its disk, as far as publications for durable
+    sessions find their way by them; `on_disk` asks for them when the broker starts. What such rows
+    make necessary is done when neighbours come up, as for those that were told."""
+
+    def durable_tables(self) -> Mapping[str, Table[Any]]:
+        """Return these tables, by their names."""
+        return {}
+
+    def restore(self, table: str, id: EntityId, filter: Filter, link: LinkName) -> None:
+        """Enter a row that a neighbour told before the broker started; none is up."""
+        self.durable_tables()[table].add(Row(id, filter, link, False))
 
 
 class SettlesTogether:

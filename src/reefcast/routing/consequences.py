@@ -18,6 +18,7 @@ from reefcast.model.messages import (
     TableChange,
 )
 from reefcast.routing.capabilities import OpensLinks, Relearns, SettlesTogether, capability
+from reefcast.routing.confirming import Confirming
 from reefcast.routing.holding import HELD, Holding
 from reefcast.routing.relearning import Relearning
 from reefcast.routing.router import Action, Await, Route, Router
@@ -29,8 +30,9 @@ class Consequences:
     """The consequences of inputs of one broker. `neighbours`: those from which it should hear when
     it relearns; `is_up`: whether a link of that name can be sent on; `changed` is told of links
     that come to belong to the overlay, or cease to; `routed` routes publications as if they had
-    come by that link; `most_held`: see `holding`. `due`: what to do next, because what it waited
-    for is over."""
+    come by that link; `confirming`: keeps those that are to be confirmed; `most_held`: see
+    `holding`. `due`: what to do next, because what it waited for is over. `restored`: whether the
+    broker began with rows from its disk."""
 
     def __init__(
         self,
@@ -39,16 +41,19 @@ class Consequences:
         is_up: Callable[[LinkName], bool],
         changed: Callable[[Promote | Demote], list[Effect]],
         routed: Callable[[Sequence[Publish], LinkName], list[Effect]],
+        confirming: Confirming,
         most_held: int = HELD,
     ) -> None:
         self.relearning = Relearning(neighbours, capability(router, Relearns).passes_on)
         self.settling = capability(router, SettlesTogether)
         self.settlement = Settlement(self.settling.came_by)
         self.holding = Holding(most_held)
+        self.confirming = confirming
         self.unopened = Unopened(capability(router, OpensLinks))
         self.due: list[Callable[[], list[Effect]]] = []
         self._awaited: dict[object, PendingWork] = {}
         self._router = router
+        self.restored = False
         self._relearns = isinstance(router, Relearns)
         self._is_up = is_up
         self._changed = changed
@@ -65,6 +70,8 @@ class Consequences:
         brought = brought_by(message)
         if self._relearns and brought is not None:
             self.settlement.follow(work, link, brought)
+        if self.restored and brought is not None:
+            self.settlement.join_all_said(work, brought)
         if not self.relearning.complete:
             id = kept_by(message)
             known_as = None if id is None else self.settling.known_as(id, link)

@@ -6,6 +6,8 @@ Rules
 - A publication goes to every neighbour except the one from which it came; a broker drops copies of
   publications that it has seen (overlays may have cycles), as far as it remembers them (see
   `recent`).
+- It confirms nothing: where paths form cycles, each copy that a restarted broker gets again would
+  be flooded again, and the number of copies could grow with each restart.
 - With FIFO links the first copies of one publisher's publications keep their order."""
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ class Flooding(Router):
 
     name = "flooding"
     keeps_order = True
+    confirms = False
 
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)

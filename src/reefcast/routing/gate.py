@@ -7,7 +7,8 @@ Rules
   never advertised advertises TRUE by its first publication, until it advertises something itself.
 - They wait until all its advertisements have settled, so that no settled subscriber misses the
   first ones; but at most `HOLD_S`, in case a part of the network is away, or as long as the broker
-  itself relearns its tables.
+  itself relearns its tables. Publications that are to be confirmed wait without a limit, and so do
+  all that the client publishes behind them.
 - Withdrawals, and the end of a client, take effect after the publications that wait."""
 
 from __future__ import annotations
@@ -35,14 +36,19 @@ from reefcast.routing.router import Router
 
 HOLD_S = 2.0
 HOLD_TIMER = "hold:"
+NO_CONFIRMATION = (
+    "routing {routing!r} does not confirm publications; publish without confirm, or use another "
+    "routing: acyclic, flooding, spr or idr"
+)
 NO_TOPIC = "routing {routing!r} carries what has a topic: publish(..., topics=[...])"
 
 
 class Onward(NamedTuple):
-    """The broker as the gate calls it: `route` a client's publications; finish with a client that
-    `left`."""
+    """The broker as the gate calls it: `route` a client's publications; answer a publication that
+    `failed`; finish with a client that `left`."""
 
     route: Callable[[Sequence[Publish], LinkName], list[Effect]]
+    failed: Callable[[Publish, LinkName], list[Effect]]
     left: Callable[[ClientState], list[Effect]]
 
 
@@ -75,7 +81,18 @@ class Gate:
         if client.holding:
             client.held += accepted
             return effects
+        if client.unsettled:
+            accepted = self._hold_back(client, accepted)
         return effects + self._onward.route(accepted, client.name)
+
+    @staticmethod
+    def _hold_back(client: ClientState, batch: list[Publish]) -> list[Publish]:
+        """Hold back what is to be confirmed, and all behind it; return what comes before that."""
+        first = next((at for at, publish in enumerate(batch) if publish.confirm), None)
+        if first is None:
+            return batch
+        client.holding, client.held = True, batch[first:]
+        return batch[:first]
 
     def _accept(
         self, client: ClientState, batch: Iterable[Publish], effects: list[Effect]
@@ -87,10 +104,13 @@ class Gate:
         for publish in batch:
             try:
                 reason = client.objection(publish.publication)
+                if publish.confirm and not self._router.confirms:
+                    reason = reason or NO_CONFIRMATION.format(routing=self._router.name)
                 if needs_topics and not publish.publication.topics:
                     reason = reason or NO_TOPIC.format(routing=self._router.name)
             except Exception as error:
                 self._failures.on(publish, error)
+                effects += self._onward.failed(publish, client.name)
                 continue
             if reason is None:
                 accepted.append(publish)
@@ -128,8 +148,19 @@ class Gate:
             effects += self._then.send(self._then.begin_work(client.name, message), sends)
         return effects + (self._onward.left(client) if client.leaving else [])
 
+    def release_for(self, old: ClientState, new: ClientState) -> list[Effect]:
+        """Route what was held for a client that left and is here again. If some of that is to be
+        confirmed, all of it waits for the new advertisements; the client sends again what is not
+        confirmed, which comes behind it."""
+        if old.unsettled and any(publish.confirm for publish in old.held):
+            new.held, old.held, new.holding = old.held, [], True
+        return self.release(old)
+
     def patience_is_over(self, client: ClientState, now: float) -> list[Effect]:
         """Handle the timer of a client that has come due."""
         if self._then.relearning.active:
             return [SetTimer(HOLD_TIMER + client.name, now + HOLD_S)]
+        if client.unsettled and any(publish.confirm for publish in client.held):
+            going = self._hold_back(client, client.held)
+            return self._onward.route(going, client.name) if going else []
         return self.release(client)

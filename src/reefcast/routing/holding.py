@@ -16,7 +16,7 @@ Rules
 - An `Unadvertise` keeps its place among the publications: they need the advertisement that it
   withdraws. So does an advertisement that comes again behind it.
 - At most `limit` publications wait for a neighbour. The oldest goes, counted as `link_lost`; all of
-  them go when the link is given up.
+  them go when the link is given up. Those that are to be confirmed do not count, and stay.
 - Rows that the neighbour did not repeat are removed when it has said `Synced` and has answered
   everything that it was told: until it has handled an advertisement, it does not send the
   subscriptions for it.
@@ -52,13 +52,14 @@ TIMER = "answer:"
 class Wait:
     """The wait for one neighbour. `told`: it has answered what it was told; `relearned`, `synced`:
     it has said so. `items`: what waits, in order; `publications`: how many of these are
-    publications; `withdrawn`: advertisements among them that are withdrawn."""
+    publications, and `confirmed`: how many of those are to be confirmed; `withdrawn`:
+    advertisements among them that are withdrawn."""
 
-    __slots__ = ("items", "publications", "relearned", "synced", "told", "withdrawn")
+    __slots__ = ("confirmed", "items", "publications", "relearned", "synced", "told", "withdrawn")
 
     def __init__(self) -> None:
         self.items: deque[Send] = deque()
-        self.publications = 0
+        self.publications = self.confirmed = 0
         self.withdrawn: set[EntityId] = set()
         self.told = self.relearned = self.synced = False
 
@@ -67,6 +68,7 @@ class Wait:
         self.items.append(send)
         if isinstance(message, Publish):
             self.publications += 1
+            self.confirmed += message.confirm > 0
         elif isinstance(message, Unadvertise):
             self.withdrawn.add(message.id)
 
@@ -77,9 +79,10 @@ class Wait:
         return isinstance(message, Publish | Unadvertise)
 
     def drop_oldest(self) -> Publish:
-        """Remove the oldest publication; the remaining items keep their order."""
+        """Remove the oldest publication that nobody wants confirmed; the remaining items keep their
+        order."""
         for place, send in enumerate(self.items):
-            if isinstance(send.message, Publish):
+            if isinstance(send.message, Publish) and not send.message.confirm:
                 del self.items[place]
                 self.publications -= 1
                 return send.message
@@ -106,6 +109,12 @@ class Holding:
         """Return how many publications wait for `link`."""
         wait = self.closed.get(link)
         return 0 if wait is None else wait.publications
+
+    def for_link(self, link: LinkName) -> list[Publish]:
+        """Return the publications that wait for `link`."""
+        wait = self.closed.get(link)
+        sends = () if wait is None else wait.items
+        return [send.message for send in sends if isinstance(send.message, Publish)]
 
     # --- a wait begins ----------------------------------------------------------------------------
 
@@ -150,7 +159,7 @@ class Holding:
         return self._bounded(send.link, wait)
 
     def _bounded(self, link: LinkName, wait: Wait) -> list[Effect]:
-        over = wait.publications - self._limit
+        over = wait.publications - wait.confirmed - self._limit
         return [Discard(wait.drop_oldest(), "link_lost", link) for _ in range(over)]
 
     # --- a wait ends ------------------------------------------------------------------------------
@@ -190,9 +199,9 @@ class Holding:
     def given_up(self, link: LinkName) -> list[Publish]:
         """Forget a link that is gone; return the publications that waited for it."""
         self._returns.pop(link, None)
-        wait = self.closed.pop(link, None)
-        items = () if wait is None else wait.items
-        return [send.message for send in items if isinstance(send.message, Publish)]
+        publications = self.for_link(link)
+        self.closed.pop(link, None)
+        return publications
 
     # --- sweeping ---------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ Rules
   repeated. If some neighbour stays away for `RELEARN_S`, the broker goes on without it. Settling
   waits for it until `patience_s`, and so does `Synced` for others; all publications that might be
   wanted there wait for it.
+- A broker that has a disk gives up no neighbour (`delivering`): its publications wait.
 - When a broker has relearned, it says `Relearned`: then neighbours send it what they have held for
   it (`holding`).
 - A broker that is about to stop says `Leaving`, and has left when all neighbours that it can reach
@@ -54,9 +55,17 @@ TOGETHER_S = 1.0
 
 class NeighbourLinks:
     """The links of broker `name` to its neighbours; it uses the broker's parts. `patience_s`: see
-    `Broker`."""
+    `Broker`; `gives_up`: whether the broker gives up a neighbour after that time."""
 
-    def __init__(self, name: str, router: Router, then: Consequences, patience_s: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        router: Router,
+        then: Consequences,
+        patience_s: float,
+        *,
+        gives_up: bool = True,
+    ) -> None:
         self._leaving = self._is_overdue = False
         self._unanswered: set[LinkName] = set()
         self._owed: dict[LinkName, int] = {}
@@ -69,6 +78,7 @@ class NeighbourLinks:
         self._relearns.relearning = self._relearning.active
         self._holding = then.holding
         self._patience_s = patience_s
+        self._gives_up = gives_up
         self._lent = 0
         self._absent: set[LinkName] = set()
 
@@ -141,6 +151,11 @@ class NeighbourLinks:
         ]
         effects += then.act(self._router.link_down(link)) + self._no_longer_absent(link)
         return effects + then.finish(then.settlement.forget(link))  # may release what was held
+
+    def stays_away(self, link: LinkName) -> None:
+        """Hold what is for a neighbour that has been away for long, and is not given up."""
+        self._owed.pop(link, None)
+        self._holding.misses(link)
 
     def lost(self, link: LinkName) -> list[Effect]:
         """Stop waiting for a neighbour, after `lose` is done with."""
@@ -264,7 +279,7 @@ class NeighbourLinks:
         for link in self._absent.difference(self._router.brokers):
             self._holding.misses(link)
         effects = self._tell_synced(told)
-        if not self._relearning.complete:
+        if self._gives_up and not self._relearning.complete:
             effects.append(SetTimer(ABSENT_TIMER, now + max(self._patience_s - RELEARN_S, 0.0)))
         return effects
 

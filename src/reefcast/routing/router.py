@@ -45,6 +45,8 @@ from reefcast.routing.covering.statistics import Statistics
 from reefcast.routing.links import Links
 from reefcast.routing.tables import IndexFactory, Row, SubscriptionTable, TableView
 
+SUBSCRIPTIONS = "PRT"
+"""The table of subscriptions, as papers and disks call it."""
 COUNTED = "counted"
 """The key of `Router.legend` for what is counted."""
 
@@ -144,6 +146,11 @@ class Router(ABC):
     """Whether the publications of one publisher reach each subscriber in their order."""
     best_effort: ClassVar[bool] = False
     """Whether a publication may miss a settled subscriber (never reach one twice, or wrongly)."""
+    confirms: ClassVar[bool] = True
+    """Whether it says when a publication is everywhere where it must be (`confirming`)."""
+    one_way: ClassVar[bool] = False
+    """Whether a copy goes from a broker the same way whichever it comes by, so that what comes
+    again need not go where it has been sent."""
     needs_topics: ClassVar[bool] = False
     """Whether it can carry only publications with topics."""
     restless: ClassVar[bool] = False
@@ -252,4 +259,4 @@ class Router(ABC):
 
     def tables(self) -> Mapping[str, TableView[Any]]:
         """Return its tables under the papers' names."""
-        return {"PRT": self.prt}
+        return {SUBSCRIPTIONS: self.prt}

@@ -59,7 +59,7 @@ from reefcast.model.messages import (
     Send,
     Unadvertise,
 )
-from reefcast.routing.capabilities import Relearns, SetsCourses, SettlesTogether
+from reefcast.routing.capabilities import KeepsRows, Relearns, SetsCourses, SettlesTogether
 from reefcast.routing.clt import (
     CivSet,
     CivUnset,
@@ -72,6 +72,7 @@ from reefcast.routing.courses import Course
 from reefcast.routing.covering.strategies import CoveringOptions, outgoing
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import (
+    SUBSCRIPTIONS,
     Action,
     Decision,
     Router,
@@ -79,7 +80,7 @@ from reefcast.routing.router import (
     Shape,
     Surroundings,
 )
-from reefcast.routing.tables import NextHops, Row, TableView
+from reefcast.routing.tables import NextHops, Row, Table, TableView
 from reefcast.routing.tree import Replace, Replacement, SubscriptionTree, understood
 
 WITHDRAWN = 10_000
@@ -107,7 +108,7 @@ class ScotOptions(CoveringOptions, frozen=True):
             )
 
 
-class ScotRouter(Router, Relearns, SettlesTogether, SetsCourses):
+class ScotRouter(Router, Relearns, SettlesTogether, KeepsRows, SetsCourses):
     """The shared part of SPR and IDR: everything but the choice of links. `cluster`: this broker's;
     `a_links`, `i_links`: those that are up, the latter by cluster."""
 
@@ -364,10 +365,24 @@ class ScotRouter(Router, Relearns, SettlesTogether, SetsCourses):
     def all_synced(self) -> list[Send]:
         return self._unset([row for row in self.clt if not row.local and row.witness is None])
 
+    # --- disk -------------------------------------------------------------------------------------
+
+    def durable_tables(self) -> Mapping[str, Table[Any]]:
+        return {SUBSCRIPTIONS: self.prt, "CLT": self.clt}  # in the order in which they are restored
+
+    def restore(self, table: str, id: EntityId, filter: Filter, link: LinkName) -> None:
+        if table == SUBSCRIPTIONS:
+            super().restore(table, id, filter, link)
+        elif link in self._cluster_of:
+            row = ClusterLinkRow(id, filter, link, False, 1 << self._cluster_of[link])
+            self.clt.add(row)
+            self._find_witness(row)
+            row.civ |= self._own  # until all is relearned
+
     # --- what can be seen -------------------------------------------------------------------------
 
     def tables(self) -> dict[str, TableView[Any]]:
-        return {"CLT": self.clt, "PRT": self.prt}
+        return {"CLT": self.clt, SUBSCRIPTIONS: self.prt}
 
     # --- publications -----------------------------------------------------------------------------
 
@@ -424,6 +439,7 @@ class Spr(ScotRouter):
 
     name = "spr"
     keeps_order = True
+    one_way = True
 
     def _between_clusters(
         self, inside: Decision, link: LinkName, onward: Header, bits: int

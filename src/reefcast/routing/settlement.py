@@ -21,6 +21,8 @@ Rules
   for the same reason only the work of the one from its last hop waits.)
 - A message that comes again by the same link while it is under way, because a broker behind that
   link restarted, is answered only when the first one is done, too.
+- A row that was on disk when the broker started (`on_disk`) has been told to neighbours before it
+  comes again: then it waits for their answers.
 - A subscription that needs no message of its own, because another one has sent it (OctopiA's
   CIV_SET), settles only when that message has been answered; nor does a subscription settle before
   another one that stands in for it at a neighbour (covering).
@@ -161,6 +163,11 @@ class Settlement:
         """Let `work` wait for the messages that tell these neighbours of these subscriptions, if
         they are still under way."""
         self._join(work, [(key[0], self._said[key]) for key in said if key in self._said])
+
+    def join_all_said(self, work: PendingWork, id: EntityId) -> None:
+        """Let `work`, of what came with `id`, wait for all messages under way that bring it to
+        other neighbours than the one that it came from."""
+        self.join_said(work, [(link, id) for link in self._waiting if link != work.came_by])
 
     def _join(self, work: PendingWork, messages: Iterable[tuple[LinkName, int]]) -> None:
         for link, token in dict.fromkeys(messages):

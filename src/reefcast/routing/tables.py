@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from reefcast.matching.interface import EventIndex
 from reefcast.model.covering import covers, intersects
@@ -231,11 +231,20 @@ class TableView(ABC, Generic[E]):
         """Return a cell for each of `columns`."""
 
 
+class TableLog(Protocol):
+    """Who is told what comes to a table, and goes from it."""
+
+    def came(self, row: Row) -> None: ...
+
+    def went(self, row: Row) -> None: ...
+
+
 class Table(TableView[R]):
     """Rows by id and last hop. `_rows`: the latest of each id; `_several`: all, by age, of an id
-    that came by several links."""
+    that came by several links. `log`: see `on_disk`."""
 
     def __init__(self) -> None:
+        self.log: TableLog | None = None
         self._rows: dict[EntityId, R] = {}
         self._several: dict[EntityId, list[R]] = {}
         self._by_hop: dict[LinkName, dict[EntityId, R]] = {}
@@ -290,6 +299,8 @@ class Table(TableView[R]):
             self._several.setdefault(row.id, [before]).append(row)
         self._rows[row.id] = row
         self._by_hop.setdefault(row.last_hop, {})[row.id] = row
+        if self.log is not None:
+            self.log.came(row)
 
     def remove(self, id: EntityId, link: LinkName) -> R | None:
         """Remove the row if it came by `link` and return it; None if there is none."""
@@ -309,6 +320,8 @@ class Table(TableView[R]):
         if not from_there:  # clients come and go, under new names for ever
             del self._by_hop[link]
         self._unconfirmed.get(link, {}).pop(id, None)
+        if self.log is not None:
+            self.log.went(row)
         return row
 
     def confirm(self, id: EntityId, link: LinkName) -> None:

@@ -92,6 +92,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
     """See the module's docstring. `grown`: the advertisements of the broker's own clients, by
     client, in their order."""
 
+    confirms = False
     messages = (Bind, Unbind, Torn)
 
     def __init__(self, where: Surroundings) -> None:

@@ -9,7 +9,8 @@ Rules
   than its own, as one subscription; when that changes, it is told again.
 - A publication follows the subscriptions back: one copy per last hop that matches, never back.
 - `outgoing[U]` says which of the subscriptions that U wants it is told of: all, or those that no
-  other one covers (see `covering.outgoing`). What was sent mirrors U's rows from here.
+  other one covers (see `covering.outgoing`) that is as durable (`covering.lasting`). What was
+  sent mirrors U's rows from here.
 - The subscriptions that take the place of a withdrawn one are sent before its unsubscription, or in
   the same message (`Replace`), so that no settled subscriber misses anything.
 - Covering is decided for each link by what was sent there and by what it wants now, never by what a
@@ -44,7 +45,9 @@ from reefcast.model.messages import (
     Send,
     Subscribe,
     Unsubscribe,
+    is_durable,
 )
+from reefcast.routing.covering.lasting import Lasting
 from reefcast.routing.covering.outgoing import Net, Outgoing
 from reefcast.routing.tables import Row, SubscriptionTable
 
@@ -178,6 +181,8 @@ class SubscriptionTree:
     def _take_up(self, link: LinkName, net: Net, row: Row) -> None:
         """Add a subscription that the neighbour wants."""
         out = self._out(link)
+        if is_durable(row.id[0]) and not isinstance(out, Lasting):
+            out = self.outgoing[link] = Lasting(out, self._new_outgoing(link))
         net.add(out.add(row.id, row.filter))
         if row.id not in net.entered:
             net.again[row.id] = None
@@ -206,7 +211,7 @@ class SubscriptionTree:
                         net.add(out.remove(id))
                 for id in elsewhere:
                     self._look_again(other, net, id)
-            sends += self._withdraw(other, out, net, gone, prunes)
+            sends += self._withdraw(other, net, gone, prunes)
         return sends
 
     def _look_again(self, link: LinkName, net: Net, id: EntityId) -> None:
@@ -239,25 +244,25 @@ class SubscriptionTree:
         self.prt.remove(message.id, link)
         prunes = {} if message.prune is None else {message.id: message.prune}
         sends = []
-        for other, out in self.outgoing.items():
+        for other, out in list(self.outgoing.items()):
             net = Net()
             if message.id in out.wanted:
                 for row in new:
                     if self.wanted_by(other, row.filter):
                         self._take_up(other, net, row)
-            sends += self._withdraw(other, out, net, {message.id: old.filter}, prunes)
+            sends += self._withdraw(other, net, {message.id: old.filter}, prunes)
         return sends
 
     def _withdraw(
         self,
         link: LinkName,
-        out: Outgoing,
         net: Net,
         gone: Mapping[EntityId, Filter],
         prunes: Mapping[EntityId, Prune],
     ) -> list[Send]:
-        """Remove rows that are `gone` from `out`, or preserve them there; `net`: the changes so
-        far."""
+        """Remove rows that are `gone` from `outgoing[link]`, or preserve them there; `net`: the
+        changes so far."""
+        out = self._out(link)
         onward: dict[EntityId, Prune] = {}
         here = [id for id in gone if id in out.wanted]
         for id in sorted(here, key=out.is_sent):  # an entry stands in for nothing that is gone, too

@@ -27,13 +27,13 @@ from reefcast.model.messages import (
     Unadvertise,
 )
 from reefcast.model.publication import Publication
-from reefcast.routing.capabilities import HandsOver, Relearns, SettlesTogether
-from reefcast.routing.router import Router, Shape, Surroundings
-from reefcast.routing.tables import AdvertisementTable, Row, TableView
+from reefcast.routing.capabilities import HandsOver, KeepsRows, Relearns, SettlesTogether
+from reefcast.routing.router import SUBSCRIPTIONS, Router, Shape, Surroundings
+from reefcast.routing.tables import AdvertisementTable, Row, Table, TableView
 from reefcast.routing.tree import NO_PRUNES, Prune, SubscriptionTree
 
 
-class TreeRouter(Router, Relearns, SettlesTogether, HandsOver):
+class TreeRouter(Router, Relearns, SettlesTogether, HandsOver, KeepsRows):
     """Advertisement-based routing on a tree; see the module's docstring for the rules."""
 
     overlay = Shape.TREE
@@ -142,7 +142,12 @@ class TreeRouter(Router, Relearns, SettlesTogether, HandsOver):
         prunes = self.prunes(*self.prt.from_hop(link))
         return self.tree.link_down(link, prunes) + self._unadvertise_all(link, gone)
 
+    # --- disk -------------------------------------------------------------------------------------
+
+    def durable_tables(self) -> Mapping[str, Table[Any]]:
+        return {"SRT": self.srt, SUBSCRIPTIONS: self.prt}
+
     # --- what can be seen -------------------------------------------------------------------------
 
     def tables(self) -> dict[str, TableView[Any]]:
-        return {"SRT": self.srt, "PRT": self.prt}
+        return {"SRT": self.srt, SUBSCRIPTIONS: self.prt}

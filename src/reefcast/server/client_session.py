@@ -29,6 +29,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
+import msgspec
+
 from reefcast.errors import InternalError, ProtocolError
 from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request
 from reefcast.model.messages import Away, ControlMessage, Publish, ServiceMessage, TableChange
@@ -39,9 +41,12 @@ from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.connection import Connection, End
 from reefcast.server.host import Host
 from reefcast.server.passage import Run
+from reefcast.sessions.messages import AboutSession, Failed, ListSessions
 from reefcast.timing import MACHINE
 
 STALL_S = 1.0
+ABOUT_OWNERS = (AboutSession, ListSessions)
+"""What clients ask about durable sessions of a user."""
 
 log = logging.getLogger(__name__)
 
@@ -160,13 +165,13 @@ class ClientSession(End):
             self._host.congestion.settle(self.name, self._account)
 
     def _fresh(self, batch: list[Publish]) -> list[Publish]:
-        """Return the publications that this broker has not had: a publisher's numbers only go
-        up."""
+        """Return the publications that this broker has not had: a publisher's numbers only go up.
+        Publications that are to be confirmed come again until they are."""
         fresh, last = [], self.last_seq
         for publish in batch:
-            if publish.publication.seq > last:
+            if publish.publication.seq > last or publish.confirm:
                 fresh.append(publish)
-                last = publish.publication.seq
+                last = max(last, publish.publication.seq)
         self.last_seq = last
         return fresh
 
@@ -175,12 +180,26 @@ class ClientSession(End):
             raise ProtocolError(f"a client must not send {type(message).__name__}")
         if isinstance(message, FROM_STORAGES):
             self.principal.require(UserRole.STORAGE)
+        if isinstance(message, ABOUT_OWNERS):
+            try:
+                message = self._owned(message)
+            except ProtocolError as error:
+                self.port.tell(Failed(token=message.token, reason=str(error)))
+                return
         if isinstance(message, TableChange) and message.token < 1:
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
         if not self._host.driver.handle(message, self.name):
             raise InternalError(f"the broker failed on this {type(message).__name__}; see its log")
         if isinstance(message, Request) and self._host.requests is not None:
             self._host.requests.asked(message)
+
+    def _owned(self, asked: AboutSession | ListSessions) -> AboutSession | ListSessions:
+        """Return it with the user whose sessions it is about; others' are for administrators."""
+        user = self.principal.user
+        if asked.owner not in ("", user):
+            self.principal.require(UserRole.ADMINISTRATOR)
+            return asked
+        return msgspec.structs.replace(asked, owner=user)
 
     def acknowledged(self, number: int) -> None:
         if not self.port.keeps:

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import msgspec
 
 from reefcast.errors import ProtocolError
-from reefcast.model.messages import LinkDown, LinkKind, LinkUp
+from reefcast.model.messages import SESSION_MARK, LinkDown, LinkKind, LinkUp, is_durable
 from reefcast.model.wire import MAX_NAME_CHARS, QUEUE_POLICIES, RESUME, Hello
 from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import UserRole
@@ -201,6 +201,10 @@ class Clients:
             )
         if not 0 < len(hello.name) <= MAX_NAME_CHARS:
             raise ProtocolError(f"a client's id has 1 to {MAX_NAME_CHARS} characters")
+        if is_durable(hello.name):
+            raise ProtocolError(
+                f"a client's id does not begin with {SESSION_MARK!r}, as {hello.name!r} does"
+            )
         if self._is_broker(hello.name):
             raise ProtocolError(f"{hello.name!r} is the name of a broker; choose another id")
         if hello.queue_policy not in ("", *QUEUE_POLICIES) or hello.queue_limit < 0:

@@ -43,8 +43,9 @@ HELLO_S = 5.0
 SLICE_S = 0.005
 SAID_TO_PEER = (ProtocolError, InternalError)
 """The other side broke the protocol; this broker failed on what it sent, and has logged how."""
-_PUBLISH_AGAIN = int(FrameKind.PUBLISH_AGAIN)
-_PUBLICATIONS = (int(FrameKind.PUBLISH), _PUBLISH_AGAIN)
+_PUBLICATIONS = tuple(
+    int(kind) for kind in (FrameKind.PUBLISH, FrameKind.PUBLISH_AGAIN, FrameKind.PUBLISH_CONFIRM)
+)
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +189,7 @@ class Connection(asyncio.Protocol):
         try:
             for kind, payload in frames if first is None else chain((first,), frames):
                 if kind in _PUBLICATIONS and self.end is not None:
-                    batch.append(self.end.codec.decode_publish(payload, kind == _PUBLISH_AGAIN))
+                    batch.append(self.end.codec.decode_publish(payload, kind))
                     continue
                 if batch:
                     whole, batch = batch, []

@@ -16,7 +16,9 @@ from typing import Any
 from reefcast.errors import InternalError, ProtocolError
 from reefcast.model.messages import (
     Effect,
+    Fetched,
     Input,
+    Kept,
     LinkName,
     MoveLink,
     Publish,
@@ -27,6 +29,7 @@ from reefcast.protocol.credit import CongestionControl
 from reefcast.routing.broker import Broker
 from reefcast.routing.failures import PartlyFailed
 from reefcast.server.effects import Effector, LinkOpener, fed_links
+from reefcast.server.keeper import Keeping
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Output, Run, Way
 from reefcast.server.tracing import Journal
@@ -47,7 +50,7 @@ class Driver:
         self._details = journal.details
         self._effector = Effector(outputs, journal, self._set_timer)
         self._loop = asyncio.get_running_loop()
-        self._busy = False
+        self._busy = self._closed = False
         self._later: deque[tuple[Input, LinkName]] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._background: set[str] = set()
@@ -55,6 +58,18 @@ class Driver:
     def open_links_with(self, opener: LinkOpener) -> None:
         """Set what opens soft links, before the first input."""
         self._effector.opener = opener
+
+    def keep_with(self, keeper: Keeping) -> None:
+        """Set what writes to the broker's disk; before the first input."""
+        self._effector.keeper = keeper
+        keeper.listen(
+            lambda token: self._said_by_disk(Kept(token)),
+            lambda bodies: self._said_by_disk(Fetched(bodies.found, bodies.missing)),
+        )
+
+    def _said_by_disk(self, item: Kept | Fetched) -> None:
+        if not self._closed:
+            self.handle(item, "")
 
     # --- publications -----------------------------------------------------------------------------
 
@@ -205,5 +220,6 @@ class Driver:
 
     def close(self) -> None:
         """Cancel all timers, because the broker ends."""
+        self._closed = True
         for timer in self._timers.values():
             timer.cancel()

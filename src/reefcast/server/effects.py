@@ -16,15 +16,19 @@ from reefcast.model.messages import (
     Deliver,
     Discard,
     Effect,
+    Fetch,
+    Keep,
     LinkName,
     OpenLink,
     Promote,
     Publish,
     Send,
+    SessionNews,
     SetTimer,
 )
 from reefcast.model.wire import FrameKind
 from reefcast.protocol.batches import Batch
+from reefcast.server.keeper import Keeping
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Output
 from reefcast.server.tracing import Journal
@@ -46,7 +50,8 @@ class Effector:
     """Carries out effects on links and clients' ports.
 
     Effects for a client that has left are skipped: the core is about to learn of it. An effect that
-    fails does not affect the others. `opener` is set before the first effect."""
+    fails does not affect the others. `opener` is set before the first effect, and `keeper` if the
+    broker has a disk."""
 
     def __init__(
         self, outputs: Outputs, journal: Journal, set_timer: Callable[[SetTimer], None]
@@ -57,6 +62,7 @@ class Effector:
         self._details = journal.details
         self._set_timer = set_timer
         self.opener: LinkOpener
+        self.keeper: Keeping
         self._last: tuple[object, object, bytes] = (None, None, b"")
 
     def carry_out(self, effects: Sequence[Effect]) -> int:
@@ -76,6 +82,8 @@ class Effector:
                     self.opener.close(effect.link)
                 elif isinstance(effect, SetTimer):
                     self._set_timer(effect)
+                elif isinstance(effect, Keep | Fetch | SessionNews):
+                    self._about_sessions(effect)
                 elif isinstance(effect, Promote):
                     self.opener.promote(effect.link)
                 else:
@@ -84,6 +92,14 @@ class Effector:
                 failures += 1
                 self._journal.failed(f"to carry out: {in_words(effect)}")
         return failures
+
+    def _about_sessions(self, effect: Keep | Fetch | SessionNews) -> None:
+        if isinstance(effect, Keep):
+            self.keeper.keep(effect.changes, effect.token)
+        elif isinstance(effect, Fetch):
+            self.keeper.fetch(effect.events)
+        else:
+            self._journal.happened_to_session(effect)
 
     def hand_out(self, outputs: Iterable[Output]) -> None:
         """Queue the outputs of the compiled path on links and ports."""

@@ -11,20 +11,23 @@ from typing import NamedTuple
 
 from reefcast.history.service import HistoryService
 from reefcast.model import wire
+from reefcast.model.keeping import Contents
 from reefcast.model.messages import LinkName
 from reefcast.model.versions import Offer
 from reefcast.model.wire import Codec, Hello, Role
 from reefcast.network.file import NetworkFile
-from reefcast.network.sections import LimitsSection
+from reefcast.network.sections import LimitsSection, SessionsSection
 from reefcast.overlay.topology import is_tree
 from reefcast.protocol.credit import CongestionControl
 from reefcast.routing.broker import Broker
 from reefcast.routing.router import RoutingOptions
 from reefcast.server.driver import Driver
+from reefcast.server.keeper import Keeping, open_keeper
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Passage
 from reefcast.server.request_log import LiveRequestLog, open_request_log
 from reefcast.server.tracing import Journal, open_trace
+from reefcast.sessions.home import Home
 from reefcast.statistics.store import StatisticsStore
 from reefcast.timing import MACHINE
 from reefcast.traces.files import MOST_HASH
@@ -36,7 +39,8 @@ class Host(NamedTuple):
     """The shared parts of a broker. `me`: the content of all hellos of this broker; its `session`
     is a random text drawn when the broker started. `codec`: encodes messages between brokers.
     `statistics`: None where the routing keeps none; `requests`: None where requests are not logged;
-    `passage`: None where all publications take the readable path."""
+    `passage`: None where all publications take the readable path; `keeper`: None where the broker
+    has no disk."""
 
     me: Hello
     limits: LimitsSection
@@ -49,12 +53,21 @@ class Host(NamedTuple):
     statistics: StatisticsStore | None
     requests: LiveRequestLog | None
     passage: Passage | None
+    keeper: Keeping | None
 
 
-def make_host(network: NetworkFile, name: str, offer: Offer, *, readable: bool = False) -> Host:
+def make_host(
+    network: NetworkFile,
+    name: str,
+    offer: Offer,
+    *,
+    readable: bool = False,
+    keeper: Keeping | None = None,
+) -> Host:
     """Make the parts of broker `name`. Input goes to the driver, which calls the core; output goes
     to the outputs, which tell congestion control how full they are. `readable`: all publications
-    take the readable path, also plain ones."""
+    take the readable path, also plain ones. `keeper`: the broker's disk, if not the one that the
+    network file names."""
     machine = MACHINE.get()
     session = machine.token(8)
     me = wire.hello(Role.BROKER, name, network.network.name, session, offer=offer)
@@ -70,6 +83,7 @@ def make_host(network: NetworkFile, name: str, offer: Offer, *, readable: bool =
         name, machine.now_us() * 1000, outputs.grant, outputs.flood, sources
     )
     options = network.routing_options(name)
+    keeper = keeper or open_keeper(network.sessions, name)
     statistics = _statistics(network, name, options)
     core = Broker(
         name,
@@ -84,15 +98,35 @@ def make_host(network: NetworkFile, name: str, offer: Offer, *, readable: bool =
         services=(HistoryService(name),),
         most_held=limits.link_buffer,
         patience_s=limits.link_patience_s,
+        home=_home(network.sessions, keeper),
+        rows={} if keeper is None else keeper.contents.rows,
+        most_sessions=network.sessions.max_sessions,
     )
     driver = Driver(core, outputs, congestion, journal)
+    if keeper is not None:
+        keeper.contents = Contents()  # a backlog is large, and the core has it now
+        driver.keep_with(keeper)
     codec = Codec(core.messages, core.header)
     requests = open_request_log(network.requests, name)
     # Rows about single publications are written where there are objects of them.
     readable = readable or journal.wanted_below > MOST_HASH
     passage = None if readable else Passage(core.plain_way, outputs, journal.wanted_below)
     parts = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
-    return Host(*parts, passage)
+    return Host(*parts, passage, keeper)
+
+
+def _home(section: SessionsSection, keeper: Keeping | None) -> Home | None:
+    """Make the sessions that the broker had when it stopped."""
+    if keeper is None:
+        return None
+    now = asyncio.get_running_loop().time()
+    return Home(
+        keeper.contents,
+        epoch_s=MACHINE.get().now_us() / 1e6 - now,
+        dedup_s=section.dedup_s,
+        memory_bytes=section.memory_bytes,
+        now=now,
+    )
 
 
 def _statistics(network: NetworkFile, name: str, options: RoutingOptions) -> StatisticsStore | None:

@@ -30,6 +30,7 @@ from reefcast.server.clients import Clients
 from reefcast.server.connection import Connection, End, Shared
 from reefcast.server.greeting import Anonymous, Authenticator
 from reefcast.server.host import make_host
+from reefcast.server.keeper import Keeping
 from reefcast.server.listeners import Listener
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
@@ -48,7 +49,7 @@ class Node:
     """The broker `name` of `network`, in the running event loop: call `start`, then `stop`.
     `offer`: its versions and features; `authenticator`: proves who others are. Without one,
     everything on loopback is granted, and everything anywhere if the network file says `insecure`.
-    `readable`: see `make_host`.
+    `readable`, `keeper`: see `make_host`.
 
     `listeners`: where the broker listens; `start` opens those that are there by then. A listener
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
@@ -62,11 +63,12 @@ class Node:
         authenticator: Authenticator | None = None,
         *,
         readable: bool = False,
+        keeper: Keeping | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.network = network
         self.name = name
-        self.host = make_host(network, name, offer, readable=readable)
+        self.host = make_host(network, name, offer, readable=readable, keeper=keeper)
         self.clients = Clients(self.host, network.is_node)
         self.stopping = False
         self._told: tuple[str, ...] | None = None
@@ -198,6 +200,8 @@ class Node:
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         self.host.driver.close()
+        if self.host.keeper is not None:
+            await self.host.keeper.close()
         self.host.journal.floods.sum_up()
         self._keep_statistics()
         self.overlay_links.close()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from reefcast.errors import ProtocolError
 from reefcast.matching.passage.layout import G_WORDS, NOT_PLAIN, UNKNOWN
 from reefcast.model.messages import LinkName, Publish
-from reefcast.model.wire import HEAD_BYTES, KIND_AT, Codec, FrameKind, split_parts
+from reefcast.model.wire import HEAD_BYTES, KIND_AT, Codec, split_parts
 from reefcast.protocol.batches import Batch
 from reefcast.protocol.frames import Cutter
 from reefcast.routing.plain import PlainWay
@@ -35,7 +35,6 @@ MOST_UNTRIED = 1024
 MOST_HOPS = 126
 """The most links over which a plain publication may have come: with one more, the count is still
 one byte."""
-_AGAIN = int(FrameKind.PUBLISH_AGAIN)
 
 
 class Run:
@@ -72,9 +71,9 @@ class Run:
 
     def _decode(self, at: int) -> Publish:
         start, end = self._desk.frame_of(self._data, at)
-        again = self._data[start + KIND_AT] == _AGAIN
+        kind = self._data[start + KIND_AT]
         payload = self._data[start + HEAD_BYTES : end]
-        publish = self._codec.decode_publish(payload, again)
+        publish = self._codec.decode_publish(payload, kind)
         if self._learns:
             self._desk.learn_header(bytes(split_parts(payload)[0]), publish.header)
         return publish

@@ -20,6 +20,7 @@ from reefcast.model.messages import (
     Discard,
     LinkName,
     Publish,
+    SessionNews,
 )
 from reefcast.network.sections import TraceSection
 from reefcast.routing.router import Decision
@@ -193,6 +194,14 @@ class Journal:
             self.lost(discard.publish, discard.reason, discard.link)
         elif self.details is not None:
             self.details.discarded(discard, None)
+
+    def happened_to_session(self, news: SessionNews) -> None:
+        """Record what a durable session lost, or is about to lose."""
+        words = "broker %s: durable session %r of %s: %s, %d times%s"
+        what = news.kind.replace("_", " ")
+        names = self._broker, news.session, news.owner, what, news.count
+        reason = f": {news.reason}" if news.reason else ""
+        self.floods.log(log, logging.WARNING, "session_news", words, *names, reason)
 
     def failed(self, what: str, error: Exception | None = None) -> None:
         """Record a failure; call it where the exception is handled, if no `error` is given. `what`

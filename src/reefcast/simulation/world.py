@@ -407,7 +407,7 @@ class World(Stage):
                 self.soft.close(node, effect.link, at)
             elif isinstance(effect, Promote | Demote):
                 self.soft.change(node, effect.link, overlay=isinstance(effect, Promote))
-            else:
+            elif isinstance(effect, Discard):
                 self._discard(node, effect, at)
         self.soft.served(node, service, came_up=True)
 

@@ -22,6 +22,8 @@ from reefcast.cli.options import (
     json_option,
     master_option,
 )
+from reefcast_lab.cli.bench_delivery import delivery
+from reefcast_lab.cli.bench_keeping import keeping
 from reefcast_lab.cli.bench_tables import (
     CLIENT,
     CLIFFS,
@@ -69,6 +71,10 @@ _profile_option = click.option(
 @click.group()
 def command() -> None:
     """Measure the live broker, the simulator, and the indexes."""
+
+
+command.add_command(delivery)
+command.add_command(keeping)
 
 
 @command.command()

@@ -22,6 +22,20 @@ CLIENT = {
     "per_s": "events/s",
     "ratio": "ratio",
 }
+DELIVERY = {
+    "what": "what   ",  # as wide as the longest of them
+    "broker": "           broker",
+    "publishers": "publishers",
+    "window": "window",
+    "sessions": "sessions",
+    "confirmed_per_s": "confirmed/s",
+    "p50_us": "     p50 us",
+    "p99_us": "     p99 us",
+    "delivered_per_s": "delivered/s",
+    "broker_cpu_us": "us (CPU)",
+    "memory_mb": "memory MB",
+    "more_mb": "for them MB",
+}
 HISTORY = {
     "what": "what",
     "engine": "          engine",  # as wide as the longest of their names
@@ -104,6 +118,16 @@ STATISTICS = {
     "longest_cpu_us": "max us/batch",
     "bytes_per_row": "bytes/row",
     "ratio": "ratio",
+}
+KEEPING = {
+    "store": "store",
+    "work": "work",
+    "group": "group",
+    "events": "events",
+    "events_per_s": "events/s (wall)",
+    "cpu_us_per_event": "us/event (CPU)",
+    "syncs_per_s": "bare syncs/s",
+    "disk_mb": "MB on disk",
 }
 COVER = {
     "workload": "workload",

@@ -30,6 +30,7 @@ from reefcast.model.covering import covers
 from reefcast.model.filters import Filter
 from reefcast.model.messages import EntityId, LinkName
 from reefcast.model.publication import Publication
+from reefcast.routing.covering.lasting import Lasting
 from reefcast.routing.covering.outgoing import NOTHING, Change, Net, Outgoing, Packing
 from reefcast.routing.covering.suspicion import Suspicion
 from reefcast.routing.tables import Cell, TableView, written
@@ -159,8 +160,9 @@ class GhostTable(TableView[GhostRow]):
 
     def _by_link(self) -> Iterator[tuple[LinkName, Incremental]]:
         for link, out in self._outgoing.items():
-            if isinstance(out, Incremental):
-                yield link, out
+            for part in out.parts if isinstance(out, Lasting) else (out,):
+                if isinstance(part, Incremental):
+                    yield link, part
 
     def __len__(self) -> int:
         return sum(len(out.ghosts) for _, out in self._by_link())

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar
 
 from reefcast.matching.cover import RootChange, new_cover_index, new_roots
 from reefcast.model.filters import Filter
@@ -65,8 +64,8 @@ class Outgoing(ABC):
     take its place travel in one message; `prunes`: whether it may be preserved instead (see
     `ghosts`)."""
 
-    packs: ClassVar[bool] = False
-    prunes: ClassVar[bool] = False
+    packs: bool = False
+    prunes: bool = False
 
     def __init__(self) -> None:
         self.wanted: dict[EntityId, Filter] = {}

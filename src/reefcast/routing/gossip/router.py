@@ -94,6 +94,7 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
     name = "gossip"
     overlay = Shape.NONE
     best_effort = True
+    confirms = False
     needs_topics = True
     restless = True
     messages: ClassVar[tuple[type[PeerMessage], ...]] = MESSAGES

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from reefcast.errors import ProtocolError
 from reefcast.model.filters import Filter, parse_filter
@@ -31,7 +31,7 @@ from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.overlay import MeshOverlay
 from reefcast.routing.mesh.view import SoftLinkTable
 from reefcast.routing.router import COUNTED, Action, Decision, Router, RoutingOptions, Surroundings
-from reefcast.routing.tables import NextHops, Row
+from reefcast.routing.tables import NextHops, Row, Table
 from reefcast.routing.tree import SubscriptionTree, WantedBy
 
 MESSAGES = (Anchored, Vicinity, Loads)
@@ -41,6 +41,7 @@ DUPLICATE = Decision({}, [], None, duplicate=True)
 class Meshed(Router, Relearns, OpensLinks, SetsCourses):
     """See the module's docstring. `mesh` and `soft_links` are made by `begin`."""
 
+    confirms = False
     options: ClassVar[type[RoutingOptions]] = MeshOptions
     counted: ClassVar[Mapping[str, str]] = {
         "quenched": "quenched",
@@ -180,6 +181,12 @@ class Meshed(Router, Relearns, OpensLinks, SetsCourses):
 
     def alongside(self, link: LinkName) -> Sequence[LinkName]:
         return self.mesh.alongside(link)
+
+    # --- disk -------------------------------------------------------------------------------------
+
+    def durable_tables(self) -> Mapping[str, Table[Any]]:
+        """Return none: links move, and with them the tables."""
+        return {}
 
     # --- publications -----------------------------------------------------------------------------
 

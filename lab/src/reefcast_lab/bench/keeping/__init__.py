@@ -1,0 +1,1 @@
+"""The store of a broker's sessions, beside LMDB with the same contents."""

@@ -1,0 +1,163 @@
+"""What a client has published and wants to hear about: kept until it is confirmed. No I/O.
+
+Rules
+-----
+- A publication that asks (PUBLISH_CONFIRM) is kept, whatever the broker has acknowledged, until the
+  answer says that all durable sessions that it is for have it, or that it was refused.
+- After a reconnect to a broker that does not have this client's session any more all of them are
+  sent again, in their order and before anything new, under the same ids; each time is an attempt of
+  its own.
+- Who waits has a `Group` of publications.
+
+Source: `delivery.md`, rule 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reefcast.client.signal import Signal
+from reefcast.errors import ReefcastError
+from reefcast.model import wire
+from reefcast.model.messages import Confirmed
+from reefcast.model.wire import FrameKind
+
+MOST_UNCONFIRMED = 65_536
+"""Publications that a client keeps so; further ones that ask wait."""
+_KIND_AT = wire.LENGTH_BYTES
+_ASKS = int(FrameKind.PUBLISH_CONFIRM)
+
+
+class Group:
+    """Publications that somebody waits for. `open`: how many are not answered; `refusals`: numbers
+    and reasons of those that were refused; `ended`: why there will be no answer."""
+
+    __slots__ = ("changed", "ended", "open", "refusals")
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.refusals: list[tuple[int, str]] = []
+        self.ended: ReefcastError | None = None
+        self.changed = Signal()
+
+
+class _Kept:
+    """A publication under way: its frame, how often it was sent, and who waits."""
+
+    __slots__ = ("attempt", "frame", "groups")
+
+    def __init__(self, frame: bytes, groups: tuple[Group, ...]) -> None:
+        self.frame = frame
+        self.attempt = 1
+        self.groups = groups
+
+
+class Unconfirmed:
+    """All of one client, by number. `asks`: the groups to which everything belongs that is
+    published now. `expected`: groups of single publications that are still to be sent."""
+
+    def __init__(self) -> None:
+        self.asks: tuple[Group, ...] = ()
+        self.expected: dict[int, Group] = {}
+        self.room = Signal()
+        self._kept: dict[int, _Kept] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def full(self) -> bool:
+        """Whether those that ask have to wait."""
+        return len(self._kept) >= MOST_UNCONFIRMED
+
+    # --- groups -----------------------------------------------------------------------------------
+
+    def begin(self) -> Group:
+        """Begin a group: whatever is published until `end` belongs to it."""
+        group = Group()
+        self.asks += (group,)
+        return group
+
+    def end(self, group: Group) -> None:
+        """End a group; nothing more comes to it."""
+        self.asks = tuple(each for each in self.asks if each is not group)
+
+    def everything(self) -> Group:
+        """Return a group of all that is not answered."""
+        group = Group()
+        for kept in self._kept.values():
+            kept.groups += (group,)
+            group.open += 1
+        return group
+
+    # --- frames -----------------------------------------------------------------------------------
+
+    def add(self, seq: int, frame: bytes, *groups: Group) -> bytes:
+        """Keep a publication; return the frame that asks for confirmation."""
+        groups += self.asks
+        self._kept[seq] = _Kept(frame, groups)
+        for group in groups:
+            group.open += 1
+        return wire.asking(frame, 1, again=False)
+
+    def noted(self, first_seq: int, frames: Sequence[bytes]) -> Sequence[bytes]:
+        """Return frames as they are to be sent; those that ask, or whose numbers are `expected`,
+        are kept."""
+        if not (self.asks or self.expected):
+            return frames
+        found = []
+        for seq, frame in enumerate(frames, first_seq):
+            expected = self.expected.pop(seq, None)
+            if expected is not None:
+                expected.open -= 1  # it stood for this one
+                found.append(self.add(seq, frame, expected))
+            else:
+                found.append(self.add(seq, frame) if self.asks else frame)
+        return found
+
+    def again(self) -> dict[int, bytes]:
+        """Return all that is not confirmed as it is to be sent again, by number, in their order."""
+        frames = {}
+        for seq, kept in sorted(self._kept.items()):
+            kept.attempt += 1
+            frames[seq] = wire.asking(kept.frame, kept.attempt, again=True)
+        return frames
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def answered(self, answer: Confirmed) -> None:
+        """Handle the broker's answer. One that rests on a broker's custody (`kept`) lets who waits
+        go on; the publication stays here until it is where it must be."""
+        if answer.kept and not answer.refused:
+            self._let_go(answer.seq, "")
+        else:
+            self.refused(answer.seq, answer.refused)
+
+    def refused(self, seq: int, reason: str) -> bool:
+        """Handle that a publication is done, or was refused for a `reason`; return whether it was
+        here."""
+        self._let_go(seq, reason)
+        known = self._kept.pop(seq, None) is not None
+        if known and len(self._kept) < MOST_UNCONFIRMED:
+            self.room.fire()
+        return known
+
+    def _let_go(self, seq: int, reason: str) -> None:
+        kept = self._kept.get(seq)
+        if kept is None:
+            return
+        groups, kept.groups = kept.groups, ()
+        for group in groups:
+            group.open -= 1
+            if reason:
+                group.refusals.append((seq, reason))
+            if not group.open:
+                group.changed.fire()
+
+    def fail(self, error: ReefcastError) -> None:
+        """Tell everybody who waits that no answer will come."""
+        waiting = {group for kept in self._kept.values() for group in kept.groups}
+        for group in waiting.union(self.expected.values(), self.asks):
+            group.ended = error
+            group.changed.fire()
+        self.room.fire()

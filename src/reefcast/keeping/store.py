@@ -1,0 +1,303 @@
+"""The store of a broker, in an SQLite file of its own.
+
+Theory of operation
+-------------------
+A batch is a transaction. The file has a write-ahead log (WAL), which is synced at each commit
+(`fsync = "always"`), or once in a while ("interval", which the caller does by `sync`): a batch is
+one sequential write and one sync, whatever it holds. SQLite moves what is in the log into the file
+when it is long enough. What a restart finds in the log may be in the page cache only; so `load`
+syncs it before anybody is told.
+
+Bodies are in the table `event`, each once; what sessions are owed refers to them. Pages of what is
+gone are used again, and given back to the file system when they are many.
+
+It was chosen by measurement, see `reefcast-lab bench keeping`: SQLite beside LMDB.
+
+A file that is damaged is renamed and said so, and what can be read of it goes into a new one
+(`repair`). A file of an older format is brought up to date when it is opened; one of a newer format
+is refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from reefcast.directories import make_directory
+from reefcast.errors import ConfigurationError, DamagedError
+from reefcast.keeping import coding
+from reefcast.keeping.batches import Batch
+from reefcast.keeping.interface import Bodies
+from reefcast.keeping.loading import Loader, no_damage
+from reefcast.model.keeping import Change, Contents, EventNumber
+
+T = TypeVar("T")
+
+APPLICATION_ID = 0x72656573
+VERSION = 1
+SET_ASIDE = ".damaged"
+CHECKPOINT_PAGES = 4000
+"""In the log before they are moved into the file: 16 MB."""
+FREE_PAGES = 4000
+"""So many pages that nothing is in, and as many as a quarter of the file, are given back."""
+_CACHE_KIB = 32 * 1024
+_FULL = (sqlite3.SQLITE_FULL,)
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+UPGRADES: dict[int, str] = {}
+"""Format -> the statements that make the next one of it."""
+
+_TABLES = """
+CREATE TABLE row (
+    tab TEXT NOT NULL, key BLOB NOT NULL, data BLOB NOT NULL, PRIMARY KEY (tab, key)
+) WITHOUT ROWID;
+CREATE TABLE session (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE mark (session INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE event (number INTEGER PRIMARY KEY, head BLOB NOT NULL, body BLOB NOT NULL);
+CREATE TABLE owed (
+    session INTEGER NOT NULL, position INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (session, position)
+) WITHOUT ROWID;
+CREATE TABLE tries (
+    session INTEGER NOT NULL, position INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (session, position)
+) WITHOUT ROWID;
+CREATE TABLE seen (
+    session INTEGER NOT NULL, publisher TEXT NOT NULL, chunk INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (session, publisher, chunk)
+) WITHOUT ROWID;
+CREATE TABLE synced (one INTEGER PRIMARY KEY, times INTEGER NOT NULL);
+INSERT INTO synced VALUES (1, 0);
+"""
+
+
+class SqliteStore:
+    """The store in the file `path`, which is this broker's alone.
+
+    `always`: each commit is synced; if not, `sync` is for the caller to call now and then. `report`
+    is told, in a sentence, what was found damaged. Raises `ConfigurationError` if the file cannot
+    be made or opened: it is another program's, of a newer format, or in use.
+    """
+
+    def __init__(self, path: Path, report: Callable[[str], None], *, always: bool = True) -> None:
+        self.path = path
+        self._report = report
+        self._always = always
+        self._contents: Contents | None = None
+        make_directory(path.parent, "sessions")
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        try:
+            self._open()
+            self._contents = Loader(self._database, no_damage).contents()
+        except (sqlite3.DatabaseError, DamagedError) as error:
+            if not is_damage(error):
+                raise ConfigurationError(
+                    f"{self.path} cannot be opened: {error}; give each broker a directory of its "
+                    "own, and start it once"
+                ) from error
+            self._start_over(error)
+
+    # --- opening ---------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        self._database = database = sqlite3.connect(
+            self.path, timeout=0.0, isolation_level=None, check_same_thread=False
+        )
+        is_new = self._is_new()
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        database.execute("PRAGMA synchronous = FULL")
+        if is_new:
+            marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
+            database.executescript(f"BEGIN IMMEDIATE; {_TABLES} {marks} COMMIT;")
+        self._upgrade()
+
+    def _is_new(self) -> bool:
+        """Return whether there is nothing yet. Raises `ConfigurationError` for another program's
+        file, before anything is changed."""
+        is_new = self._number("PRAGMA schema_version") == 0
+        if not is_new and self._number("PRAGMA application_id") != APPLICATION_ID:
+            raise ConfigurationError(
+                f"{self.path} holds no sessions, but something else: name another directory"
+            )
+        return is_new
+
+    def _upgrade(self) -> None:
+        version = self._number("PRAGMA user_version")
+        if version > VERSION:
+            raise ConfigurationError(
+                f"{self.path} has format {version}, and this is the program of format {VERSION}: "
+                "start the newer one again"
+            )
+        for old in range(version, VERSION):
+            self._database.executescript(
+                f"BEGIN IMMEDIATE; {UPGRADES[old]} PRAGMA user_version = {old + 1}; COMMIT;"
+            )
+
+    def _number(self, query: str) -> int:
+        (found,) = self._database.execute(query).fetchone()
+        return int(found)
+
+    def _start_over(self, error: Exception) -> None:
+        """Set the damaged file aside, and save what can be read of it."""
+        with suppress(sqlite3.Error):
+            self._database.close()
+        aside = _set_aside(self.path)
+        self._open()
+        lost: list[str] = []
+        old = sqlite3.connect(aside, isolation_level=None, check_same_thread=False)
+        try:
+            changes = Loader(old, lost.append).changes()
+            self.commit(changes)
+        finally:
+            old.close()
+        self._contents = Loader(self._database, no_damage).contents()
+        self._report(
+            f"{self.path} is damaged ({error}); it is kept as {aside.name}, and what can be read "
+            f"of it is in a new file: {len(changes)} things, without {len(lost)} that cannot"
+        )
+
+    # --- Store -----------------------------------------------------------------------------------
+
+    def load(self) -> Contents:
+        """Return all that is on disk but for the bodies; before any `commit`, once."""
+        self._failing(self._sync)
+        contents, self._contents = self._contents, None
+        assert contents is not None, "the contents are loaded once, at the start"
+        if not self._always:
+            self._database.execute("PRAGMA synchronous = NORMAL")
+        return contents
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """Write a batch. Raises `OSError` if the disk fails; then nothing of it is written."""
+        batch = Batch(changes)
+        self._failing(lambda: self._commit(batch))
+
+    def _commit(self, batch: Batch) -> None:
+        database = self._database
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            _write(database, batch)
+            database.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                database.execute("ROLLBACK")
+            raise
+        if batch.events_gone or batch.sessions_gone:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        """Give pages that are free back to the file system, some at a time."""
+        free, pages = self._number("PRAGMA freelist_count"), self._number("PRAGMA page_count")
+        if free > FREE_PAGES and 4 * free > pages:
+            # Each step gives back one page; `execute` makes one step.
+            self._database.executescript(f"PRAGMA incremental_vacuum({FREE_PAGES // 4})")
+
+    def sync(self) -> None:
+        """Sync what was committed, where commits are not synced by themselves."""
+        self._failing(self._sync)
+
+    def _sync(self) -> None:
+        """Sync the log: a commit that is synced syncs all that is before it."""
+        self._database.execute("PRAGMA synchronous = FULL")
+        self._database.execute("UPDATE synced SET times = times + 1")
+        if not self._always:
+            self._database.execute("PRAGMA synchronous = NORMAL")
+
+    def bodies(self, events: Iterable[EventNumber]) -> Bodies:
+        """Read the bodies of events; what is damaged counts as missing, and is reported."""
+        return self._failing(lambda: self._bodies(events))
+
+    def _bodies(self, events: Iterable[EventNumber]) -> Bodies:
+        found: dict[EventNumber, bytes] = {}
+        missing: list[EventNumber] = []
+        query = "SELECT body FROM event WHERE number = ?"
+        for number in events:
+            row = self._database.execute(query, (number,)).fetchone()
+            try:
+                if row is None:
+                    missing.append(number)
+                else:
+                    found[number] = coding.read_body(number, row[0])
+            except (DamagedError, TypeError):
+                self._report(f"{self.path}: the body of event {number} is damaged")
+                missing.append(number)
+        return Bodies(found, tuple(missing))
+
+    def close(self) -> None:
+        """Close the file, for others to open."""
+        with suppress(sqlite3.Error):
+            self._database.close()
+
+    def _failing(self, call: Callable[[], T]) -> T:
+        """Make a call; SQLite's errors become `OSError`."""
+        try:
+            return call()
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            number = errno.ENOSPC if code in _FULL else errno.EIO
+            raise OSError(number, f"{self.path}: {error}") from error
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return whether the file is damaged, not busy, full or closed."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return isinstance(error, DamagedError) or code in _DAMAGE
+
+
+def _write(database: sqlite3.Connection, batch: Batch) -> None:
+    many = database.executemany
+    many(
+        "REPLACE INTO row VALUES (?, ?, ?)",
+        [(*key, row) for key, row in batch.rows.items() if row is not None],
+    )
+    many(
+        "DELETE FROM row WHERE tab = ? AND key = ?",
+        [key for key, row in batch.rows.items() if row is None],
+    )
+    many("REPLACE INTO session VALUES (?, ?)", batch.sessions.items())
+    marks = [(session, coding.pack_mark(session, at)) for session, at in batch.marks.items()]
+    many("REPLACE INTO mark VALUES (?, ?)", marks)
+    many("REPLACE INTO event VALUES (?, ?, ?)", batch.events)
+    many("REPLACE INTO owed VALUES (?, ?, ?)", batch.owed)
+    many("REPLACE INTO tries VALUES (?, ?, ?)", batch.tries)
+    many(
+        "REPLACE INTO seen VALUES (?, ?, ?, ?)",
+        [(*key, coding.pack_seen(put)) for key, put in batch.seen.items() if put is not None],
+    )
+    many(
+        "DELETE FROM seen WHERE session = ? AND publisher = ? AND chunk = ?",
+        [key for key, put in batch.seen.items() if put is None],
+    )
+    for table in ("owed", "tries") if batch.owed_gone else ():
+        many(f"DELETE FROM {table} WHERE session = ? AND position BETWEEN ? AND ?", batch.owed_gone)
+    many("DELETE FROM event WHERE number BETWEEN ? AND ?", batch.events_gone)
+    gone = [(number,) for number in batch.sessions_gone]
+    for table in ("mark", "owed", "tries", "seen") if gone else ():
+        many(f"DELETE FROM {table} WHERE session = ?", gone)
+    many("DELETE FROM session WHERE number = ?", gone)
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename the file and its log, and return the new name, which no other has."""
+    number = 1
+    while (target := path.with_name(f"{path.name}{SET_ASIDE}-{number}")).exists():
+        number += 1
+    for suffix in ("", "-wal"):
+        source = path.with_name(path.name + suffix)
+        if source.exists():
+            source.replace(target.with_name(target.name + suffix))
+    return target

@@ -1,0 +1,221 @@
+"""Confirmed publications: the termination detection of publications at one broker.
+
+Rules
+-----
+- A broker that gets p by link u routes it: next hops H, local durable sessions D. It answers u when
+  p is on disk for all of D, and every hop in H but u has answered (`Confirmed`). The answer names
+  p, not a token of the link: it is true in any life of it. That p is on disk is seen to by
+  `on_disk`, behind which all answers wait; a session without room (`blocked`) is waited for here.
+- Where a copy has one way only (`Router.one_way`), p coming again by u, resent or by another way,
+  is routed as from u: it goes to the hops that it has not been sent to, and u waits for its own
+  hops, never for itself. One answer for all who wait would lose the side that p came from, or make
+  two brokers wait for each other.
+- Where there may be other ways, each copy that comes, by link and attempt, is a piece of work of
+  its own: it is answered when all copies are that it caused. These form a tree, so no two wait for
+  each other. Two copies of one attempt over the same link are told apart by giving the second one
+  an attempt of its own. What comes round (`Decision.duplicate`) caused nothing and is answered at
+  once.
+- What a hop has not answered is kept here, whatever the link has acknowledged, and sent again, in
+  order and before anything new, when the hop comes up without memory (`unanswered`). If u comes up
+  without memory it waits for nothing here any more: it will send p again if somebody waits there.
+
+What is remembered of p is which hops have answered. Forgotten, it is routed again, and homes
+recognise it.
+
+Source: `delivery.md`, rules 1, 2 and 7. Cost: one answer for each copy, and a dict entry for each
+copy under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from random import Random
+
+from reefcast.model.messages import (
+    MOST_ATTEMPTS,
+    Confirmed,
+    Header,
+    LinkName,
+    Publish,
+    Send,
+)
+from reefcast.model.publication import PublicationId
+
+CopyId = tuple[PublicationId, int]
+"""A publication and its attempt, 0 where attempts share their ways."""
+_WorkId = tuple[PublicationId, int, LinkName]
+_Out = tuple[LinkName, CopyId]
+
+
+class Waiter:
+    """A link that waits, with the attempt that it is answered and the copies that it waits for."""
+
+    __slots__ = ("attempt", "copies")
+
+    def __init__(self) -> None:
+        self.attempt = 0
+        self.copies: set[_Out] = set()
+
+
+class Work:
+    """A publication under way here. `sent`: the copies, and whether each is answered; `blocked`: a
+    session has no room for it yet; `refused`: the sentence of one that did not take it."""
+
+    __slots__ = ("blocked", "key", "refused", "sent", "waiters")
+
+    def __init__(self, key: _WorkId) -> None:
+        self.key = key
+        self.waiters: dict[LinkName, Waiter] = {}
+        self.sent: dict[_Out, bool] = {}
+        self.blocked = False
+        self.refused = ""
+
+
+class Confirming:
+    """The confirmed publications under way at one broker. `one_way`: see `Router.one_way`."""
+
+    def __init__(self, one_way: bool, rng: Random) -> None:
+        self._one_way = one_way
+        self._rng = rng
+        self._works: dict[_WorkId, Work] = {}
+        self._out: dict[LinkName, dict[CopyId, tuple[Work, Publish]]] = {}
+        self._blocked: dict[PublicationId, list[Work]] = {}
+
+    def __len__(self) -> int:
+        """Return how many publications are under way here."""
+        return len(self._works)
+
+    def waits_for(self) -> dict[LinkName, int]:
+        """Return how many copies each neighbour has not answered."""
+        return {link: len(out) for link, out in self._out.items() if out}
+
+    # --- a publication comes ----------------------------------------------------------------------
+
+    def came(
+        self, publish: Publish, hops: Iterable[tuple[LinkName, Header]], link: LinkName
+    ) -> tuple[Work, list[tuple[LinkName, Publish]], bool]:
+        """Begin or join the work on a publication that came by `link` and is to go to `hops`.
+        Return it, the copies that are to be sent now, and whether the work is new."""
+        id = publish.publication.id
+        key = (id, 0, "") if self._one_way else (id, publish.confirm, link)
+        work = self._works.get(key)
+        anew = work is None
+        if work is None:
+            work = self._works[key] = Work(key)
+        waiter = work.waiters.setdefault(link, Waiter())
+        waiter.attempt = publish.confirm
+        copies: list[tuple[LinkName, Publish]] = []
+        if anew or self._one_way:
+            for hop, header in hops:
+                if hop != link or not self._one_way:
+                    copies += self._pass_on(work, waiter, publish, hop, header)
+        return work, copies, anew
+
+    def _pass_on(
+        self, work: Work, waiter: Waiter, publish: Publish, hop: LinkName, header: Header
+    ) -> list[tuple[LinkName, Publish]]:
+        id, attempt = publish.publication.id, publish.confirm
+        out = self._out.setdefault(hop, {})
+        copy_id: CopyId = (id, 0 if self._one_way else attempt)
+        if self._one_way:
+            known = work.sent.get((hop, copy_id))
+            if known is not None:
+                if not known:
+                    waiter.copies.add((hop, copy_id))
+                return []
+        elif copy_id in out:
+            before, copy = out[copy_id]
+            if not before.waiters and copy.header == header:  # nobody waits for that one any more
+                out[copy_id] = (work, copy)
+                del before.sent[hop, copy_id]
+                work.sent[hop, copy_id] = False
+                waiter.copies.add((hop, copy_id))
+                return []
+            attempt = self._rng.randrange(2**32, MOST_ATTEMPTS)
+            copy_id = (id, attempt)
+        copy = Publish(publish.publication, header, publish.body, publish.again, attempt)
+        out[copy_id] = (work, copy)
+        work.sent[hop, copy_id] = False
+        waiter.copies.add((hop, copy_id))
+        return [(hop, copy)]
+
+    # --- sessions of this broker ------------------------------------------------------------------
+
+    def block(self, work: Work) -> None:
+        """Wait until all local sessions have room for it; see `unblocked`."""
+        work.blocked = True
+        self._blocked.setdefault(work.key[0], []).append(work)
+
+    def unblocked(self, id: PublicationId) -> list[Send]:
+        """Handle that a publication that was blocked is taken."""
+        answers: list[Send] = []
+        for work in self._blocked.pop(id, ()):
+            work.blocked = False
+            answers += self.answers(work)
+        return answers
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def answers(self, work: Work) -> list[Send]:
+        """Return the answers to those who wait for nothing any more."""
+        if work.blocked:
+            return []
+        publisher, seq = work.key[0]
+        done = [link for link, waiter in work.waiters.items() if not waiter.copies]
+        answers: list[Send] = []
+        for link in done:
+            attempt = work.waiters.pop(link).attempt
+            answers.append(Send(link, Confirmed(publisher, seq, attempt, refused=work.refused)))
+        if not work.waiters and all(work.sent.values()):
+            self._forget(work)
+        return answers
+
+    def _forget(self, work: Work) -> None:
+        if self._works.get(work.key) is work:
+            del self._works[work.key]
+
+    def answered(self, answer: Confirmed, link: LinkName) -> list[Send]:
+        """Handle an answer that came by `link`; return those that this completes. One that nobody
+        waits for is no error: this broker was restarted since, or has it already."""
+        copy_id: CopyId = (answer.id, 0 if self._one_way else answer.attempt)
+        found = self._out.get(link, {}).get(copy_id)
+        if found is None or answer.kept:
+            return []
+        del self._out[link][copy_id]
+        work, _ = found
+        work.sent[link, copy_id] = True
+        work.refused = work.refused or answer.refused
+        for waiter in work.waiters.values():
+            waiter.copies.discard((link, copy_id))
+        return self.answers(work)
+
+    # --- links ------------------------------------------------------------------------------------
+
+    def unanswered(self, link: LinkName, known: Collection[CopyId]) -> list[Publish]:
+        """Return the copies, in their order, that `link` has not answered and that are not among
+        those `known` to be sent again; it has come up without memory."""
+        return [
+            copy for copy_id, (_, copy) in self._out.get(link, {}).items() if copy_id not in known
+        ]
+
+    def copy_ids(self, publications: Iterable[Publish]) -> set[CopyId]:
+        """Return what tells these copies apart."""
+        return {
+            (each.publication.id, 0 if self._one_way else each.confirm)
+            for each in publications
+            if each.confirm
+        }
+
+    def forgets(self, link: LinkName) -> None:
+        """Handle that what is at the other end of `link` waits for nothing any more: it has lost
+        its memory, or is gone."""
+        for work in [work for work in self._works.values() if link in work.waiters]:
+            del work.waiters[link]
+            # If it comes again it may have other ways. What is under way stays: later ones of the
+            # same publisher may be on the same links.
+            if not self._one_way or all(work.sent.values()):
+                self._forget(work)
+
+    def under_way(self) -> Sequence[Publish]:
+        """Return the copies that are not answered."""
+        return [copy for out in self._out.values() for _, copy in out.values()]

@@ -1,0 +1,422 @@
+"""The durable sessions whose home this broker is, as the core and their consumers see them.
+
+Rules
+-----
+- Each session has a link of its own in the core, that of a client which is always there: its name
+  is new for each life of the session, and its rows are those of the session's subscriptions. They
+  are entered anew when the broker starts (`start`), before its first neighbour comes up.
+- What clients ask goes to `Home`. What that needs of the core, a link that comes up or goes and
+  changes of tables, are *wishes*: the core handles them as inputs, at the end of the input that
+  caused them, and says what it answered by a session's link (`answered`).
+- A client hears that something is done when it is on disk, and for a subscription when that has
+  settled as well: a `_Reply` waits for both.
+- A client that goes, or loses its connection, has no consumers any more: what they had is owed
+  again at once. When it is back it attaches again, and what it acknowledges by then counts.
+
+The core's part:
+
+- `start` before its first input, and `handle` for each of `FROM_CLIENTS` that comes from a client;
+  `left` when a client is away or gone.
+- Publications for `links` go to `Home.owe`, and not into a `Deliver`. What it sends to one of them
+  (`Settled`, `Refused`) goes to `answered`, and is no effect.
+- At the end of each input it handles the `wishes` until there are none, then asks `Home.take`, and
+  adds what `told` makes of the outcome to its effects, behind the `Keep`. Writing the changes,
+  `fetch`, the timer and what concerns publications (`taken`, `refused`) are its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from reefcast.errors import LocalError, ProtocolError
+from reefcast.model.keeping import SessionOptions
+from reefcast.model.messages import (
+    SESSION_MARK,
+    Input,
+    LinkDown,
+    LinkKind,
+    LinkName,
+    LinkUp,
+    Refused,
+    Send,
+    ServiceMessage,
+    SessionNews,
+    Settled,
+    Subscribe,
+    Unsubscribe,
+)
+from reefcast.sessions.home import Home
+from reefcast.sessions.messages import (
+    AboutSession,
+    Acknowledge,
+    AddFilter,
+    Asked,
+    Attach,
+    CloseSession,
+    ConsumerEnded,
+    Detach,
+    Done,
+    Failed,
+    Handed,
+    Letters,
+    ListSessions,
+    Look,
+    Manage,
+    OpenSession,
+    Reject,
+    RemoveFilter,
+    Resize,
+    Sessions,
+)
+from reefcast.sessions.outcome import Delivery, Outcome, Told
+from reefcast.sessions.status import SessionStatus
+from reefcast.sessions.translating import (
+    changed_options,
+    in_parts,
+    letters_of,
+    number_of,
+    rows_of,
+)
+
+EVERYBODY = "*"
+"""In the place of an owner: all of them."""
+NO_HOME = (
+    "this broker keeps no durable sessions, for it has no directory for them: give its network "
+    "file a [sessions] directory, or start it with --directory"
+)
+
+WORTH_SAYING = (Told.FULL, Told.DROPPED, Told.EXPIRED, Told.DEAD_LETTER, Told.DAMAGED)
+
+Wish = tuple[Input, LinkName]
+_SessionKey = tuple[str, str]
+
+
+class _Question(NamedTuple):
+    """Who looks into a session, and the token of that."""
+
+    client: LinkName
+    token: int
+
+
+class _Reply:
+    """The answer to a client, which goes when it has come `need` times."""
+
+    __slots__ = ("client", "message", "need")
+
+    def __init__(self, client: LinkName, message: Done | Failed, need: int = 1) -> None:
+        self.client = client
+        self.message = message
+        self.need = need
+
+
+class Hosting:
+    """`home`: the sessions, None where the broker has no disk for them. `new_link`: returns a text
+    that no life of any broker returned before. `most`: sessions that there may be. `counters`: the
+    broker's, where what happens to sessions is counted."""
+
+    def __init__(
+        self,
+        home: Home | None,
+        new_link: Callable[[], str],
+        most: int,
+        counters: Counter[str],
+    ) -> None:
+        self._home = home
+        self._new_link = new_link
+        self._most = most
+        self._counters = counters
+        self._links: dict[LinkName, _SessionKey] = {}
+        self._wishes: list[Wish] = []
+        self._sends: list[Send] = []
+        self._last_token = 0
+        self._settling: dict[tuple[LinkName, int], tuple[int, list[_Reply]]] = {}
+        self._consumers: dict[str, tuple[LinkName, int]] = {}
+        self._of_client: dict[LinkName, dict[int, None]] = {}
+        self._handlers: dict[type, Callable[[Home, Any, LinkName, float], None]] = {
+            OpenSession: self._open,
+            CloseSession: self._close,
+            AddFilter: self._add_filter,
+            RemoveFilter: self._remove_filter,
+            Attach: self._attach,
+            Look: self._look,
+            Manage: self._manage,
+            ListSessions: self._list,
+            Detach: self._detach,
+            Resize: self._resize,
+            Acknowledge: self._acknowledge,
+            Reject: self._reject,
+        }
+
+    # --- what the core calls ----------------------------------------------------------------------
+
+    @property
+    def links(self) -> Mapping[LinkName, object]:
+        """The links of all sessions."""
+        return self._links
+
+    def start(self) -> None:
+        """Have the core enter the links and rows of stored sessions, before any other input."""
+        for status in [] if self._home is None else self._home.sessions():
+            self._links[status.link] = (status.owner, status.name)
+            self._wishes.append((LinkUp(LinkKind.CLIENT), status.link))
+            for number, filter in sorted(status.subscriptions.items()):
+                self._wish_for_row(status.link, number, filter, [])
+
+    def handle(self, message: ServiceMessage, client: LinkName, now: float) -> None:
+        """Handle what a client asks. Raises `ProtocolError` for what is not for it to say."""
+        handler = self._handlers.get(type(message))
+        if handler is None or not isinstance(message, Asked):
+            raise ProtocolError(f"{client!r} sent {type(message).__name__}, which is the home's")
+        if self._home is None:
+            self._say(client, Failed(token=message.token, reason=NO_HOME))
+            return
+        try:
+            handler(self._home, message, client, now)
+        except LocalError as error:
+            gone = self._is_gone(message, client)
+            self._say(client, Failed(token=message.token, reason=str(error), gone=gone))
+
+    def left(self, client: LinkName, now: float) -> None:
+        """Detach the consumers of a client that went, or lost its connection."""
+        for number in list(self._of_client.get(client, ())):
+            self._forget_consumer(self._name(client, number), now)
+
+    def answered(self, link: LinkName, answer: Settled | Refused, now: float) -> None:
+        """Handle what the core answered by the link of a session."""
+        number, replies = self._settling.pop((link, answer.token), (0, []))
+        if isinstance(answer, Settled):
+            for reply in replies:
+                self._came(reply)
+            return
+        key = self._links.get(link)
+        if key is None or self._home is None or not number:
+            return
+        self._home.unsubscribe(*key, number, now)
+        for reply in replies:
+            self._say(reply.client, Failed(token=reply.message.token, reason=answer.reason))
+            reply.need = 0
+
+    def wishes(self) -> list[Wish]:
+        """Return the inputs that the core is to handle next, and forget them."""
+        if self._home is not None:
+            for link in self._home.expired():
+                self._session_ended(link, "the session expired")
+        wishes, self._wishes = self._wishes, []
+        return wishes
+
+    def told(self, outcome: Outcome) -> list[Send]:
+        """Return what consumers and other clients are to be told."""
+        for reply in outcome.replies:
+            if isinstance(reply, _Reply):
+                self._came(reply)
+        for read in outcome.read:
+            asked, letters = read.question, letters_of(read.letters)
+            if isinstance(asked, _Question):
+                self._say(asked.client, Letters(token=asked.token, letters=letters))
+        for client, handed in self._handed(outcome.deliveries):
+            self._say(client, handed)
+        for ended in outcome.ended:
+            client, number = self._consumers.get(ended.consumer, ("", 0))
+            if client:
+                self._forget_number(ended.consumer, client, number)
+                self._say(client, ConsumerEnded(consumer=number, reason=ended.reason))
+        for advisory in outcome.advisories:
+            self._counters[f"session_{advisory.kind}"] += advisory.count
+        return self.told_alone()
+
+    def news(self, outcome: Outcome) -> list[SessionNews]:
+        """Return what owners should hear of: what was lost, or is about to be."""
+        return [
+            SessionNews(each.kind, each.owner, each.session, each.count, each.reason)
+            for each in outcome.advisories
+            if each.kind in WORTH_SAYING
+        ]
+
+    def told_alone(self) -> list[Send]:
+        """Return what clients are to be told of what they asked in vain."""
+        sends, self._sends = self._sends, []
+        return sends
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def _open(self, home: Home, asked: OpenSession, client: LinkName, now: float) -> None:
+        status = self._find(home, asked)
+        options = changed_options(
+            SessionOptions() if status is None else status.options, asked.options
+        )
+        reply = _Reply(client, Done(token=asked.token, value=int(status is None)))
+        if status is not None:
+            home.configure(asked.owner, asked.session, options, now, reply=reply)
+            return
+        if len(self._links) >= self._most:
+            raise LocalError(f"this broker has {self._most} sessions already, which is its limit")
+        link = SESSION_MARK + self._new_link()
+        home.create(asked.owner, asked.session, link, options, now, reply=reply)
+        self._links[link] = (asked.owner, asked.session)
+        self._wishes.append((LinkUp(LinkKind.CLIENT), link))
+
+    def _close(self, home: Home, asked: CloseSession, client: LinkName, now: float) -> None:
+        reply = _Reply(client, Done(token=asked.token))
+        link = home.close(asked.owner, asked.session, now, reply=reply)
+        self._session_ended(link, "the session was closed")
+
+    def _session_ended(self, link: LinkName, why: str) -> None:
+        if self._links.pop(link, None) is None:
+            return
+        self._wishes.append((LinkDown(), link))
+        for key in [key for key in self._settling if key[0] == link]:
+            for reply in self._settling.pop(key)[1]:
+                self._say(reply.client, Failed(token=reply.message.token, reason=why, gone=True))
+                reply.need = 0
+
+    def _add_filter(self, home: Home, asked: AddFilter, client: LinkName, now: float) -> None:
+        status = home.status(asked.owner, asked.session)
+        number = number_of(status, asked.filter)
+        if number is None:
+            reply = _Reply(client, Done(token=asked.token), need=2)
+            number = home.subscribe(asked.owner, asked.session, asked.filter, now, reply=reply)
+            reply.message = Done(token=asked.token, value=number)
+            self._wish_for_row(status.link, number, asked.filter, [reply])
+            return
+        reply = _Reply(client, Done(token=asked.token, value=number))
+        for (link, _), (of, replies) in self._settling.items():
+            if link == status.link and of == number:
+                replies.append(reply)
+                return
+        self._came(reply)
+
+    def _wish_for_row(
+        self, link: LinkName, number: int, filter: str, replies: list[_Reply]
+    ) -> None:
+        self._last_token += 1
+        self._settling[link, self._last_token] = (number, replies)
+        self._wishes.append((Subscribe((link, number), filter, self._last_token), link))
+
+    def _remove_filter(self, home: Home, asked: RemoveFilter, client: LinkName, now: float) -> None:
+        status = home.status(asked.owner, asked.session)
+        number = number_of(status, asked.filter)
+        if number is None:
+            raise LocalError(
+                f"session {asked.session!r} has no subscription {asked.filter!r}; it has "
+                + (", ".join(map(repr, status.subscriptions.values())) or "none")
+            )
+        reply = _Reply(client, Done(token=asked.token, value=number), need=2)
+        home.unsubscribe(asked.owner, asked.session, number, now, reply=reply)
+        self._last_token += 1
+        self._settling[status.link, self._last_token] = (0, [reply])
+        self._wishes.append((Unsubscribe((status.link, number), self._last_token), status.link))
+
+    def _manage(self, home: Home, asked: Manage, client: LinkName, now: float) -> None:
+        calls = {
+            "drain": home.drain,
+            "move_dead_letters": home.move_dead_letters,
+            "drop_dead_letters": home.drop_dead_letters,
+        }
+        reply = _Reply(client, Done(token=asked.token))
+        count = calls[asked.wish](asked.owner, asked.session, now, reply=reply)
+        reply.message = Done(token=asked.token, value=count)
+
+    def _look(self, home: Home, asked: Look, client: LinkName, now: float) -> None:
+        question = _Question(client, asked.token)
+        home.read(asked.owner, asked.session, asked.after, asked.most, question, dead=asked.dead)
+
+    def _list(self, home: Home, asked: ListSessions, client: LinkName, now: float) -> None:
+        if asked.session:
+            found = [home.status(asked.owner, asked.session)]
+        else:
+            wanted = asked.owner
+            found = [each for each in home.sessions() if wanted in (EVERYBODY, each.owner)]
+        rows = rows_of(found[asked.skip :])
+        more = asked.skip + len(rows) < len(found)
+        self._say(client, Sessions(token=asked.token, rows=rows, more=more))
+
+    def _find(self, home: Home, asked: AboutSession) -> SessionStatus | None:
+        try:
+            return home.status(asked.owner, asked.session)
+        except LocalError:
+            return None
+
+    def _is_gone(self, asked: Asked, client: LinkName) -> bool:
+        if isinstance(asked, AboutSession):
+            return (asked.owner, asked.session) not in self._links.values()
+        number = getattr(asked, "consumer", 0)
+        return self._name(client, number) not in self._consumers
+
+    # --- consumers --------------------------------------------------------------------------------
+
+    def _attach(self, home: Home, asked: Attach, client: LinkName, now: float) -> None:
+        name = self._name(client, asked.consumer)
+        reply = _Reply(client, Done(token=asked.token))
+        home.attach(
+            asked.owner, asked.session, name, asked.window, now, filter=asked.filter, reply=reply
+        )
+        self._consumers[name] = (client, asked.consumer)
+        self._of_client.setdefault(client, {})[asked.consumer] = None
+
+    def _detach(self, home: Home, asked: Detach, client: LinkName, now: float) -> None:
+        self._forget_consumer(self._name(client, asked.consumer), now)
+        self._say(client, Done(token=asked.token))
+
+    def _resize(self, home: Home, asked: Resize, client: LinkName, now: float) -> None:
+        home.resize(self._attached(client, asked.consumer), asked.window, now)
+        self._say(client, Done(token=asked.token))
+
+    def _acknowledge(self, home: Home, asked: Acknowledge, client: LinkName, now: float) -> None:
+        acknowledge = partial(home.acknowledge, self._attached(client, asked.consumer))
+        *first, last = asked.positions
+        for position in first:
+            acknowledge(position, now)
+        reply = _Reply(client, Done(token=asked.token))
+        acknowledge(last, now, up_to=asked.up_to, reply=reply)
+
+    def _reject(self, home: Home, asked: Reject, client: LinkName, now: float) -> None:
+        reply = _Reply(client, Done(token=asked.token))
+        name = self._attached(client, asked.consumer)
+        home.reject(name, asked.position, now, delay_s=asked.delay_s, reply=reply)
+
+    def _attached(self, client: LinkName, number: int) -> str:
+        name = self._name(client, number)
+        if name not in self._consumers:
+            raise LocalError(f"consumer {number} of client {client!r} is not attached here")
+        return name
+
+    def _name(self, client: LinkName, number: int) -> str:
+        return f"{client}#{number}"
+
+    def _forget_consumer(self, name: str, now: float) -> None:
+        known = self._consumers.get(name)
+        if known is None or self._home is None:
+            return
+        self._forget_number(name, *known)
+        self._home.detach(name, now)
+
+    def _forget_number(self, name: str, client: LinkName, number: int) -> None:
+        del self._consumers[name]
+        its = self._of_client[client]
+        del its[number]
+        if not its:
+            del self._of_client[client]
+
+    def _handed(self, deliveries: Sequence[Delivery]) -> Iterator[tuple[LinkName, Handed]]:
+        """Yield messages with the deliveries of each consumer, in their order."""
+        by_consumer: dict[str, list[Delivery]] = {}
+        for delivery in deliveries:
+            by_consumer.setdefault(delivery.consumer, []).append(delivery)
+        for name, its in by_consumer.items():
+            if name in self._consumers:
+                client, number = self._consumers[name]
+                for events in in_parts(its):
+                    yield client, Handed(consumer=number, events=events)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def _came(self, reply: _Reply) -> None:
+        reply.need -= 1
+        if reply.need == 0:
+            self._say(reply.client, reply.message)
+
+    def _say(self, client: LinkName, message: ServiceMessage) -> None:
+        self._sends.append(Send(client, message))

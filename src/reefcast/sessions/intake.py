@@ -1,0 +1,146 @@
+"""How a publication gets into the queues of sessions: doubles, limits, and what waits for room."""
+
+from __future__ import annotations
+
+from reefcast.model.messages import Publish
+from reefcast.model.publication import PublicationId
+from reefcast.sessions.collecting import Collected
+from reefcast.sessions.events import Event, Events, body_of, expiry_of
+from reefcast.sessions.outcome import Told, Verdict
+from reefcast.sessions.session import Session
+from reefcast.sessions.waiting import Waiting
+
+MOST_WAITING = 10_000
+"""Publications that wait for room in one queue; who publishes more without waiting for
+confirmations loses what is more."""
+
+
+class Intake:
+    """Owes publications to sessions. `dedup_s`: a publication that was made longer ago may be a
+    double that no session can recognise."""
+
+    def __init__(self, collected: Collected, events: Events, dedup_s: float) -> None:
+        self._collected = collected
+        self._events = events
+        self._dedup_s = dedup_s
+        self._blocked: dict[PublicationId, set[int]] = {}
+
+    def owe(
+        self, publish: Publish, to: list[tuple[Session, tuple[int, ...]]], utc_s: float
+    ) -> Verdict:
+        """Owe a publication to these sessions, with the numbers of their subscriptions."""
+        id, refused, blocked = publish.publication.id, "", False
+        parcel = _Parcel(publish, self._events, self._collected)
+        for session, subscriptions in to:
+            if id in session.seen:
+                continue
+            if id in session.waiting:
+                blocked = True
+            elif 0 < parcel.expires_s <= utc_s:
+                session.advise(Told.EXPIRED, id)
+                session.queue.dropped += 1
+            elif not session.waiting and session.queue.has_room(parcel.size):
+                session.full = False
+                self._take(session, parcel, subscriptions, utc_s)
+            elif self._is_to_wait(session, parcel.size):
+                session.waiting[id] = Waiting(publish, subscriptions)
+                self._blocked.setdefault(id, set()).add(session.number)
+                blocked = True
+            elif session.queue.options.policy != "drop_oldest":
+                refused = refused or _refusal(session, parcel.size)
+            else:
+                self._make_room(session, parcel.size)
+                if parcel.size <= session.queue.options.max_bytes:
+                    self._take(session, parcel, subscriptions, utc_s)
+                else:
+                    _drop(session, id)
+        return Verdict(refused, blocked and not refused)
+
+    def _take(
+        self, session: Session, parcel: _Parcel, subscriptions: tuple[int, ...], utc_s: float
+    ) -> None:
+        event, made_s = parcel.event, parcel.publish.publication.time_us / 1e6
+        session.seen.add(event.id, utc_s, self._collected)
+        late = utc_s - made_s > self._dedup_s
+        session.added(session.queue.owe(event, subscriptions, utc_s, late=late))
+
+    # --- full queues -----------------------------------------------------------------------------
+
+    def _is_to_wait(self, session: Session, size: int) -> bool:
+        """Return whether a publication without room waits; tell that the queue is full."""
+        if not session.full:
+            session.full = True
+            session.advise(Told.FULL, reason=session.queue.options.policy)
+        options = session.queue.options
+        fits = size <= options.max_bytes and len(session.waiting) < MOST_WAITING
+        return options.policy == "block" and fits
+
+    def _make_room(self, session: Session, size: int) -> None:
+        queue = session.queue
+        while not queue.has_room(size) and (oldest := queue.oldest) is not None:
+            _drop(session, oldest.event.id)
+            session.remove(oldest)
+
+    def admit(self, session: Session, utc_s: float) -> None:
+        """Owe what waits for room, as far as there is room now."""
+        while session.waiting:
+            id, waiting = next(iter(session.waiting.items()))
+            parcel = _Parcel(waiting.publish, self._events, self._collected)
+            fits = parcel.size <= session.queue.options.max_bytes
+            if fits and not session.queue.has_room(parcel.size):
+                return
+            del session.waiting[id]
+            if not fits:
+                _drop(session, id)
+            elif 0 < parcel.expires_s <= utc_s:
+                session.advise(Told.EXPIRED, id)
+                session.queue.dropped += 1
+            else:
+                self._take(session, parcel, waiting.subscriptions, utc_s)
+            self._unblock(id, session)
+        session.full = False
+
+    def abandon(self, session: Session) -> None:
+        """Let go of what waits for room in a session that ends: nobody is owed it there."""
+        while session.waiting:
+            self._unblock(session.waiting.popitem(last=False)[0], session)
+
+    def _unblock(self, id: PublicationId, session: Session) -> None:
+        left = self._blocked.get(id, set())
+        left.discard(session.number)
+        if not left and self._blocked.pop(id, None) is not None:
+            self._collected.taken.append(id)
+
+
+class _Parcel:
+    """A publication on its way into queues; its event is made when the first one takes it."""
+
+    def __init__(self, publish: Publish, events: Events, collected: Collected) -> None:
+        self.publish = publish
+        self.body = body_of(publish)
+        self.size = len(self.body)
+        self.expires_s = expiry_of(publish)
+        self._events = events
+        self._collected = collected
+        self._event: Event | None = None
+
+    @property
+    def event(self) -> Event:
+        if self._event is None:
+            self._event = self._events.add(self.publish, self.body, self.expires_s, self._collected)
+        return self._event
+
+
+def _drop(session: Session, id: PublicationId) -> None:
+    session.advise(Told.DROPPED, id, reason="the queue is full")
+    session.queue.dropped += 1
+
+
+def _refusal(session: Session, size: int) -> str:
+    name, options = session.record.name, session.queue.options
+    if size > options.max_bytes:
+        return f"session {name!r} takes no event of {size} bytes: its max_bytes is smaller"
+    return (
+        f"session {name!r} is full ({len(session.queue.entries)} events, {session.queue.bytes} "
+        "bytes): publish again when its consumers have acknowledged some"
+    )

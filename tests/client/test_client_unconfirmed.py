@@ -1,0 +1,111 @@
+"""What a client keeps until it is confirmed, and sends again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reefcast.client.outbox import Outbox
+from reefcast.client.unconfirmed import Unconfirmed
+from reefcast.errors import ConnectionLostError
+from reefcast.model import wire
+from reefcast.model.messages import Confirmed, Publish
+from reefcast.model.publication import Publication
+from reefcast.protocol.frames import FrameReader
+
+CREDIT = 100
+
+
+def _frame(seq: int) -> bytes:
+    return wire.encode_published(wire.encode_publication(Publication("p", seq, 0, {"x": seq})))
+
+
+def _written(outbox: Outbox) -> list[Publish]:
+    decode = wire.CLIENT_CODEC.decode_publish
+    return [decode(payload, kind) for kind, payload in FrameReader().feed(outbox.drain())]
+
+
+def _seqs(publications: list[Publish]) -> list[tuple[int, int, bool]]:
+    return [(each.publication.seq, each.confirm, each.again) for each in publications]
+
+
+def _begin(
+    outbox: Outbox, asked: Mapping[int, bytes], credit: int = CREDIT, *, received: int = 0
+) -> None:
+    same = bool(received)
+    outbox.begin(received, credit, same_broker=same, controls=(), asked=asked)
+
+
+def test_what_is_not_confirmed_goes_again_first_and_in_order() -> None:
+    outbox, unconfirmed = Outbox("p", lambda: None), Unconfirmed()
+    _begin(outbox, {})
+    for seq in range(1, 7):
+        frame = _frame(seq)
+        outbox.publish(unconfirmed.add(seq, frame) if seq % 2 else frame)
+    assert _seqs(_written(outbox)) == [
+        *((1, 1, False), (2, 0, False), (3, 1, False)),
+        *((4, 0, False), (5, 1, False), (6, 0, False)),
+    ]
+    outbox.acknowledge(4)
+    assert outbox.acknowledged_seq == 4
+    unconfirmed.answered(Confirmed("p", 1, 1))
+    outbox.disconnect()
+    _begin(outbox, unconfirmed.again())
+    outbox.publish(unconfirmed.add(7, _frame(7)))
+    assert _seqs(_written(outbox)) == [
+        *((3, 2, True), (5, 2, True), (6, 0, True), (7, 1, False)),
+    ]
+    outbox.acknowledge(1)  # of the frame that went again
+    assert outbox.acknowledged_seq == 4
+    outbox.acknowledge(4)
+    assert outbox.acknowledged_seq == 7
+
+
+def test_those_that_go_again_wait_for_credit_and_are_not_doubled() -> None:
+    outbox, unconfirmed = Outbox("p", lambda: None), Unconfirmed()
+    _begin(outbox, {})
+    for seq in range(1, 5):
+        outbox.publish(unconfirmed.add(seq, _frame(seq)))
+    outbox.drain()
+    outbox.acknowledge(4)
+    outbox.disconnect()
+    _begin(outbox, unconfirmed.again(), credit=1)
+    assert _seqs(_written(outbox)) == [(1, 2, True)]
+    assert not outbox.has_room
+    outbox.disconnect()
+    _begin(outbox, unconfirmed.again(), credit=3)
+    assert _seqs(_written(outbox)) == [(1, 3, True), (2, 3, True), (3, 3, True)]
+    outbox.grant(5)
+    assert _seqs(_written(outbox)) == [(4, 3, True)]
+    assert outbox.has_room
+    outbox.acknowledge(4)
+    assert outbox.acknowledged_seq == 4
+
+
+def test_what_was_confirmed_before_it_was_acknowledged_asks_no_more() -> None:
+    outbox, unconfirmed = Outbox("p", lambda: None), Unconfirmed()
+    _begin(outbox, {})
+    outbox.publish(unconfirmed.add(1, _frame(1)))
+    outbox.drain()
+    unconfirmed.answered(Confirmed("p", 1, 1))
+    outbox.disconnect()
+    _begin(outbox, unconfirmed.again())
+    assert _seqs(_written(outbox)) == [(1, 0, True)]
+
+
+def test_a_group_hears_of_its_own_publications() -> None:
+    unconfirmed = Unconfirmed()
+    first = unconfirmed.begin()
+    unconfirmed.add(1, _frame(1))
+    second = unconfirmed.begin()
+    unconfirmed.noted(2, [_frame(2), _frame(3)])
+    unconfirmed.end(first)
+    unconfirmed.end(second)
+    assert unconfirmed.noted(4, [_frame(4)]) == [_frame(4)]
+    assert (first.open, second.open, len(unconfirmed)) == (3, 2, 3)
+    unconfirmed.answered(Confirmed("p", 2, 1, refused="session 's' is full"))
+    assert first.refusals == second.refusals == [(2, "session 's' is full")]
+    unconfirmed.answered(Confirmed("p", 3, 1, kept=True))
+    assert (first.open, second.open, len(unconfirmed)) == (1, 0, 2)
+    ended = ConnectionLostError("gone")
+    unconfirmed.fail(ended)
+    assert (first.ended, second.ended) == (ended, None)

@@ -1,0 +1,193 @@
+"""Durable sessions whose broker is killed at any instant, with the page cache or without it.
+
+The checker knows what was promised: what was synced when it was published (P1), and which
+acknowledgements were answered (P2). It looks at deliveries only.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+import pytest
+
+from driving_sessions import Driver, publication, publish
+from reefcast.model.keeping import SessionOptions
+from reefcast.sessions.outcome import Delivery
+
+LINKS = {"a": "$a", "b": "$b"}
+STEPS = 150
+
+
+class Survival:
+    """One random run. `sure`: (session, id) of what is promised; `acknowledged`: of what has been
+    acknowledged, and the answer came; `tried`: of what a consumer has tried to acknowledge."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.driver = Driver(self.rng.choice((0, 500, 1 << 20)))
+        self.seq = 0
+        self.unsure: list[tuple[int, int, str]] = []
+        self.sure: set[tuple[str, int]] = set()
+        self.tried: set[tuple[str, int]] = set()
+        self.acknowledged: set[tuple[str, int]] = set()
+        self.tries: dict[tuple[str, int], int] = defaultdict(int)
+        self.places: dict[tuple[str, int], int] = {}
+        self.at: dict[tuple[str, int], tuple[str, int]] = {}
+        self.out: dict[str, dict[int, int]] = {}
+        self.lives = 0
+        for name, link in LINKS.items():
+            options = SessionOptions(expiry_s=0.0, ack_wait_s=5.0)
+            self.driver.home.create("", name, link, options, 0.0)
+        self.take()
+        self.sync()
+
+    def take(self) -> None:
+        outcome = self.driver.take()
+        for delivery in outcome.deliveries:
+            self.handed(delivery)
+        for reply in outcome.replies:
+            self.acknowledged.add(reply)
+
+    def handed(self, delivery: Delivery) -> None:
+        key = delivery.session, delivery.id[1]
+        assert key not in self.acknowledged, f"{key} comes again although it was acknowledged"
+        assert delivery.tries > self.tries[key], f"{key} was handed out before, and says it was not"
+        self.tries[key] = delivery.tries
+        assert self.places.setdefault(key, delivery.position) == delivery.position
+        place = delivery.session, delivery.position
+        assert self.at.setdefault(place, key) == key, "two events had the same position"
+        if (its := self.out.get(delivery.consumer)) is not None:  # it has not been detached
+            its[delivery.position] = delivery.id[1]
+            assert len(its) <= 5, "more than the window"
+
+    def sync(self, *, some: bool = False) -> None:
+        """Sync all that is written, or only what was written first."""
+        token = self.driver.sync(self.rng if some else None)
+        synced = [each for each in self.unsure if each[0] <= token]
+        self.unsure = [each for each in self.unsure if each[0] > token]
+        self.sure |= {(name, seq) for _, seq, names in synced for name in names}
+        self.take()
+
+    def sync_some(self) -> None:
+        self.sync(some=True)
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    def publish(self) -> None:
+        self.seq += 1
+        self.owe(self.seq, self.rng.choice(("a", "b", "ab", "ab")))
+
+    def owe(self, seq: int, names: str) -> None:
+        made = publish(publication("p", seq, x=seq))
+        to = {LINKS[name]: [1] for name in names}
+        verdict = self.driver.home.owe(made, to, self.driver.now)
+        assert not verdict.refused and not verdict.blocked
+        self.take()
+        self.unsure.append((self.driver.token, seq, names))
+
+    def again(self) -> None:
+        """A neighbour sends again what it has been told is done."""
+        if self.sure:
+            name, seq = self.rng.choice(sorted(self.sure))
+            made = publish(publication("p", seq, x=seq))
+            self.driver.home.owe(made, {LINKS[name]: [1]}, self.driver.now)
+            self.take()
+
+    def attach(self) -> None:
+        consumer = f"{self.rng.choice('ab')}{self.lives}.{self.rng.random()}"
+        if sum(each[0] == consumer[0] for each in self.out) < 2:
+            self.out[consumer] = {}
+            self.driver.home.attach("", consumer[0], consumer, 5, self.driver.now)
+            self.take()
+
+    def detach(self) -> None:
+        if self.out:
+            consumer = self.rng.choice(sorted(self.out))
+            del self.out[consumer]
+            self.driver.home.detach(consumer, self.driver.now)
+            self.take()
+
+    def one(self) -> tuple[str, int, int] | None:
+        found = [(c, at, seq) for c, its in sorted(self.out.items()) for at, seq in its.items()]
+        return self.rng.choice(found) if found else None
+
+    def acknowledge(self) -> None:
+        if one := self.one():
+            consumer, position, seq = one
+            del self.out[consumer][position]
+            self.tried.add((consumer[0], seq))
+            self.driver.home.acknowledge(
+                consumer, position, self.driver.now, reply=(consumer[0], seq)
+            )
+            self.take()
+
+    def reject(self) -> None:
+        if one := self.one():
+            consumer, position, _ = one
+            del self.out[consumer][position]
+            delay_s = self.rng.choice((0.0, 1.0))
+            self.driver.home.reject(consumer, position, self.driver.now, delay_s=delay_s)
+            self.take()
+
+    def wait(self) -> None:
+        """Time passes; who has something for too long has it no more."""
+        self.driver.now += self.rng.choice((0.5, 6.0))
+        self.driver.home.due(self.driver.now)
+        for consumer in list(self.out):  # what each still has, only its home knows: begin anew
+            del self.out[consumer]
+            self.driver.home.detach(consumer, self.driver.now)
+        self.take()
+
+    def kill(self) -> None:
+        self.lives += 1
+        self.out.clear()
+        self.driver.kill(self.rng if self.rng.random() < 0.7 else None)
+        unsure, self.unsure = self.unsure, []
+        for _, seq, names in unsure:  # nobody answered their publisher, who publishes them again
+            self.owe(seq, names)
+
+    def run(self) -> None:
+        steps = (
+            *[self.publish] * 8, *[self.sync] * 3, *[self.sync_some] * 3, *[self.acknowledge] * 6,
+            self.reject, *[self.attach] * 3, self.detach, self.again, self.wait, self.kill,
+        )  # fmt: skip  # how often each comes is seen at a glance
+        for _ in range(STEPS):
+            self.rng.choice(steps)()
+        self.finish()
+
+    def finish(self) -> None:
+        """With everything up, everything that is owed comes, and nothing is left on the disk."""
+        self.kill()
+        self.sync()
+        for name in LINKS:
+            self.out[name] = {}
+            self.driver.home.attach("", name, name, 5, self.driver.now)
+        self.take()
+        had = set()
+        for _ in range(10 * (len(self.sure) + 5)):
+            self.sync()
+            had |= {(name, seq) for name, its in self.out.items() for seq in its.values()}
+            self.acknowledge()
+        self.sync()
+        self.sync()
+        assert self.sure - self.tried <= had
+        assert all(self.tries[key] for key in self.sure)
+        for name in LINKS:
+            order = sorted((at, seq) for (of, seq), at in self.places.items() if of == name)
+            assert [seq for _, seq in order] == sorted(seq for _, seq in order), "order"
+        contents = self.driver.store.load()
+        assert not contents.events
+        assert not any(each.owed for each in contents.sessions.values())
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_kills_lose_nothing_and_double_nothing(seed):
+    Survival(seed).run()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(20))
+def test_many_kills(block):
+    for seed in range(1000 * (block + 1), 1000 * (block + 1) + 500):
+        Survival(seed).run()
