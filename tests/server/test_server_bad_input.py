@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import struct
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from types import SimpleNamespace
@@ -343,6 +345,33 @@ async def test_a_frame_that_grew_too_large_on_the_way_does_not_end_the_link(live
     assert await subscriber.seqs_of(2) == [1, 3]
     assert nodes["a"].host.journal.counters["failures"] == 1
     assert all(link.reconnects == 0 for node in nodes.values() for link in node.links.values())
+
+
+async def test_time_does_not_go_back_while_a_read_is_handled(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+):
+    """A read with publications of both paths, the compiled one and the readable one: the windows of
+    the links' rates end between them."""
+    nodes = await live.up(make_network("ab", [("a", "b")]))
+    publisher = await live.client(nodes["a"], "p")
+    await publisher.advertise()
+    subscriber = await live.client(nodes["b"], "s")
+    await subscriber.subscribe()
+    publisher.publish(1)
+    assert await subscriber.seqs_of(1) == [1]
+    loop, host = asyncio.get_running_loop(), nodes["a"].host
+    hours, times, pass_time = itertools.count(1), list[float](), host.core.links.pass_time
+    clock = SimpleNamespace(time=lambda: loop.time() + 3600 * next(hours), call_at=loop.call_at)
+    monkeypatch.setattr(host.driver, "_loop", clock)
+    monkeypatch.setattr(
+        host.core.links, "pass_time", lambda now: (times.append(now), pass_time(now))
+    )
+    frames = [
+        publish_frame([who, seq, 0, {"n": seq}, [], b""]) for seq, who in enumerate("ppqp", 1)
+    ]
+    publisher.writer.write(b"".join(frames[1:]))  # the third is not its own, so it is not plain
+    assert await subscriber.seqs_of(2) == [2, 4]
+    assert len(times) > 2 and times == sorted(times)
 
 
 async def test_a_subscription_that_cannot_be_passed_on_is_refused(

@@ -93,7 +93,7 @@ async def test_random_cuts_under_load(live: Live, strategies: str):
             await asyncio.sleep(rng.uniform(0, 0.03))
         await traffic
         await members.all_got_everything_once()
-    assert cuts > 10
+    assert cuts > 3
     assert not counted(nodes.values(), "failures")
 
 

@@ -188,7 +188,7 @@ async def test_a_storage_that_cannot_run(tmp_path: Path) -> None:
     overlay = Overlay(network)
     with pytest.raises(LocalError, match="broker a was never started"):
         overlay.pid("a")
-    with pytest.raises(LocalError, match="storage s ended with exit code 2 before it ran"):
+    with pytest.raises(LocalError, match="storage s exited with code 2 before it was ready"):
         await overlay.__aenter__()
     # one that comes later is tried again and again, and the network goes on
     lines: list[str] = []

@@ -397,12 +397,14 @@ def test_without_wire_there_is_no_history() -> None:
         simulation.request("c", "b1", "topic = 't'", 0.0)
 
 
-def test_histories_go_with_their_simulation() -> None:
-    before = set(Path(tempfile.gettempdir()).glob("reefcast-simulated-*"))
+def test_histories_go_with_their_simulation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     simulation = line()
     simulation.store("s", "b1", ["t"], 0.0)
     simulation.run()
-    (made,) = set(Path(tempfile.gettempdir()).glob("reefcast-simulated-*")) - before
+    (made,) = tmp_path.glob("reefcast-simulated-*")
     del simulation
     gc.collect()
     assert not made.exists()

@@ -23,7 +23,13 @@ SMALL = Sizes(0.02, 500, 0)
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("name", BROKERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.soak) if name == "rabbitmq" else name  # 25 s to start
+        for name in BROKERS
+    ],
+)
 def test_each_broker_confirms_delivers_drains_and_leaves_nothing(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,7 +95,7 @@ class Driver:
         outputs: list[Output] = []
         self._busy = True
         try:
-            for part in way.parts(run, link, self._loop.time()):
+            for part in way.parts(run, link, self._loop.time):
                 if isinstance(part, tuple):
                     self._effector.hand_out(part)
                     outputs += part

@@ -12,7 +12,7 @@ The first publication allocates the memory of these calls."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -162,12 +162,12 @@ class Way:
         run = Run(desk, data, count, self._codec, learns=self._most_hops > 0)
         return run, desk.end_of(data, count - 1)
 
-    def parts(self, run: Run, link: LinkName, now: float) -> Iterator[Part]:
+    def parts(self, run: Run, link: LinkName, clock: Callable[[], float]) -> Iterator[Part]:
         """Yield the results of a run that came by `link`; handle each part before the next one is
-        requested."""
+        requested. `clock`: the time, which goes on while parts are handled."""
         at = 0
         while at < run.count:
-            source = self._passage.core.source(link, now)
+            source = self._passage.core.source(link, clock())
             if source is None:
                 yield run.fresh(at, run.count)
                 return

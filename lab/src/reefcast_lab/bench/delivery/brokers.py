@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -191,12 +192,22 @@ def _rabbitmq(name: str, folder: Path) -> Iterator[Running]:
     ):
         wait_until_open("epmd", mapper, mapping)
         wait_until_open(name, port, process)
-        pid = int((own / "pid").read_text())
+        pid = _pid_in(own / "pid", process)
         try:
             yield Running(port, pid)
         finally:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
+
+
+def _pid_in(file: Path, process: subprocess.Popen[bytes]) -> int:
+    """Return the pid that a node writes to `file`, perhaps after it has opened its port. Raises
+    `PeerError` if the node ends before."""
+    while not (file.exists() and file.read_text().strip()):
+        if process.poll() is not None:
+            raise PeerError(f"rabbitmq exited with code {process.returncode} before it was ready")
+        time.sleep(0.05)
+    return int(file.read_text())
 
 
 @contextmanager
