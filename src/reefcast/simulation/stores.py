@@ -65,6 +65,11 @@ class SimulatedStore:
         self._unsynced: list[tuple[Change, ...]] = []
         self.fails = False
 
+    @property
+    def synced(self) -> Contents:
+        """What a power failure now would leave; it is not to be changed."""
+        return self._state.contents
+
     def load(self) -> Contents:
         """Return all that is there, once it is synced."""
         self.sync()
