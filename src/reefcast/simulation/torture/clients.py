@@ -5,21 +5,24 @@ from __future__ import annotations
 import random
 from typing import Any, Protocol
 
-from reefcast.model.keeping import Contents
 from reefcast.routing.broker import Broker
+from reefcast.simulation.torture.disks import Disk
+from reefcast.simulation.torture.record import Record
 
 
 class Brokers(Protocol):
-    """The part of a network that its clients use. `cores`: the brokers that are up; `problems`: the
-    promises that were broken, one sentence each."""
+    """The part of a network that its clients use. `cores`: the brokers that are up; `now`: seconds;
+    `problems`: the promises that were broken, one sentence each."""
 
     rng: random.Random
+    now: float
     cores: dict[str, Broker]
+    disks: dict[str, Disk]
     problems: list[str]
+    record: Record
+    watches: dict[str, Any]
 
     def put(self, name: str, item: Any, link: str) -> None: ...
-
-    def on_disk(self, name: str) -> Contents: ...
 
 
 class Client(Protocol):
@@ -32,3 +35,6 @@ class Client(Protocol):
 
     def started(self, broker: str) -> None:
         """Handle that a broker has started, without memory of this client."""
+
+    def killed(self, broker: str) -> None:
+        """Handle that a broker was killed."""

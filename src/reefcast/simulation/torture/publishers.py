@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
 from typing import Any
 
 from reefcast.model import wire
@@ -14,9 +15,11 @@ from reefcast.model.messages import (
     LinkUp,
     Publish,
     Refused,
+    Unadvertise,
 )
 from reefcast.model.publication import Publication
-from reefcast.simulation.torture.checkers import check_loss
+from reefcast.sessions.events import EXPIRES
+from reefcast.simulation.torture.having import missing_in
 from reefcast.simulation.torture.clients import Brokers
 from reefcast.simulation.torture.durable import Wanted
 
@@ -24,18 +27,23 @@ from reefcast.simulation.torture.durable import Wanted
 class Publisher:
     """A client that publishes, and sends again what is not confirmed.
 
-    - `made`: seq -> the sessions with matching subscriptions that had settled by then.
+    - `made`: seq -> the sessions with matching subscriptions that had settled by then, and these.
+    - `expires_s`: seq -> when the publication is worth nothing any more, if ever.
+    - `asked`: those that are to be confirmed; `kept`: for which a broker's custody answers so far.
     - `open`: seq -> the publication that waits for its confirmation, and how often it was sent.
     """
 
     def __init__(
-        self, network: Brokers, sessions: Mapping[str, Wanted], name: str, broker: str
+        self, network: Brokers, sessions: Callable[[], Iterable[Wanted]], name: str, broker: str
     ) -> None:
         self._network, self._sessions = network, sessions
         self.name, self.broker = name, broker
         self.seq = self.number = 0
         self.open: dict[int, tuple[Publication, int]] = {}
-        self.made: dict[int, list[str]] = {}
+        self.made: dict[int, dict[Wanted, set[str]]] = {}
+        self.expires_s: dict[int, float] = {}
+        self.asked: set[int] = set()
+        self.kept: set[int] = set()
         self.confirmed: set[int] = set()
         self.refused: dict[int, str] = {}
         self.confirmations = 0
@@ -62,6 +70,14 @@ class Publisher:
         advertise = Advertise((self.name, self.number), self.advertises, 1)
         self._network.put(self.broker, advertise, self.name)
 
+    def readvertise(self, filter: str) -> None:
+        """Advertise something else, and withdraw what was advertised before."""
+        before, self.advertises = (self.name, self.number), filter
+        if self.broker in self._network.cores:
+            self.advertise()
+            if self.number > 1:
+                self._network.put(self.broker, Unadvertise(before, 2), self.name)
+
     def move(self, broker: str) -> None:
         """Go to another broker; the old one notices at once."""
         if self.broker in self._network.cores:
@@ -73,33 +89,60 @@ class Publisher:
     def publish(self, attributes: Mapping[str, Any], *, confirm: bool) -> None:
         """Publish something; what is to be confirmed is kept until it is."""
         self.seq += 1
-        publication = Publication(self.name, self.seq, 0, dict(attributes))
-        self.made[self.seq] = [
-            wanted.name for wanted in self._sessions.values() if wanted.settled_for(publication)
-        ]
+        now = self._network.now
+        publication = Publication(self.name, self.seq, round(now * 1e6), dict(attributes))
+        if seconds := attributes.get(EXPIRES, 0):
+            self.expires_s[self.seq] = now + seconds
+        self.made[self.seq] = {
+            wanted: filters
+            for wanted in self._sessions()
+            if (filters := wanted.settled_for(publication))
+        }
         if confirm:
+            self.asked.add(self.seq)
             self.open[self.seq] = (publication, 1)
         if self.broker in self._network.cores:
             self._send(publication, int(confirm), again=False)
 
     def _send(self, what: Publication, attempt: int, *, again: bool) -> None:
         body = wire.encode_publication(what)
-        self._network.put(
-            self.broker, Publish(what, body=body, again=again, confirm=attempt), self.name
-        )
+        publish = Publish(what, body=body, again=again, confirm=attempt)
+        self._network.put(self.broker, publish, self.name)
+
+    def killed(self, broker: str) -> None:
+        """Wait until the broker is back."""
 
     def told(self, broker: str, message: Any) -> None:
         """Handle a confirmation, or a refusal."""
         if isinstance(message, Confirmed):
+            if message.kept and not message.refused:
+                self.kept.add(message.seq)
+                return
             if message.refused:
+                self._network.problems += self._check_refusal(message.refused)
                 self.refused[message.seq] = message.refused
             else:
-                self._network.problems += check_loss(
-                    self._network, self.name, message.seq, self.made[message.seq], self._sessions
-                )
+                self._network.problems += self.check_loss(message.seq)
             if self.open.pop(message.seq, None) is not None:
                 self.confirmations += 1
             self.confirmed.add(message.seq)
         elif isinstance(message, Refused) and message.publication is not None:
             self.refused[message.publication[1]] = message.reason
             self.open.pop(message.publication[1], None)
+
+    def check_loss(
+        self, seq: int, promise: str = "P1", what: str = "is confirmed"
+    ) -> Iterator[str]:
+        """Check that a publication is where it is to be, unless it has expired."""
+        if self._network.now < self.expires_s.get(seq, inf):
+            for wanted in missing_in(self._network, (self.name, seq), self.made[seq]):
+                if promise == "P1" or wanted.policy != "refuse":
+                    who = f"session {wanted.name} does not have it"
+                    yield f"{promise}: {self.name}#{seq} {what}, and {who}"
+
+    def _check_refusal(self, reason: str) -> Iterator[str]:
+        if not any(
+            wanted.policy == "refuse" and f"session {wanted.name!r} is full" in reason
+            for wanted in self._sessions()
+        ):
+            yield f"rule 13: {self.name} is refused, and no session refuses: {reason}"
