@@ -56,6 +56,7 @@ class Consumer:
     def attach(self) -> None:
         """Attach under a new number, if the home is up; say again what is acknowledged."""
         home = self.wanted.home
+        self.is_gone = self.is_gone or self.wanted.ended
         if self.is_attached or self.is_gone or home not in self._network.cores:
             return
         if not self._linked:

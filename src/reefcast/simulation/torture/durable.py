@@ -121,6 +121,22 @@ class Wanted:
             self._network.put(self.home, opening, self.name)
         self._network.put(self.home, what, self.name)
 
+    def expire(self) -> None:
+        """Note that the session has ended by itself."""
+        self.ended = True
+        self.open = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, and no restart brings it back."""
+        sessions = self._network.disks[self.home].synced.sessions.values()
+        return (
+            self.ended
+            and not self.open
+            and self.life is not None
+            and all(stored.record.link != self.life.link for stored in sessions)
+        )
+
     def leave(self) -> None:
         """End the owner's client: the session has ended, and another one has its name."""
         if self._attached:

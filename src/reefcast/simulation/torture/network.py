@@ -100,7 +100,7 @@ class Network:
         self.here: dict[str, Passing] = {}
         self.problems: list[str] = []
         self.disturbed = False
-        self.kills = self.lives = self._passing = 0
+        self.kills = self.lives = self._passing = self._said = 0
         self._lives: dict[str, tuple[Wanted, Life]] = {}
         for name in self.names:
             self.start(name)
@@ -196,6 +196,9 @@ class Network:
                 self.disks[name].take(effect)
             elif isinstance(effect, SetTimer):
                 self.timers[name][effect.key] = effect.at_s
+        for problem in self.problems[self._said :]:
+            self.record.step(f"BROKEN {problem}")
+        self._said = len(self.problems)
 
     def carry(self, name: str, send: Send) -> None:
         """Put a message on its link."""
@@ -216,10 +219,10 @@ class Network:
         return publisher
 
     def want(self, name: str, home: str, filter: str, options: Options | None = None) -> None:
-        """Add a subscription to a durable session, which is at this home, or new there. `options`:
-        of a new one."""
+        """Add a subscription to a durable session, which is at this home, or new there if there is
+        none, or no more. `options`: of a new one."""
         before = self.sessions.get(name)
-        if before is None or before.ended:
+        if before is None or before.is_over:
             if before is not None:
                 before.leave()
             wanted = Wanted(self, name, home, options)
@@ -271,7 +274,8 @@ class Network:
         alone_s = 0.0 if life.alone_since_s is None else self.now - life.alone_since_s
         expired = 0 < life.options.expiry_s <= alone_s
         is_to_end = wanted.ended or expired
-        wanted.ended = wanted.ended or expired
+        if expired:
+            wanted.expire()
         return is_to_end
 
     # --- steps ------------------------------------------------------------------------------------

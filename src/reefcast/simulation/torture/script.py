@@ -114,9 +114,9 @@ class Torture:
             self.filters += 1
             name = f"s{rng.randrange(MOST_SESSIONS)}"
             wanted = network.sessions.get(name)
-            if wanted is None or wanted.ended:
+            if wanted is None or wanted.is_over:
                 network.want(name, rng.choice(network.names), self._filter(), self._options())
-            elif (filter := self._filter()) not in wanted.asked:
+            elif not wanted.ended and (filter := self._filter()) not in wanted.asked:
                 network.want(name, wanted.home, filter)
 
     def _filter(self) -> str:

@@ -143,14 +143,11 @@ class Watch:
             for at, each in gone.items()
             if at not in dead and at not in life.acknowledged and at not in life.released
         }
-        old = {at for at, each in left.items() if self._is_worthless(each, stored, now)}
-        if len(old) > told["expired", name]:
-            yield f"rule 13: session {name} lets events expire, and does not count them: {old}"
-        dropped = sorted(left.keys() - old)
-        if dropped:
-            yield from self._check_dropped(stored, dropped)
-            if len(dropped) > told["dropped", name]:
-                yield f"rule 13: session {name} drops events, and does not count them: {dropped}"
+        if len(left) > told["expired", name] + told["dropped", name]:
+            yield f"rule 13: session {name} drops events, and does not count them: {sorted(left)}"
+        fresh = [at for at, each in left.items() if not self._is_worthless(each, stored, now)]
+        if fresh:
+            yield from self._check_dropped(stored, sorted(fresh))
 
     def _is_worthless(self, owed: StoredOwed, stored: StoredSession, now: float) -> bool:
         most_s = stored.record.options.max_age_s
