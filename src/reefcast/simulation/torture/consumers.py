@@ -214,11 +214,9 @@ class Consumer:
 
     def _is_done(self, token: int) -> None:
         """Note that acknowledgements are on disk: they are never to come again."""
-        life, positions = self.wanted.life, self._unanswered.pop(token, ())
-        if life is None:
-            return
-        known = {position: id for id, position in life.handed.items()}
-        life.done |= {known[each] for each in positions if each in known}
+        positions = self._unanswered.pop(token, ())
+        if self.wanted.life is not None:
+            self.wanted.life.done.update(positions)
 
     def _handed(self, owed: Owed) -> Iterator[str]:
         life, now = self.wanted.life, self._network.now

@@ -16,11 +16,10 @@ def check_handed(
     """Yield what is wrong with an event that goes to a consumer, and note that it does."""
     position, tries = owed.position, owed.tries
     yield from _check_disk(life, owed, synced)
-    if id in life.done and id not in life.again and not owed.late:
+    if position in life.done:
         yield "P2: it was acknowledged, on disk, and comes again"
-    before = life.handed.get(id, position)
-    if before != position and id not in life.again and not owed.late:
-        yield f"P2: it was at {before} before"
+    if not owed.late and id not in life.again and life.handed.setdefault(id, position) != position:
+        yield f"P2: it was at {life.handed[id]} before"
     if tries <= life.tries.get(position, 0):
         yield f"P2: it was handed out before, for the {life.tries[position]}. time"
     most = life.options.max_deliveries
@@ -30,7 +29,6 @@ def check_handed(
     if holder != consumer and now < since_s + life.options.ack_wait_s:
         yield f"rule 11: {holder} has it"
     life.tries[position] = tries
-    life.handed[id] = position
     life.holders[position] = (consumer, now)
 
 

@@ -11,11 +11,11 @@ class Life:
     """`link`: the name of its link, which no other life has.
 
     - `acknowledged`: the positions that some consumer has acknowledged, whoever knows of that.
-    - `done`: the events whose acknowledgement is on disk, as a consumer was told.
+    - `done`: the positions whose acknowledgement is on disk, as a consumer was told.
     - `released`: the positions that an operator has dropped; `moves`, `drops`: whether one has
       moved dead letters back, or dropped them.
     - `tries`: position -> the highest count with which an event was handed out.
-    - `handed`: the events that were handed out -> their position then.
+    - `handed`: the events that were handed out and are no doubles -> their position.
     - `holders`: position -> the consumer that has the event, and since when.
     - `alone_since_s`: since when it has no consumer, None while it has some.
     - `again`: the events that may come again, for they were dead letters that were moved.
@@ -25,7 +25,7 @@ class Life:
         self.link = link
         self.options = options
         self.acknowledged: set[Position] = set()
-        self.done: set[PublicationId] = set()
+        self.done: set[Position] = set()
         self.released: set[Position] = set()
         self.moves = self.drops = False
         self.tries: dict[Position, int] = {}

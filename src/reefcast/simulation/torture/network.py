@@ -110,6 +110,17 @@ class Network:
         """How many publications were confirmed, or refused by a session."""
         return sum(publisher.confirmations for publisher in self.publishers.values())
 
+    @property
+    def handed(self) -> int:
+        """How many events consumers were handed, each counted once for each session."""
+        return sum(len(life.tries) for _, life in self._lives.values())
+
+    def described(self) -> Iterator[str]:
+        """Yield what network it is, in lines."""
+        links = ", ".join(f"{one}-{other}" for one, other in self.edges)
+        yield f"routing {self.routing}: {links}"
+        yield f"options {self._options}, ids remembered for {self._dedup_s:g} s"
+
     # --- brokers ----------------------------------------------------------------------------------
 
     def neighbours(self, name: str) -> list[str]:
