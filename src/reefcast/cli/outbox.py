@@ -13,9 +13,9 @@ from reefcast.model.publication import Publication
 
 
 @click.command()
-@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("outbox", type=click.Path(dir_okay=False, path_type=Path))
 @json_option("the publisher, the last number, and the ids and times of what waits")
-def command(path: Path, as_json: bool) -> None:
+def command(outbox: Path, as_json: bool) -> None:
     """Show what a publisher's outbox file holds.
 
         reefcast outbox orders.outbox
@@ -25,7 +25,7 @@ def command(path: Path, as_json: bool) -> None:
     """
     from reefcast.client.outbox_file import read_outbox
 
-    left = read_outbox(path)
+    left = read_outbox(outbox)
     waiting = left.publications()
     if as_json:
         rows = [{"seq": each.seq, "time": _time(each)} for each in waiting]

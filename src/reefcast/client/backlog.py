@@ -78,6 +78,11 @@ class BackloggedClient(Client):
         """Call `history` in the client's thread."""
         return self.history(filter, since=since, until=until, limit=limit)
 
+    def expect(self, seq: int, group: Group) -> None:
+        """Have the publication with this number confirmed, which is about to come to the backlog;
+        any thread may."""
+        self._expect(seq, group)
+
     async def taken(self, seq: int) -> None:
         """Wait until the publication with this number, which may be in the backlog, is in the
         outbox file."""

@@ -18,7 +18,6 @@ from typing import Literal, Self, overload
 from reefcast.client.address import Address
 from reefcast.client.batches import Published, encode_batch
 from reefcast.client.blocks import special_of
-from reefcast.client.confirming import ConfirmingClient
 from reefcast.client.connection import Connection, Handler
 from reefcast.client.dialling import Dialler
 from reefcast.client.encoding import encode_event, merge_attributes
@@ -42,6 +41,7 @@ from reefcast.client.settings import (
     check_order_s,
 )
 from reefcast.client.storing import Storing, open_outbox
+from reefcast.client.storing_client import StoringClient
 from reefcast.client.unconfirmed import Group
 from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.history.asking import question_about
@@ -54,7 +54,7 @@ WRITE_AT_BYTES = 64 * 1024
 _log = logging.getLogger("reefcast.client")
 
 
-class Client(SessionClient, ConfirmingClient, Requesting):
+class Client(SessionClient, StoringClient, Requesting):
     """A connection to the network, made by `connect` and used in one event loop.
 
     It reconnects by itself. A broker that is reached again within `session_s` (60 s, see its
@@ -390,16 +390,6 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         if self._outbox.output_bytes >= WRITE_AT_BYTES:
             self._write()
 
-    async def _publish_stored(self, seq: int, frame: bytes, *, confirm: bool) -> None:
-        """Publish a frame; return when it is in the outbox file, or confirmed."""
-        group = Group()
-        if confirm:
-            self.expect(seq, group)
-        self._publish_all([frame])
-        await self._until_taken(seq)
-        if confirm:
-            await self._until_confirmed(group)
-
     def _publish_all(self, frames: Sequence[bytes]) -> None:
         """Send frames as far as there is credit; the others wait for it in the outbox."""
         if self._stored is not None:
@@ -413,36 +403,9 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         waits there is limited by `Unconfirmed.full`."""
         return self._stored is not None or (self._outbox.has_room and self._is_writable)
 
-    def _written(self, count: int) -> None:
-        """Handle that the next `count` publications are in the outbox file."""
-        if not self._session.ended:
-            self._outbox.written(count)
-            self._session.room.fire()
-
     @property
     def _is_writable(self) -> bool:
         return self._connection is not None and self._connection.writable
-
-    async def _until_taken(self, seq: int) -> None:
-        """Wait until this client has seen to all publications up to this one: they are in the
-        outbox file, or sent where there is none."""
-        if self._stored is None:
-            await self._until_sent(seq)
-        while self._outbox.written_seq < seq:
-            if self._session.ended:
-                raise self._session.ending()
-            await self._session.room.wait()
-
-    async def _until_sent(self, seq: int) -> None:
-        """Wait until no publication up to this one waits for credit."""
-        session, outbox = self._session, self._outbox
-        if outbox.sent_seq >= seq and self._is_writable:
-            return
-        with session.awaiting_answer():
-            while outbox.sent_seq < seq or not self._is_writable:
-                if session.ended:
-                    raise session.ending()
-                await session.room.wait()
 
     async def _until_room(self) -> None:
         session = self._session

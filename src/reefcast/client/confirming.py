@@ -37,7 +37,7 @@ class ConfirmingClient:
             raise
         await self._end_group(group)
 
-    def expect(self, seq: int, group: Group) -> None:
+    def _expect(self, seq: int, group: Group) -> None:
         """Have the publication with this number confirmed, which is about to be sent; any thread
         may."""
         group.open += 1
