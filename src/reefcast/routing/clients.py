@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reefcast.model.covering import intersects
 from reefcast.model.filters import TRUE, Filter
 from reefcast.model.messages import (
     Advertise,
@@ -114,5 +115,18 @@ class ClientState:
             if filter.matches(publication):
                 return None
         return f"publication {publication.seq} lies outside what this client advertised: " + (
+            "; ".join(self.advertised()) or "nothing any more"
+        )
+
+    def objection_to_claim(self, claim: Publication | Filter) -> str | None:
+        """Return why this client must not say that it publishes this, or some of what the filter
+        matches; None if it may. One that has never advertised may publish anything."""
+        if isinstance(claim, Publication):
+            if self.ever_advertised or claim.publisher != self.name:
+                return self.objection(claim)
+            return None
+        if not self.ever_advertised or any(intersects(each, claim) for each in self._advertised):
+            return None
+        return f"{claim.text} lies outside what this client advertised: " + (
             "; ".join(self.advertised()) or "nothing any more"
         )

@@ -1,0 +1,126 @@
+"""What clients ask of the retained values at their broker.
+
+Rules
+-----
+- An answer has several messages, each for the next `SLICE` keys at most: a broker with a hundred
+  thousand values answers others in between. The client asks for each (`RecallOn`), so nothing piles
+  up for one that is slow.
+- A *watch* is told of what comes after it was asked: for its time of everything that matches, after
+  that of what came late, because this broker or a part of the network was cut off.
+- What has changed since the question is answered as it is now.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from reefcast.errors import LocalError
+from reefcast.matching import new_index
+from reefcast.model.filters import Filter
+from reefcast.model.messages import LinkName, Send
+from reefcast.model.wire import decode_publications
+from reefcast.retaining.exchange import MOST_BYTES
+from reefcast.retaining.messages import Entry, Recall, Recalled
+from reefcast.retaining.values import LastValues
+
+SLICE = 1000
+MOST_RECALLS = 1000
+"""Open questions of one client."""
+
+
+class Matcher:
+    """Finds the entries whose publications match a filter, many in one compiled call."""
+
+    def __init__(self, filter: Filter) -> None:
+        self._index = new_index()
+        self._index.add(0, filter)
+
+    def matching(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return those that have a value, and match."""
+        valued = [entry for entry in entries if entry.body]
+        if not valued:
+            return []
+        found = self._index.match_many(decode_publications([entry.body for entry in valued]))
+        return [entry for entry, keys in zip(valued, found, strict=True) if keys]
+
+
+class _Recall:
+    """A question. `keys`: those that are still to be looked at; `found`: what matches, and is still
+    to be sent; `until_s`: until when it watches, 0 if it does not."""
+
+    __slots__ = ("found", "keys", "matcher", "until_s")
+
+    def __init__(self, filter: Filter, keys: Iterable[bytes], until_s: float) -> None:
+        self.matcher = Matcher(filter)
+        self.keys = deque(keys)
+        self.found: deque[Entry] = deque()
+        self.until_s = until_s
+
+
+class Recalls:
+    """The questions of all clients of one broker that has these `values`."""
+
+    def __init__(self, values: LastValues) -> None:
+        self._values = values
+        self._open: dict[LinkName, dict[int, _Recall]] = {}
+
+    def begin(self, asked: Recall, filter: Filter, client: LinkName, now: float) -> list[Send]:
+        """Begin an answer. Raises `LocalError` if the client has asked too much."""
+        its = self._open.setdefault(client, {})
+        if len(its) >= MOST_RECALLS:
+            raise LocalError(
+                f"this client asks for retained values {MOST_RECALLS} times already: cancel some "
+                "of its subscriptions"
+            )
+        until_s = now + asked.watch_s if asked.watch_s else 0.0
+        its[asked.token] = _Recall(filter, self._values.keys(), until_s)
+        return self.go_on(asked.token, client)
+
+    def go_on(self, token: int, client: LinkName) -> list[Send]:
+        """Return the next message of an answer; none if the client wants nothing any more."""
+        recall = self._open.get(client, {}).get(token)
+        if recall is None:
+            return []
+        if not recall.found:
+            some = [recall.keys.popleft() for _ in range(min(SLICE, len(recall.keys)))]
+            entries = [entry for key in some if (entry := self._values.get(key)) is not None]
+            recall.found.extend(recall.matcher.matching(entries))
+        sent = _first(recall.found)
+        more = bool(recall.found or recall.keys)
+        if not (more or recall.until_s):
+            self.forget(token, client)
+        return [Send(client, Recalled(token=token, entries=tuple(sent), more=more))]
+
+    def came(self, entries: Sequence[Entry], now: float, *, late: bool) -> list[Send]:
+        """Tell those who watch of what came. `late`: they cannot have got it as a publication."""
+        sends = []
+        for client, its in self._open.items():
+            for token, recall in its.items():
+                if not recall.until_s or not (late or now < recall.until_s):
+                    continue
+                if found := recall.matcher.matching(entries):
+                    told = Recalled(token=token, entries=tuple(found), late=True)
+                    sends.append(Send(client, told))
+        return sends
+
+    def forget(self, token: int, client: LinkName) -> None:
+        """Forget a question."""
+        its = self._open.get(client, {})
+        its.pop(token, None)
+        if not its:
+            self._open.pop(client, None)
+
+    def left(self, client: LinkName) -> None:
+        """Forget the questions of a client that is gone."""
+        self._open.pop(client, None)
+
+
+def _first(found: deque[Entry]) -> list[Entry]:
+    """Remove what fills a message, and return it."""
+    entries: list[Entry] = []
+    size = 0
+    while found and (not entries or size + len(found[0].body) <= MOST_BYTES):
+        size += len(found[0].body)
+        entries.append(found.popleft())
+    return entries
