@@ -22,17 +22,24 @@ from reefcast.client.confirming import ConfirmingClient
 from reefcast.client.connection import Connection, Handler
 from reefcast.client.dialling import Dialler
 from reefcast.client.encoding import encode_event, merge_attributes
-from reefcast.client.filter_check import check_filter
 from reefcast.client.handles import Advertisement, Subscription
 from reefcast.client.history import (
     History,
+    HistoryClient,
     check_handover,
     either,
     microseconds,
 )
+from reefcast.client.last_values import LastValues
 from reefcast.client.replay import Replay
 from reefcast.client.requesting import Requesting
 from reefcast.client.requests import Requests
+from reefcast.client.retaining import (
+    Retain,
+    RetainingClient,
+    check_not_retained,
+    check_only,
+)
 from reefcast.client.session import Session
 from reefcast.client.sessions import SessionClient
 from reefcast.client.settings import (
@@ -53,7 +60,7 @@ WRITE_AT_BYTES = 64 * 1024
 _log = logging.getLogger("reefcast.client")
 
 
-class Client(SessionClient, ConfirmingClient, Requesting):
+class Client(SessionClient, ConfirmingClient, HistoryClient, RetainingClient, Requesting):
     """A connection to the network, made by `connect` and used in one event loop.
 
     It reconnects by itself. A broker that is reached again within `session_s` (60 s, see its
@@ -127,6 +134,7 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         payload: bytes = b"",
         topics: Iterable[str] = (),
         confirm: bool = False,
+        retain: Retain = False,
         **named: object,
     ) -> PublicationId:
         """Publish one event and return its id, (publisher, seq).
@@ -136,9 +144,12 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         gives no credit or there is no connection; the event is written in the next turn of the
         loop. `confirm`: wait until every durable session that it is for has it on disk; meanwhile
         the client keeps the event, and sends it again after reconnects. Use `confirming` for many.
+        `retain`: keep it as the last value of its topic (True) or of these attributes (a name, or
+        several), for those who subscribe later, and wait until the broker has it.
 
-        Raises `InvalidValueError` if this is no event, `RefusedError` if earlier publications were
-        refused, or a session did not take this one, and `ConnectionLostError`."""
+        Raises `InvalidValueError` if this is no event, `ConfigurationError` if it has no such key,
+        `RefusedError` if earlier publications were refused, a session did not take this one or the
+        broker does not retain it, and `ConnectionLostError`."""
         session, outbox = self._session, self._outbox
         asks = confirm or session.unconfirmed.asks
         if asks and session.unconfirmed.full:
@@ -149,6 +160,7 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         identity = (session.client_id, outbox.seq + 1)
         time_us = now_us()
         frame = encode_event(identity, time_us, attributes, topics, payload)
+        order = None if retain is False else self._retain(frame, retain, identity[1])
         if not asks:
             self._publish(frame)
         elif not confirm:
@@ -157,6 +169,8 @@ class Client(SessionClient, ConfirmingClient, Requesting):
             group = Group()
             self._publish(session.unconfirmed.add(identity[1], frame, group))
             await self._until_confirmed(group)
+        if order is not None:
+            await self._until_retained(order, identity[1])
         return identity
 
     async def publish_many(
@@ -167,6 +181,7 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         topics: Iterable[str] = (),
         topics_column: str = "",
         payload_column: str = "",
+        retain: Literal[False] = False,
     ) -> Published:
         """Publish a batch of events in its order and return their ids.
 
@@ -180,7 +195,8 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         before anything is published. Returns when the events are on their way; until then it waits
         for credit, and other publications of this client wait behind it. Cancelling the wait does
         not take events back. Raises what `publish` raises; if the broker refuses events later,
-        `RefusedError` names their rows."""
+        `RefusedError` names their rows. Batches are not retained (`ConfigurationError`)."""
+        check_not_retained(retain)
         special = special_of(topics, topics_column, payload_column)
         session, outbox = self._session, self._outbox
         if session.refusals or not self._has_room():
@@ -234,14 +250,24 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         replay: datetime | Literal[True],
         handover_s: float = 2.0,
     ) -> Replay: ...
+    @overload
+    def subscribe(
+        self,
+        *filters: str,
+        local_queue_limit: int | None = None,
+        order_s: float = 0.0,
+        retained: Literal[True],
+        handover_s: float = 2.0,
+    ) -> LastValues: ...
     def subscribe(
         self,
         *filters: str,
         local_queue_limit: int | None = None,
         order_s: float = 0.0,
         replay: datetime | bool = False,
+        retained: bool = False,
         handover_s: float = 2.0,
-    ) -> Subscription | Replay:
+    ) -> Subscription | Replay | LastValues:
         """Subscribe to the events that match at least one of the filters; see `Subscription`.
 
         Await the result to wait until it has settled, or iterate over it at once.
@@ -252,11 +278,16 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         `replay`: deliver first what storages have from that time on (True: everything), then new
         events, without a gap and nothing twice; see `Replay`. `handover_s`: for how many seconds
         storages add new events to their answers; at least as long as an event travels to them on
-        the longest path. Raises `FilterSyntaxError` and `ConfigurationError`.
+        the longest path.
+
+        `retained`: deliver first the last values that match (see `publish`), then new events; see
+        `LastValues`. Raises `FilterSyntaxError` and `ConfigurationError`.
         """
         if local_queue_limit is None:
             local_queue_limit = self._settings["local_queue_limit"]
         history = None
+        if retained:
+            check_only(retained=retained, replay=replay)
         if replay is not False:
             question = question_about(
                 either(filters),
@@ -270,27 +301,9 @@ class Client(SessionClient, ConfirmingClient, Requesting):
             check_local_queue_limit(local_queue_limit),
             check_order_s(order_s),
         )
+        if retained:
+            return self._last_values(subscription, either(filters), check_handover(handover_s))
         return subscription if history is None else Replay(subscription, history)
-
-    def history(
-        self,
-        filter: str,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 0,
-    ) -> History:
-        """Ask storages for the past events that match; see `History`.
-
-        The filter must name its topics: `topic = 'fx' AND price > 10`. `since` (inclusive) and
-        `until` (exclusive) bound the time of publication; `limit`: return at most so many, the
-        oldest; 0: all. Raises `FilterSyntaxError` and `ConfigurationError`.
-        """
-        check_filter(filter)
-        question = question_about(
-            filter, since_us=microseconds(since), until_us=microseconds(until), limit=limit
-        )
-        return History(self._session, question, self._settings["history_patience_s"])
 
     # --- closing ----------------------------------------------------------------------------------
 

@@ -27,11 +27,11 @@ from itertools import islice
 from typing import Any
 
 from reefcast.errors import ConfigurationError, LocalError, ProtocolError
-from reefcast.model.expression import literal_to_sql, name_to_sql
-from reefcast.model.filters import Filter, parse_filter
+from reefcast.model.filters import TOPIC, Filter, parse_filter
 from reefcast.model.messages import LinkName, Publish, Send, ServiceMessage
-from reefcast.model.publication import Publication
+from reefcast.model.publication import Publication, Value
 from reefcast.model.wire import decode_publication
+from reefcast.retaining.exchange import Exchange
 from reefcast.retaining.keys import key_by_attributes, key_by_topic, key_of, names_of
 from reefcast.retaining.messages import (
     BETWEEN_BROKERS,
@@ -49,7 +49,6 @@ from reefcast.retaining.messages import (
     Spread,
     Took,
 )
-from reefcast.retaining.exchange import Exchange
 from reefcast.retaining.recalls import SLICE, Matcher, Recalls
 from reefcast.retaining.values import TABLE, LastValues, Limits, Write, publication_of
 from reefcast.routing.services import Service
@@ -165,11 +164,11 @@ class RetainingService(Service):
         self._refused += 1
         return [Send(link, NotRetained(token=message.token, reason=reason))]
 
-    def claim(self, message: ServiceMessage) -> Publication | Filter | None:
+    def claim(self, message: ServiceMessage) -> Publication | Mapping[str, Value] | None:
         if isinstance(message, Retain):
             return decode_publication(message.body)
         if isinstance(message, Clear):
-            return parse_filter(_filter_of(message))
+            return {TOPIC: message.topic} if message.topic else message.attributes
         return None
 
     # --- links ------------------------------------------------------------------------------------
@@ -221,11 +220,3 @@ def _entry_of(message: Retain | Clear, client: LinkName) -> Entry:
     publication, by = decode_publication(message.body), names_of(message.by)
     version = (publication.time_us, *publication.id)
     return Entry(key_of(publication, by), version, by, b"" if message.clear else message.body)
-
-
-def _filter_of(message: Clear) -> str:
-    """Return the text of a filter that matches what is retained under this key."""
-    if message.topic:
-        return f"topic = {literal_to_sql(message.topic)}"
-    named = sorted(message.attributes.items())
-    return " AND ".join(f"{name_to_sql(n)} = {literal_to_sql(v)}" for n, v in named) or "TRUE"

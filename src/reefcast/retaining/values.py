@@ -116,8 +116,8 @@ class LastValues:
             )
         if size and not before and self.values >= limits.max_values:
             return (
-                f"{self.values} values are retained already, which is the limit (max_values): clear "
-                "some that nobody needs"
+                f"{self.values} values are retained already, which is the limit (max_values): "
+                "clear some that nobody needs"
             )
         if size > before and self.size - before + size > limits.max_bytes:
             return (
@@ -127,7 +127,7 @@ class LastValues:
         return ""
 
     def expire(self, utc_s: float) -> None:
-        """Empty what has expired, and forget tombstones that are old enough."""
+        """Drop the bodies of what has expired, and tombstones that are old enough."""
         while self._due and self._due[0][0] <= utc_s:
             entry = heapq.heappop(self._due)[-1]
             key = entry.key

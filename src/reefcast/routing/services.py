@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from reefcast.model.filters import Filter
 from reefcast.model.keeping import Change
 from reefcast.model.messages import LinkName, Publish, Send, ServiceMessage
-from reefcast.model.publication import Publication
+from reefcast.model.publication import Publication, Value
 from reefcast.routing.clients import ClientState
 from reefcast.routing.tables import TableView
 
@@ -58,9 +58,9 @@ class Service(ABC):
         """Take what the broker's disk held at the start (table -> key -> row), and `write` changes
         of such rows from now on."""
 
-    def claim(self, message: ServiceMessage) -> Publication | Filter | None:
+    def claim(self, message: ServiceMessage) -> Publication | Mapping[str, Value] | None:
         """Return what a client must be allowed to publish in order to send this: a publication, or
-        something that the filter matches; None: anybody may."""
+        something with these values; None: anybody may."""
         return None
 
     def refuse(self, message: ServiceMessage, link: LinkName, reason: str) -> Sequence[Send]:
