@@ -30,7 +30,7 @@ from reefcast.cli.options import Number, json_option
 from reefcast.cli.progress import Progress
 from reefcast.client import Client, connect
 from reefcast.client.loop import new_event_loop
-from reefcast.errors import InvalidValueError
+from reefcast.errors import ConfigurationError, InvalidValueError
 
 AHEAD_S = 0.002
 """With --rate, events that are due within this time go together."""
@@ -47,6 +47,7 @@ class Job(msgspec.Struct):
     topics: tuple[str, ...]
     payload: bytes
     confirm: bool
+    retain: bool | tuple[str, ...]
     published: int = 0
     first_at_s: float = 0.0
 
@@ -73,6 +74,18 @@ class Job(msgspec.Struct):
     is_flag=True,
     help="Wait until all durable sessions that they are for have the events on disk.",
 )
+@click.option(
+    "--retain",
+    is_flag=True,
+    help="Keep each event as the last value of its topic, for those who subscribe later.",
+)
+@click.option(
+    "--retain-by",
+    multiple=True,
+    metavar="NAME",
+    help="Keep each event as the last value of this attribute's value; may be repeated: several "
+    "make one key.",
+)
 @json_option("how many events, and the seconds that it took")
 def command(
     *,
@@ -84,6 +97,8 @@ def command(
     topics: tuple[str, ...],
     payload: str,
     confirm: bool,
+    retain: bool,
+    retain_by: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Publish events from the command line, a file or standard input.
@@ -99,6 +114,8 @@ def command(
     check_filters(advertise)
     if attributes and path is not None:
         raise click.UsageError("give either NAME=VALUE pairs or --file, not both")
+    if retain and retain_by:
+        raise click.UsageError("give either --retain or --retain-by, not both")
     form = format or (format_of(path) if path else "jsonl")
     job = Job(
         url=url,
@@ -109,6 +126,7 @@ def command(
         topics=topics,
         payload=payload.encode(),
         confirm=confirm,
+        retain=retain or retain_by or False,
     )
     sys.exit(_carry_out(job, as_json))
 
@@ -160,9 +178,9 @@ async def _publish_rows(client: Client, job: Job, rows: Rows) -> None:
         if job.rate_per_s:
             await _pace(job)
         try:
-            await client.publish(row, topics=job.topics, payload=job.payload)
-        except InvalidValueError as error:
-            raise InvalidValueError(f"event {job.published + 1}: {error}") from error
+            await client.publish(row, topics=job.topics, payload=job.payload, retain=job.retain)
+        except (InvalidValueError, ConfigurationError) as error:
+            raise type(error)(f"event {job.published + 1}: {error}") from error
         job.published += 1
 
 

@@ -6,18 +6,20 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
-from typing import Self
+from typing import Self, TypeVar
 
 from reefcast.client.event import Event, as_retained, publication_of
 from reefcast.client.handles import Subscription, inbox_of, session_of
 from reefcast.client.recalling import Recalling
 from reefcast.errors import ConfigurationError
+from reefcast.model.publication import PublicationId
 from reefcast.retaining.keys import By, Key, key_of
 from reefcast.retaining.messages import Entry, Version
 
 MOST_KEYS = 100_000
-"""Keys of each kind whose latest event is remembered, the newest: enough for what comes late."""
-NOTHING: Version = (-(1 << 62), "", 0)
+"""Keys whose latest event is remembered, and values that may still come as events; the newest."""
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Merging:
@@ -35,21 +37,17 @@ class Merging:
     retained values says which events belong to a key, whether they are retained or not."""
 
     def __init__(self) -> None:
-        self._latest: dict[By, OrderedDict[Key, tuple[Version, Version]]] = {}
+        self._latest: dict[By, OrderedDict[Key, Version]] = {}
+        self._given: OrderedDict[PublicationId, None] = OrderedDict()
         self._held: deque[Event] = deque()
 
     def entered(self, event: Event) -> None:
         """Take an event that has arrived, unless it was given as a retained value."""
-        version = _version_of(event)
+        if event.id in self._given:
+            del self._given[event.id]
+            return
         for by, keys in self._latest.items():
-            key = _key_of(event, by)
-            if key is None:
-                continue
-            newest, retained = keys.get(key, (NOTHING, NOTHING))
-            if version == retained:
-                return
-            if version > newest:
-                self._note(keys, key, version, retained)
+            self._note(keys, event, by)
         self._held.append(event)
 
     def recalled(self, entries: Iterable[Entry], make: Callable[[bytes], Event]) -> list[Event]:
@@ -59,35 +57,29 @@ class Merging:
             keys = self._latest.get(entry.by)
             if keys is None:
                 keys = self._begin(entry.by)
-            newest, _ = keys.get(entry.key, (NOTHING, NOTHING))
-            if newest >= entry.version:
+            newest = keys.get(entry.key)
+            if newest is not None and newest >= entry.version:
                 continue
             event = as_retained(make(entry.body))
-            waits = newest != NOTHING and self._held
+            waits = newest is not None and self._held
             (self._held if waits else given).append(event)
-            self._note(keys, entry.key, entry.version, entry.version)
+            _keep(keys, entry.key, entry.version)
+            _keep(self._given, event.id, None)
         return given
 
-    def _begin(self, by: By) -> OrderedDict[Key, tuple[Version, Version]]:
-        """Remember the latest events of each key that these attributes make, from what waits on."""
+    def _begin(self, by: By) -> OrderedDict[Key, Version]:
+        """Remember the latest event of each key that these attributes make, from what waits on."""
         keys = self._latest[by] = OrderedDict()
         for event in self._held:
-            key = _key_of(event, by)
-            if key is not None and _version_of(event) > keys.get(key, (NOTHING, NOTHING))[0]:
-                self._note(keys, key, _version_of(event), NOTHING)
+            self._note(keys, event, by)
         return keys
 
     @staticmethod
-    def _note(
-        keys: OrderedDict[Key, tuple[Version, Version]],
-        key: Key,
-        newest: Version,
-        retained: Version,
-    ) -> None:
-        keys[key] = (newest, retained)
-        keys.move_to_end(key)
-        if len(keys) > MOST_KEYS:
-            keys.popitem(last=False)
+    def _note(keys: OrderedDict[Key, Version], event: Event, by: By) -> None:
+        with suppress(ConfigurationError):  # it has no such key
+            key, version = key_of(publication_of(event), by), (event.time_us, *event.id)
+            if key not in keys or version > keys[key]:
+                _keep(keys, key, version)
 
     def take(self) -> list[Event]:
         """Return the events that have waited."""
@@ -125,7 +117,7 @@ class LastValues:
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """The filters."""
+        """The filters of which an event matches at least one."""
         return self._subscription.filters
 
     @property
@@ -199,11 +191,9 @@ class LastValues:
                 self._loop.call_soon_threadsafe(recalling.cancel)
 
 
-def _version_of(event: Event) -> Version:
-    return (event.time_us, event.publisher, event.seq)
-
-
-def _key_of(event: Event, by: By) -> Key | None:
-    with suppress(ConfigurationError):
-        return key_of(publication_of(event), by)
-    return None
+def _keep(kept: OrderedDict[K, V], key: K, value: V) -> None:
+    """Remember something, and forget the oldest of too much."""
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > MOST_KEYS:
+        kept.popitem(last=False)

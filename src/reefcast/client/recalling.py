@@ -84,7 +84,7 @@ class Recalling:
         return entries
 
     def cancel(self) -> None:
-        """Want nothing more."""
+        """Cancel the question."""
         self.entries.clear()
         self._retaining.forget(self._token)
 

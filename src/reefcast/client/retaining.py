@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from reefcast.client.encoding import merge_attributes
 from reefcast.client.event import Event, as_retained
@@ -15,12 +16,21 @@ from reefcast.client.signal import Signal
 from reefcast.errors import ConfigurationError, RefusedError
 from reefcast.model import wire
 from reefcast.model.flat import Attributes, as_sent
+from reefcast.model.publication import Value
 from reefcast.retaining import messages
 from reefcast.retaining.keys import By, key_by_attributes, key_of, names_of
 from reefcast.timing import now_us
 
 Retain = bool | str | Iterable[str]
 """How an event is retained: not at all, under its topic (True), or under these attributes."""
+
+
+class RetainedValue(NamedTuple):
+    """A retained value and its key: a topic, or else attributes; as `clear_retained` takes it."""
+
+    event: Event
+    topic: str
+    attributes: dict[str, Value] | None
 
 
 class RetainingClient:
@@ -58,10 +68,14 @@ class RetainingClient:
         """Return the retained values that match, in no particular order. Raises
         `FilterSyntaxError`, `RefusedError` if the network retains nothing, and
         `ConnectionLostError`."""
+        return [value.event for value in await self._recall(filter)]
+
+    async def _recall(self, filter: str) -> list[RetainedValue]:
+        """Return the retained values that match, with their keys."""
         check_filter(filter)
         self._session.check()
         recalling = Recalling(self._session.retaining, filter, 0.0, Signal())
-        found: dict[tuple[messages.Names, bytes], messages.Entry] = {}
+        found: dict[bytes, messages.Entry] = {}
         try:
             with self._session.awaiting_answer():
                 while not recalling.complete and recalling.error is None:
@@ -69,13 +83,17 @@ class RetainingClient:
                         recalling.start()
                         continue
                     await recalling.changed.wait()
-                    found |= {(entry.by, entry.key): entry for entry in recalling.take()}
+                    found |= {entry.key: entry for entry in recalling.take()}
         finally:
             recalling.cancel()
         if recalling.error is not None:
             raise recalling.error
-        make, replier = self._session.event_type, self._session.replier
-        return [as_retained(make(entry.body, replier)) for entry in found.values()]
+        return [self._value(entry) for entry in found.values()]
+
+    def _value(self, entry: messages.Entry) -> RetainedValue:
+        event = as_retained(self._session.event_type(entry.body, self._session.replier))
+        values = {name: event[name] for name in entry.by}
+        return RetainedValue(event, "" if values else event.topics[0], values or None)
 
     def _retain(self, frame: bytes, retain: Retain, seq: int) -> Order:
         """Have a publication retained whose frame goes next, under this number. Raises
@@ -119,6 +137,11 @@ class RetainingClient:
 
 def _know(reason: str) -> None:
     """Take note of why a publication was refused, which its caller learns by another way."""
+
+
+async def retained_values(client: RetainingClient, filter: str) -> list[RetainedValue]:
+    """Return the retained values that match, with their keys; raises as `Client.retained`."""
+    return await client._recall(filter)
 
 
 def order_of(frame: bytes, retain: Retain, token: int) -> messages.Retain:
