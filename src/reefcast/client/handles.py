@@ -261,6 +261,6 @@ def inbox_of(subscription: Subscription) -> Inbox:
     return subscription._holding
 
 
-def session_of(subscription: Subscription) -> Session:
+def session_of_subscription(subscription: Subscription) -> Session:
     """Return the protocol state of the client that subscribed."""
     return subscription._session

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Self, TypeVar
 
 from reefcast.client.event import Event, as_retained, publication_of
-from reefcast.client.handles import Subscription, inbox_of, session_of
+from reefcast.client.handles import Subscription, inbox_of, session_of_subscription
 from reefcast.client.recalling import Recalling
 from reefcast.errors import ConfigurationError
 from reefcast.model.publication import PublicationId
@@ -103,7 +103,7 @@ class LastValues:
         self._recalling = recalling
         self._merging = Merging()
         self._events: deque[Event] = deque()
-        self._session = session_of(subscription)
+        self._session = session_of_subscription(subscription)
         self._loop = asyncio.get_running_loop()
 
     def __await__(self) -> Generator[None, None, Self]:
