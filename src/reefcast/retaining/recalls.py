@@ -17,32 +17,44 @@ from collections.abc import Iterable, Sequence
 
 from reefcast.errors import LocalError
 from reefcast.matching import new_index
+from reefcast.matching.index import CompiledIndex
 from reefcast.model.filters import Filter
 from reefcast.model.messages import LinkName, Send
-from reefcast.model.wire import decode_publications
+from reefcast.model.wire import decode_publication, decode_publications
 from reefcast.retaining.exchange import MOST_BYTES
 from reefcast.retaining.messages import Entry, Recall, Recalled
 from reefcast.retaining.values import LastValues
 
 SLICE = 1000
+MANY = 300
+"""Entries from which on an index is worth its making."""
 MOST_RECALLS = 1000
 """Open questions of one client."""
 
 
 class Matcher:
-    """Finds the entries whose publications match a filter, many in one compiled call."""
+    """Finds the entries whose publications match a filter: a few by themselves, many in a call of a
+    compiled index, which takes some milliseconds to make."""
 
     def __init__(self, filter: Filter) -> None:
-        self._index = new_index()
-        self._index.add(0, filter)
+        self._filter = filter
+        self._index: CompiledIndex[int] | None = None
 
     def matching(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return those that have a value, and match."""
         valued = [entry for entry in entries if entry.body]
-        if not valued:
-            return []
+        if len(valued) < MANY:
+            matches = self._filter.matches
+            return [entry for entry in valued if matches(decode_publication(entry.body))]
+        if self._index is None:
+            self._index = new_index()
+            self._index.add(0, self._filter)
         found = self._index.match_many(decode_publications([entry.body for entry in valued]))
         return [entry for entry, keys in zip(valued, found, strict=True) if keys]
+
+    def rest(self) -> None:
+        """Free what only many entries need."""
+        self._index = None
 
 
 class _Recall:
@@ -88,6 +100,8 @@ class Recalls:
             recall.found.extend(recall.matcher.matching(entries))
         sent = _first(recall.found)
         more = bool(recall.found or recall.keys)
+        if not more:
+            recall.matcher.rest()
         if not (more or recall.until_s):
             self.forget(token, client)
         return [Send(client, Recalled(token=token, entries=tuple(sent), more=more))]
