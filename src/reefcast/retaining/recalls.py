@@ -71,11 +71,13 @@ class _Recall:
 
 
 class Recalls:
-    """The questions of all clients of one broker that has these `values`."""
+    """The questions of all clients of one broker that has these `values`. `_fresh`: those whose
+    time to watch is not over; ten thousand others must not make each new value expensive."""
 
     def __init__(self, values: LastValues) -> None:
         self._values = values
         self._open: dict[LinkName, dict[int, _Recall]] = {}
+        self._fresh: dict[tuple[LinkName, int], _Recall] = {}
 
     def begin(self, asked: Recall, filter: Filter, client: LinkName, now: float) -> list[Send]:
         """Begin an answer. Raises `LocalError` if the client has asked too much."""
@@ -86,7 +88,9 @@ class Recalls:
                 "of its subscriptions"
             )
         until_s = now + asked.watch_s if asked.watch_s else 0.0
-        its[asked.token] = _Recall(filter, self._values.keys(), until_s)
+        recall = its[asked.token] = _Recall(filter, self._values.keys(), until_s)
+        if until_s:
+            self._fresh[client, asked.token] = recall
         return self.go_on(asked.token, client)
 
     def go_on(self, token: int, client: LinkName) -> list[Send]:
@@ -109,17 +113,27 @@ class Recalls:
     def came(self, entries: Sequence[Entry], now: float, *, late: bool) -> list[Send]:
         """Tell those who watch of what came. `late`: they cannot have got it as a publication."""
         sends = []
-        for client, its in self._open.items():
-            for token, recall in its.items():
-                if not recall.until_s or not (late or now < recall.until_s):
-                    continue
-                if found := recall.matcher.matching(entries):
-                    told = Recalled(token=token, entries=tuple(found), late=True)
-                    sends.append(Send(client, told))
+        for (client, token), recall in self._watching(now, late=late):
+            if found := recall.matcher.matching(entries):
+                told = Recalled(token=token, entries=tuple(found), late=True)
+                sends.append(Send(client, told))
         return sends
+
+    def _watching(self, now: float, *, late: bool) -> list[tuple[tuple[LinkName, int], _Recall]]:
+        """Return the questions that watch for what came now, or late."""
+        self._fresh = {key: each for key, each in self._fresh.items() if now < each.until_s}
+        if not late:
+            return list(self._fresh.items())
+        return [
+            ((client, token), recall)
+            for client, its in self._open.items()
+            for token, recall in its.items()
+            if recall.until_s
+        ]
 
     def forget(self, token: int, client: LinkName) -> None:
         """Forget a question."""
+        self._fresh.pop((client, token), None)
         its = self._open.get(client, {})
         its.pop(token, None)
         if not its:
@@ -127,7 +141,8 @@ class Recalls:
 
     def left(self, client: LinkName) -> None:
         """Forget the questions of a client that is gone."""
-        self._open.pop(client, None)
+        for token in self._open.pop(client, {}):
+            self._fresh.pop((client, token), None)
 
 
 def _first(found: deque[Entry]) -> list[Entry]:
