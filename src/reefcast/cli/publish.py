@@ -83,8 +83,8 @@ class Job(msgspec.Struct):
     "--retain-by",
     multiple=True,
     metavar="NAME",
-    help="Keep each event as the last value of this attribute's value; may be repeated: several "
-    "make one key.",
+    help="Keep each event as the last value of what this attribute says; several make one key; may "
+    "be repeated.",
 )
 @json_option("how many events, and the seconds that it took")
 def command(
