@@ -9,7 +9,7 @@ from retaining_network import START_US, Network, Twin, body
 
 from reefcast.overlay.topology import Graph, graph
 from reefcast.retaining.exchange import MOST_ENTRIES, WINDOW
-from reefcast.retaining.messages import Spread
+from reefcast.retaining.messages import Recall, Spread
 from reefcast.retaining.values import Limits
 
 DAY_S = 86_400.0
@@ -229,3 +229,31 @@ def test_brokers_that_differ_in_one_key_exchange_its_part_only() -> None:
     network.run()
     assert new in network.values("b")
     assert len(sent) < 40  # of 2001, in 256 parts
+
+
+def test_who_watches_far_away_is_told_of_what_came_late() -> None:
+    """The link by which it comes late is not the watching client's broker's own."""
+    line = graph(["a", "b", "c"], [("a", "b"), ("b", "c")])
+    network = Network(line, random.Random(1))
+    network.disconnect("a", "b")
+    network.say("q", "c", Recall(token=1, filter="TRUE", watch_s=2.0))
+    network.pass_time(5.0)
+    network.retain("b", body("p", 1, START_US, "t"))  # which comes to the client as an event
+    network.retain("a", body("p", 2, START_US, "u"))
+    network.run()
+    assert not network.answers["q"]
+    network.connect("a", "b")
+    network.run()
+    [told] = network.answers["q"]
+    assert [entry.version[2] for entry in told.entries] == [2]
+
+
+def test_nothing_is_left_on_disk_of_what_is_forgotten() -> None:
+    made = Limits(tombstone_s=DAY_S)
+    network = Network({"a": []}, random.Random(1), on_disk=["a"], limits=made)
+    network.retain("a", body("p", 1, START_US, "t"))
+    network.retain("a", body("p", 2, START_US, "u", **{"$expires_s": 5}))
+    network.clear("q", "a", "t", START_US + 1)
+    assert len(network.stored("a")) == 2
+    network.pass_time(DAY_S + 10.0)
+    assert network.stored("a") == {}
