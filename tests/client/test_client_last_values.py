@@ -189,6 +189,23 @@ async def test_a_refused_value_raises_where_it_was_published() -> None:
         await client.publish(n=2)
 
 
+async def test_events_wait_until_the_answer_is_complete() -> None:
+    async with Broker() as broker, reefcast.connect(broker.url) as client:
+        last = client.subscribe("n > 0", retained=True)
+        first = asyncio.ensure_future(anext(last))
+        await broker.until(lambda: broker.of(Recall))
+        token = broker.of(Recall)[0].token
+        broker.deliver((1,), n=7)
+        broker.send_control(Recalled(token=token, entries=(entry(1, "a"),), more=True))
+        assert (await first).retained
+        await broker.until(lambda: broker.of(RecallOn))
+        broker.send_control(Recalled(token=token, entries=(entry(2, "b"),)))
+        assert [(e["n"], e.retained) for e in [await anext(last), await anext(last)]] == [
+            (2, True),
+            (7, False),
+        ]
+
+
 async def test_a_question_is_asked_again_of_a_broker_that_restarted() -> None:
     async with Broker() as broker, reefcast.connect(broker.url, **QUICK) as client:
         last = client.subscribe("n > 0", retained=True)

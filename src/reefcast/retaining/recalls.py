@@ -14,16 +14,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from reefcast.errors import LocalError
 from reefcast.matching import new_index
-from reefcast.matching.index import CompiledIndex
 from reefcast.model.filters import Filter
 from reefcast.model.messages import LinkName, Send
 from reefcast.model.wire import decode_publication, decode_publications
 from reefcast.retaining.exchange import MOST_BYTES
 from reefcast.retaining.messages import Entry, Recall, Recalled
 from reefcast.retaining.values import LastValues
+
+if TYPE_CHECKING:
+    from reefcast.matching.index import CompiledIndex
 
 SLICE = 1000
 MANY = 300
