@@ -34,12 +34,7 @@ from reefcast.client.last_values import LastValues
 from reefcast.client.replay import Replay
 from reefcast.client.requesting import Requesting
 from reefcast.client.requests import Requests
-from reefcast.client.retaining import (
-    Retain,
-    RetainingClient,
-    check_not_retained,
-    check_only,
-)
+from reefcast.client.retaining import Retain, RetainingClient, check_not_retained, check_only
 from reefcast.client.session import Session
 from reefcast.client.sessions import SessionClient
 from reefcast.client.settings import (
@@ -160,17 +155,10 @@ class Client(SessionClient, ConfirmingClient, HistoryClient, RetainingClient, Re
         identity = (session.client_id, outbox.seq + 1)
         time_us = now_us()
         frame = encode_event(identity, time_us, attributes, topics, payload)
-        order = None if retain is False else self._retain(frame, retain, identity[1])
-        if not asks:
-            self._publish(frame)
-        elif not confirm:
-            self._publish(session.unconfirmed.add(identity[1], frame))
+        if asks or retain is not False:
+            await self._publish_and_wait(frame, identity[1], confirm=confirm, retain=retain)
         else:
-            group = Group()
-            self._publish(session.unconfirmed.add(identity[1], frame, group))
-            await self._until_confirmed(group)
-        if order is not None:
-            await self._until_retained(order, identity[1])
+            self._publish(frame)
         return identity
 
     async def publish_many(
@@ -385,6 +373,20 @@ class Client(SessionClient, ConfirmingClient, HistoryClient, RetainingClient, Re
         self._outbox.publish(frame)
         if self._outbox.output_bytes >= WRITE_AT_BYTES:
             self._write()
+
+    async def _publish_and_wait(
+        self, frame: bytes, seq: int, *, confirm: bool, retain: Retain
+    ) -> None:
+        """Publish a frame of which the caller wants to hear more than that it is sent."""
+        unconfirmed = self._session.unconfirmed
+        order = None if retain is False else self._retain(frame, retain, seq)
+        groups = (Group(),) if confirm else ()
+        asks = confirm or unconfirmed.asks
+        self._publish(unconfirmed.add(seq, frame, *groups) if asks else frame)
+        for group in groups:
+            await self._until_confirmed(group)
+        if order is not None:
+            await self._until_retained(order, seq)
 
     def _publish_all(self, frames: Sequence[bytes]) -> None:
         """Send frames as far as there is credit; the others wait for it in the outbox."""
