@@ -238,8 +238,10 @@ def test_who_watches_far_away_is_told_of_what_came_late() -> None:
     network.disconnect("a", "b")
     network.say("q", "c", Recall(token=1, filter="TRUE", watch_s=2.0))
     network.pass_time(5.0)
-    network.retain("b", body("p", 1, START_US, "t"))  # which comes to the client as an event
-    network.retain("a", body("p", 2, START_US, "u"))
+    network.retain(
+        "b", body("p", 1, START_US + 5_000_000, "t")
+    )  # which comes to the client as an event
+    network.retain("a", body("p", 2, START_US + 5_000_000, "u"))
     network.run()
     assert not network.answers["q"]
     network.connect("a", "b")

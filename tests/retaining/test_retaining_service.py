@@ -103,21 +103,25 @@ def test_a_watch_is_told_of_all_for_a_time_and_then_of_what_comes_late() -> None
     assert times([told]) == {2}
     network.answers["c"].clear()
     network.pass_time(3.0)
-    network.retain("a", body("p", 3, START_US, "t", n=3))
+    after_us = START_US + 3_000_000
+    network.retain("a", body("p", 3, after_us, "t", n=3))
     assert not network.answers["c"]  # it comes as a publication
-    encoded = body("p", 4, START_US + 1, "t", n=4)
-    late = Entry(b"\xa1t", (START_US + 1, "p", 4), (), encoded)
+    network.retain("a", body("q", 1, START_US + 1_000_000, "v", n=3))
+    [told] = network.answers["c"]  # it may have passed before the subscription was there
+    network.answers["c"].clear()
+    encoded = body("p", 4, after_us + 1, "t", n=4)
+    late = Entry(b"\xa1t", (after_us + 1, "p", 4), (), encoded)
     network.services["a"].handle(Spread(entries=(late,)), "b", client=False)
     assert not network.answers["c"]
     sends = network.services["a"].handle(
-        Spread(entries=(Entry(b"\xa1t", (START_US + 2, "p", 5), (), encoded),), late=True),
+        Spread(entries=(Entry(b"\xa1t", (after_us + 2, "p", 5), (), encoded),), late=True),
         "b",
         client=False,
     )
     assert [(each.link, type(each.message)) for each in sends] == [("c", Recalled)]
     network.say("c", "a", Forget(token=1))
     sends = network.services["a"].handle(
-        Spread(entries=(Entry(b"\xa1t", (START_US + 3, "p", 6), (), encoded),), late=True),
+        Spread(entries=(Entry(b"\xa1t", (after_us + 3, "p", 6), (), encoded),), late=True),
         "b",
         client=False,
     )

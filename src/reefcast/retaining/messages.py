@@ -74,9 +74,9 @@ class Clear(Asked, frozen=True, kw_only=True, tag="clear_retained"):
 
 
 class Recall(Asked, frozen=True, kw_only=True, tag="recall"):
-    """The client wants the values that match `filter`. `watch_s`: it also wants those that come in
-    this many seconds, and after that what the broker missed because it was cut off, until it says
-    `Forget`; 0: it wants what there is, and no more."""
+    """The client wants the values that match `filter`. `watch_s`: it also wants those that are
+    published within this many seconds, and later ones that the broker missed because it was cut
+    off, until it says `Forget`; 0: it wants what there is, and no more."""
 
     filter: str
     watch_s: Annotated[float, msgspec.Meta(ge=0, le=MOST_WATCH_S)] = 0.0

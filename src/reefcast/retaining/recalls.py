@@ -5,15 +5,16 @@ Rules
 - An answer has several messages, each for the next `SLICE` keys at most: a broker with a hundred
   thousand values answers others in between. The client asks for each (`RecallOn`), so nothing piles
   up for one that is slow.
-- A *watch* is told of what comes after it was asked: for its time of everything that matches, after
-  that of what came late, because this broker or a part of the network was cut off.
+- A *watch* is told of what was published before its time is over, whenever it comes: that may have
+  passed before the subscription was there. Of later values it is told of those that come late,
+  because this broker or a part of the network was cut off.
 - What has changed since the question is answered as it is now.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from reefcast.errors import LocalError
@@ -74,13 +75,15 @@ class _Recall:
 
 
 class Recalls:
-    """The questions of all clients of one broker that has these `values`. `_fresh`: those whose
-    time to watch is not over; ten thousand others must not make each new value expensive."""
+    """The questions of all clients of one broker that has these `values`. `_watches`: in the order
+    in which they were asked, so that ten thousand that are over do not make each new value
+    expensive; `_longest_s`: for how long one of them watches."""
 
     def __init__(self, values: LastValues) -> None:
         self._values = values
         self._open: dict[LinkName, dict[int, _Recall]] = {}
-        self._fresh: dict[tuple[LinkName, int], _Recall] = {}
+        self._watches: dict[tuple[LinkName, int], _Recall] = {}
+        self._longest_s = 0.0
 
     def begin(self, asked: Recall, filter: Filter, client: LinkName, now: float) -> list[Send]:
         """Begin an answer. Raises `LocalError` if the client has asked too much."""
@@ -93,7 +96,8 @@ class Recalls:
         until_s = now + asked.watch_s if asked.watch_s else 0.0
         recall = its[asked.token] = _Recall(filter, self._values.keys(), until_s)
         if until_s:
-            self._fresh[client, asked.token] = recall
+            self._watches[client, asked.token] = recall
+            self._longest_s = max(self._longest_s, asked.watch_s)
         return self.go_on(asked.token, client)
 
     def go_on(self, token: int, client: LinkName) -> list[Send]:
@@ -113,30 +117,29 @@ class Recalls:
             self.forget(token, client)
         return [Send(client, Recalled(token=token, entries=tuple(sent), more=more))]
 
-    def came(self, entries: Sequence[Entry], now: float, *, late: bool) -> list[Send]:
-        """Tell those who watch of what came. `late`: they cannot have got it as a publication."""
+    def came(self, entries: Sequence[Entry], published_s: float, *, late: bool) -> list[Send]:
+        """Tell those who watch of what came, the first of which was published at `published_s`.
+        `late`: they cannot have got it as a publication."""
         sends = []
-        for (client, token), recall in self._watching(now, late=late):
+        for (client, token), recall in self._watching(published_s, late=late):
             if found := recall.matcher.matching(entries):
                 told = Recalled(token=token, entries=tuple(found), late=True)
                 sends.append(Send(client, told))
         return sends
 
-    def _watching(self, now: float, *, late: bool) -> list[tuple[tuple[LinkName, int], _Recall]]:
-        """Return the questions that watch for what came now, or late."""
-        self._fresh = {key: each for key, each in self._fresh.items() if now < each.until_s}
-        if not late:
-            return list(self._fresh.items())
-        return [
-            ((client, token), recall)
-            for client, its in self._open.items()
-            for token, recall in its.items()
-            if recall.until_s
-        ]
+    def _watching(
+        self, published_s: float, *, late: bool
+    ) -> Iterator[tuple[tuple[LinkName, int], _Recall]]:
+        """Yield the questions that watch for what was published then, the latest first."""
+        for key, recall in reversed(self._watches.items()):
+            if late or published_s <= recall.until_s:
+                yield key, recall
+            elif published_s > recall.until_s + self._longest_s:
+                return  # and all others were asked before this one
 
     def forget(self, token: int, client: LinkName) -> None:
         """Forget a question."""
-        self._fresh.pop((client, token), None)
+        self._watches.pop((client, token), None)
         its = self._open.get(client, {})
         its.pop(token, None)
         if not its:
@@ -145,7 +148,7 @@ class Recalls:
     def left(self, client: LinkName) -> None:
         """Forget the questions of a client that is gone."""
         for token in self._open.pop(client, {}):
-            self._fresh.pop((client, token), None)
+            self._watches.pop((client, token), None)
 
 
 def _first(found: deque[Entry]) -> list[Entry]:

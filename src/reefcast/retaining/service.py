@@ -147,7 +147,11 @@ class RetainingService(Service):
     ) -> list[Send]:
         """Take entries, and tell everybody of those that are new."""
         new = [entry for entry in entries if self.values.put(entry, self._utc_s)]
-        told = self._recalls.came(new, self._now, late=late) if new else []
+        if not new:
+            return []
+        # By this broker's clock at the latest: a publisher's may be ahead.
+        published_s = min(self._now, min(e.version[0] for e in new) / 1e6 - self._epoch_s)
+        told = self._recalls.came(new, published_s, late=late)
         return self._exchange.spread(new, came_by, late=late) + told
 
     def _spread(self, message: Spread, link: LinkName) -> list[Send]:
