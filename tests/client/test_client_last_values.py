@@ -28,6 +28,7 @@ from reefcast.retaining.messages import (
     Retain,
     Retained,
 )
+from reefcast.timing import now_us
 
 QUICK = {"backoff_first_s": 0.001, "backoff_max_s": 0.01}
 
@@ -204,6 +205,25 @@ async def test_events_wait_until_the_answer_is_complete() -> None:
             (2, True),
             (7, False),
         ]
+
+
+async def test_an_event_that_the_watch_brings_first_is_an_event() -> None:
+    async with Broker() as broker, reefcast.connect(broker.url) as client:
+        last = client.subscribe("n > 0", retained=True)
+        first = asyncio.ensure_future(anext(last))
+        await broker.until(lambda: broker.of(Recall))
+        token = broker.of(Recall)[0].token
+        later = Publication("p", 5, now_us() + 1_000_000, {"n": 5, "key": "a"})
+        made = Entry(
+            key_of(later, ("key",)),
+            (later.time_us, "p", 5),
+            ("key",),
+            wire.encode_publication(later),
+        )
+        broker.send_control(Recalled(token=token, entries=()))
+        broker.send_control(Recalled(token=token, entries=(entry(1, "b"), made), late=True))
+        events = [await first, await anext(last)]
+        assert [(e.seq, e.retained) for e in events] == [(1, True), (5, False)]
 
 
 async def test_a_question_is_asked_again_of_a_broker_that_restarted() -> None:

@@ -15,6 +15,7 @@ from reefcast.errors import ConfigurationError
 from reefcast.model.publication import PublicationId
 from reefcast.retaining.keys import By, Key, key_of
 from reefcast.retaining.messages import Entry, Version
+from reefcast.timing import now_us
 
 MOST_KEYS = 100_000
 """Keys whose latest event is remembered, and values that may still come as events; the newest."""
@@ -50,8 +51,14 @@ class Merging:
             self._note(keys, event, by)
         self._held.append(event)
 
-    def recalled(self, entries: Iterable[Entry], make: Callable[[bytes], Event]) -> list[Event]:
-        """Return the retained values among these that are to be given now."""
+    def recalled(
+        self,
+        entries: Iterable[Entry],
+        make: Callable[[bytes], Event],
+        before_us: int | None = None,
+    ) -> list[Event]:
+        """Return the retained values among these that are to be given now. Those published after
+        `before_us` only came this way before they came as events, and are not marked."""
         given: list[Event] = []
         for entry in entries:
             keys = self._latest.get(entry.by)
@@ -60,7 +67,9 @@ class Merging:
             newest = keys.get(entry.key)
             if newest is not None and newest >= entry.version:
                 continue
-            event = as_retained(make(entry.body))
+            event = make(entry.body)
+            if before_us is None or event.time_us <= before_us:
+                event = as_retained(event)
             waits = newest is not None and self._held
             (self._held if waits else given).append(event)
             _keep(keys, entry.key, entry.version)
@@ -105,6 +114,7 @@ class LastValues:
         self._events: deque[Event] = deque()
         self._session = session_of_subscription(subscription)
         self._loop = asyncio.get_running_loop()
+        self._asked_us = 0
 
     def __await__(self) -> Generator[None, None, Self]:
         yield from self.settled().__await__()
@@ -156,9 +166,11 @@ class LastValues:
         if not (recalling.asked or recalling.error or inbox.ended):
             await self._subscription.settled()
             recalling.start()
+            self._asked_us = now_us()
         for event in inbox.pop_all():
             merging.entered(event)
         self._events += merging.recalled(recalling.take(), self._make)
+        self._events += merging.recalled(recalling.take_late(), self._make, self._asked_us)
         if recalling.complete or inbox.ended:
             self._events += merging.take()
         if self._events:

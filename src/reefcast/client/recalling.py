@@ -52,11 +52,13 @@ class Order:
 
 class Recalling:
     """A question about retained values. `watch_s`: see `Recall`. `entries`: what has come and was
-    not taken; `asked`: the broker knows the question; `complete`: it has said all that it had when
-    it was asked; `error`: why no more comes. `changed` fires with every change."""
+    not taken; `late`: what is no part of the answer, but came behind it. `asked`: the broker knows
+    the question; `complete`: it has said all that it had when it was asked; `error`: why no more
+    comes. `changed` fires with every change."""
 
     def __init__(self, retaining: Retaining, filter: str, watch_s: float, changed: Signal) -> None:
         self.entries: deque[Entry] = deque()
+        self.late: deque[Entry] = deque()
         self.asked = self.complete = False
         self.changed = changed
         self.error: ReefcastError | None = None
@@ -83,14 +85,21 @@ class Recalling:
             self._retaining.tell(RecallOn(token=self._token))
         return entries
 
+    def take_late(self) -> list[Entry]:
+        """Return what has come that is no part of the answer."""
+        entries = list(self.late)
+        self.late.clear()
+        return entries
+
     def cancel(self) -> None:
         """Cancel the question."""
         self.entries.clear()
+        self.late.clear()
         self._retaining.forget(self._token)
 
     def came(self, message: Recalled) -> None:
         """Take what the broker said."""
-        self.entries.extend(message.entries)
+        (self.late if message.late else self.entries).extend(message.entries)
         if not message.late:
             self._has_more, self.complete = message.more, not message.more
         self.changed.fire()
