@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         DurableSession,
         Event,
         History,
+        LastValues,
         Options,
         OwedEvent,
         Published,
@@ -71,6 +72,7 @@ __all__ = [
     "History",
     "InternalError",
     "InvalidValueError",
+    "LastValues",
     "LocalError",
     "NoReplyError",
     "Options",
@@ -96,8 +98,8 @@ __all__ = [
 ]
 
 _CLIENT = (
-    *("Advertisement", "Client", "DurableSession", "Event", "History", "Options", "OwedEvent"),
-    *("Published", "QueuedEvent", "Replay", "SessionChoices", "Subscription"),
+    *("Advertisement", "Client", "DurableSession", "Event", "History", "LastValues", "Options"),
+    *("OwedEvent", "Published", "QueuedEvent", "Replay", "SessionChoices", "Subscription"),
 )
 _HOMES = {
     **dict.fromkeys((*_CLIENT, "connect", "decode_delivery", "literal"), "reefcast.client"),

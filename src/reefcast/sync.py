@@ -28,10 +28,13 @@ from reefcast.client.durable_sync import DurableSession, OwedEvent, SessionClien
 from reefcast.client.encoding import encode_event, merge_attributes
 from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
-from reefcast.client.history import History as AsyncHistory
 from reefcast.client.iterating import Events
+from reefcast.client.last_values import LastValues as AsyncLastValues
+from reefcast.client.past_sync import History, LastValues, Replay
 from reefcast.client.replay import Replay as AsyncReplay
 from reefcast.client.requesting_sync import Event, Requesting
+from reefcast.client.retaining import Retain, check_not_retained, check_only
+from reefcast.client.retaining_sync import RetainingClient
 from reefcast.client.thread import LoopThread
 from reefcast.client.unconfirmed import Group
 from reefcast.errors import ReefcastError
@@ -49,6 +52,7 @@ __all__ = [
     "DurableSession",
     "Event",
     "History",
+    "LastValues",
     "OwedEvent",
     "Replay",
     "Subscription",
@@ -166,48 +170,7 @@ class Subscription(Events, _Handle[AsyncSubscription]):
         self._thread.run(self._handle.cancel(), timeout)
 
 
-class Replay(Events):
-    """An iterator over past events by their time, and then new ones, each once; as
-    `reefcast.Replay`."""
-
-    def __init__(self, thread: LoopThread, replay: AsyncReplay) -> None:
-        super().__init__(thread, replay)
-        self._replay = replay
-
-    @property
-    def dropped(self) -> int:
-        """How many new events the broker dropped; see `Subscription`."""
-        return self._replay.dropped
-
-    def settled(self, timeout: float | None = None) -> None:
-        """Wait until every broker that must know the filters knows them; raises what
-        `Subscription.settled` raises."""
-        self._thread.run(self._replay.settled(), timeout)
-
-    def cancel(self, timeout: float | None = None) -> None:
-        """End the iteration; events not yet read are dropped."""
-        self._batch.clear()
-        self._thread.run(self._replay.cancel(), timeout)
-
-
-class History(Events):
-    """An iterator over past events by their time, each once; raises what `reefcast.History`
-    raises."""
-
-    def __init__(self, thread: LoopThread, history: AsyncHistory) -> None:
-        super().__init__(thread, history)
-        self._history = history
-
-    def cancel(self) -> None:
-        """Cancel the question and end the iteration."""
-        self._batch.clear()
-        self._thread.run(self._cancel())
-
-    async def _cancel(self) -> None:
-        self._history.cancel()
-
-
-class Client(SessionClient, Requesting):
+class Client(SessionClient, RetainingClient, Requesting):
     """A connection to the network, as `reefcast.Client`; made by `connect`, for any thread."""
 
     def __init__(self, thread: LoopThread, client: BackloggedClient) -> None:
@@ -252,6 +215,7 @@ class Client(SessionClient, Requesting):
         payload: bytes = b"",
         topics: Iterable[str] = (),
         confirm: bool = False,
+        retain: Retain = False,
         **named: object,
     ) -> PublicationId:
         """Publish one event and return its id, (publisher, seq).
@@ -260,11 +224,15 @@ class Client(SessionClient, Requesting):
         docs/reference/values.md says which values travel, and how. Encodes the event and leaves the
         rest to the client's thread; waits only while 1000 events (`BACKLOG`) wait there for the
         broker's credit. `confirm`: wait until every durable session that it is for has it on disk,
-        and raise what goes wrong; see `reefcast.Client.publish`. Raises `InvalidValueError` if this
+        and raise what goes wrong; `retain`: keep it as the last value, and wait until the broker
+        has it; see `reefcast.Client.publish`. Raises `InvalidValueError` if this
         is no event; an error in sending (`RefusedError`, `ConnectionLostError`) is raised by a
         later call."""
         group = Group() if confirm else None
-        identity = self._enqueue(merge_attributes(attributes, named), topics, payload, group)
+        values = merge_attributes(attributes, named)
+        identity = self._enqueue(values, topics, payload, group, retain)
+        if retain is not False:
+            self._thread.run(self._client.sent_and_retained(identity[1]))
         if group is not None:
             self._thread.run(self._client.sent_and_confirmed(group))
         self._wait_until_taken(identity[1])
@@ -276,11 +244,14 @@ class Client(SessionClient, Requesting):
         topics: Iterable[str],
         payload: bytes,
         group: Group | None = None,
+        retain: Retain = False,
     ) -> PublicationId:
         """Encode an event with the next number and queue it; `group` waits for its confirmation."""
         with self._lock:
             identity = (self._client.id, self._seq + 1)
             frame = encode_event(identity, now_us(), values, topics, payload)
+            if retain is not False:
+                self._client.expect_retained(identity[1], frame, retain)
             if group is not None:
                 self._client.expect(identity[1], group)
             self._start_sending([frame])
@@ -308,11 +279,13 @@ class Client(SessionClient, Requesting):
         topics: Iterable[str] = (),
         topics_column: str = "",
         payload_column: str = "",
+        retain: Literal[False] = False,
     ) -> Published:
         """Publish a batch of events in its order and return their ids.
 
         The arguments, and the errors for rows that are no events, are those of
         `reefcast.Client.publish_many`. Otherwise waits and raises as `publish` does."""
+        check_not_retained(retain)
         special = special_of(topics, topics_column, payload_column)
         with self._lock:
             first_seq = self._seq + 1
@@ -388,19 +361,33 @@ class Client(SessionClient, Requesting):
         replay: datetime | Literal[True],
         handover_s: float = 2.0,
     ) -> Replay: ...
+    @overload
+    def subscribe(
+        self,
+        *filters: str,
+        local_queue_limit: int | None = None,
+        order_s: float = 0.0,
+        retained: Literal[True],
+        handover_s: float = 2.0,
+    ) -> LastValues: ...
     def subscribe(
         self,
         *filters: str,
         local_queue_limit: int | None = None,
         order_s: float = 0.0,
         replay: datetime | bool = False,
+        retained: bool = False,
         handover_s: float = 2.0,
-    ) -> Subscription | Replay:
+    ) -> Subscription | Replay | LastValues:
         """Subscribe to the events that match at least one of the filters; `.settled()` waits for
         the network, iterating does not. `local_queue_limit` (events) overrides the client's;
-        `order_s`, `replay` and `handover_s`: as in `reefcast.Client.subscribe`. Raises
+        `order_s`, `replay`, `retained` and `handover_s`: as in `reefcast.Client.subscribe`. Raises
         `FilterSyntaxError`, and `ConfigurationError`."""
         client = self._client
+        if retained:
+            check_only(retained=retained, replay=replay)
+            last = _last_values(client, filters, local_queue_limit, order_s, handover_s)
+            return LastValues(self._thread, self._thread.run(last))
         if replay is False:
             work = _subscribe(client, filters, local_queue_limit, order_s)
             return Subscription(self._thread, self._thread.run(work))
@@ -470,6 +457,22 @@ async def _replay(
         local_queue_limit=local_queue_limit,
         order_s=order_s,
         replay=replay,
+        handover_s=handover_s,
+    )
+
+
+async def _last_values(
+    client: BackloggedClient,
+    filters: tuple[str, ...],
+    local_queue_limit: int | None,
+    order_s: float,
+    handover_s: float,
+) -> AsyncLastValues:
+    return client.subscribe(
+        *filters,
+        local_queue_limit=local_queue_limit,
+        order_s=order_s,
+        retained=True,
         handover_s=handover_s,
     )
 

@@ -22,6 +22,7 @@ SECTIONS = {
         "request": "Publish a request, and print the replies.",
         "reply": "Answer the requests that match a filter, and print them.",
         "session": "List, show, drain and close the durable sessions of a broker.",
+        "retained": "Print the retained values, or those that match a filter.",
         "history": "Print past events that match a filter, oldest first.",
         "explain": "Explain why a filter matches an event, or not.",
     },

@@ -30,7 +30,7 @@ from reefcast.cli.options import Number, json_option
 from reefcast.cli.progress import Progress
 from reefcast.client import Client, connect
 from reefcast.client.loop import new_event_loop
-from reefcast.errors import InvalidValueError
+from reefcast.errors import ConfigurationError, InvalidValueError
 
 AHEAD_S = 0.002
 """With --rate, events that are due within this time go together."""
@@ -48,6 +48,7 @@ class Job(msgspec.Struct):
     payload: bytes
     confirm: bool
     outbox: str
+    retain: bool | tuple[str, ...]
     published: int = 0
     first_at_s: float = 0.0
 
@@ -80,6 +81,18 @@ class Job(msgspec.Struct):
     metavar="FILE",
     help="Keep the events in this file until they are confirmed; a later call goes on with it.",
 )
+@click.option(
+    "--retain",
+    is_flag=True,
+    help="Keep each event as the last value of its topic, for those who subscribe later.",
+)
+@click.option(
+    "--retain-by",
+    multiple=True,
+    metavar="NAME",
+    help="Keep each event as the last value of what this attribute says; several make one key; may "
+    "be repeated.",
+)
 @json_option("how many events, and the seconds that it took")
 def command(
     *,
@@ -92,6 +105,8 @@ def command(
     payload: str,
     confirm: bool,
     outbox: str,
+    retain: bool,
+    retain_by: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Publish events from the command line, a file or standard input.
@@ -107,6 +122,8 @@ def command(
     check_filters(advertise)
     if attributes and path is not None:
         raise click.UsageError("give either NAME=VALUE pairs or --file, not both")
+    if retain and retain_by:
+        raise click.UsageError("give either --retain or --retain-by, not both")
     form = format or (format_of(path) if path else "jsonl")
     job = Job(
         url=url,
@@ -118,6 +135,7 @@ def command(
         payload=payload.encode(),
         confirm=confirm,
         outbox=outbox,
+        retain=retain or retain_by or False,
     )
     sys.exit(_carry_out(job, as_json))
 
@@ -169,9 +187,9 @@ async def _publish_rows(client: Client, job: Job, rows: Rows) -> None:
         if job.rate_per_s:
             await _pace(job)
         try:
-            await client.publish(row, topics=job.topics, payload=job.payload)
-        except InvalidValueError as error:
-            raise InvalidValueError(f"event {job.published + 1}: {error}") from error
+            await client.publish(row, topics=job.topics, payload=job.payload, retain=job.retain)
+        except (InvalidValueError, ConfigurationError) as error:
+            raise type(error)(f"event {job.published + 1}: {error}") from error
         job.published += 1
 
 

@@ -16,7 +16,7 @@ from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import Number, Whole, json_option
 from reefcast.cli.output import Output
-from reefcast.client import Client, Event, OwedEvent, Subscription, connect
+from reefcast.client import Client, Event, LastValues, OwedEvent, Subscription, connect
 from reefcast.client.durable import PREFETCH
 from reefcast.client.loop import new_event_loop
 from reefcast.model.messages import MOST_ORDER_S
@@ -34,6 +34,7 @@ class Job(msgspec.Struct):
     queue_policy: str
     order_s: float
     session: str
+    retained: bool
     output: Output
     dropped: int = 0
 
@@ -72,6 +73,12 @@ class Job(msgspec.Struct):
     help="Be a consumer of the durable session NAME, which is made if there is none; FILTERs are "
     "added to its subscriptions. Each event is acknowledged when it is printed.",
 )
+@click.option(
+    "--retained",
+    is_flag=True,
+    help="Print first the last values that match, of what was published with --retain or "
+    "--retain-by.",
+)
 @json_option("a line for each event")
 def command(
     *,
@@ -81,6 +88,7 @@ def command(
     queue_policy: str | None,
     order_s: float,
     session: str,
+    retained: bool,
     as_json: bool,
 ) -> None:
     """Print the events that match filters.
@@ -95,7 +103,7 @@ def command(
     if session and (queue_policy or order_s):
         raise click.UsageError("--queue-policy and --order are not for a durable session")
     policy = queue_policy or ""
-    job = Job(url, filters, as_json, count, timeout, policy, order_s, session, Output())
+    job = Job(url, filters, as_json, count, timeout, policy, order_s, session, retained, Output())
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_subscribe(job))
@@ -119,11 +127,17 @@ async def _subscribe(job: Job) -> None:
                 if job.session:
                     await _consume(job, client)
                     return
-                subscription = await client.subscribe(*job.filters, order_s=job.order_s)
+                subscription = await _subscription(job, client)
                 click.echo("reefcast: subscribed", err=True)
                 await _print(job, subscription)
         except TimeoutError:
             pass  # asked for
+
+
+async def _subscription(job: Job, client: Client) -> Subscription | LastValues:
+    if job.retained:
+        return await client.subscribe(*job.filters, order_s=job.order_s, retained=True)
+    return await client.subscribe(*job.filters, order_s=job.order_s)
 
 
 async def _consume(job: Job, client: Client) -> None:
@@ -131,7 +145,7 @@ async def _consume(job: Job, client: Client) -> None:
     prefetch = min(job.count or PREFETCH, PREFETCH)
     async with client.session(job.session, prefetch=prefetch) as session:
         for filter in job.filters:
-            await session.subscribe(filter)
+            await session.subscribe(filter, retained=job.retained)
         click.echo("reefcast: subscribed", err=True)
         line = json_line if job.as_json else text_line
         while not job.count or job.output.lines < job.count:
@@ -152,7 +166,7 @@ def _say_dropped(job: Job, count: int) -> None:
     job.dropped += count
 
 
-async def _print(job: Job, subscription: Subscription) -> None:
+async def _print(job: Job, subscription: Subscription | LastValues) -> None:
     line, output = json_line if job.as_json else text_line, job.output
     while True:
         try:
@@ -185,6 +199,8 @@ def record_of(event: Event) -> dict[str, Any]:
         record["topics"] = event.topics
     if event.payload:
         record["payload"] = base64.b64encode(event.payload).decode()
+    if event.retained:
+        record["retained"] = True
     if isinstance(event, OwedEvent):
         record |= {
             "position": event.position,
@@ -203,6 +219,8 @@ def text_line(event: Event) -> str:
         parts.append(f"topics={','.join(event.topics)}")
     if event.payload:
         parts.append(f"payload={len(event.payload)} bytes")
+    if event.retained:
+        parts.append("retained")
     if isinstance(event, OwedEvent) and event.redelivered:
         parts.append(f"redelivered={event.deliveries - 1}")
     return "  ".join(parts)

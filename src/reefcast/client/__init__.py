@@ -7,6 +7,7 @@ from reefcast.client.durable import DurableSession, SessionChoices
 from reefcast.client.event import Event, decode_delivery
 from reefcast.client.handles import Advertisement, Subscription
 from reefcast.client.history import History
+from reefcast.client.last_values import LastValues
 from reefcast.client.literals import literal
 from reefcast.client.owed import OwedEvent, QueuedEvent
 from reefcast.client.replay import Replay
@@ -18,6 +19,7 @@ __all__ = [
     "DurableSession",
     "Event",
     "History",
+    "LastValues",
     "Options",
     "OwedEvent",
     "Published",

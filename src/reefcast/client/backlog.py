@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Self
 
+import msgspec
+
 from reefcast.client.address import Address, parse_addresses
 from reefcast.client.batches import Published
 from reefcast.client.client import Client
@@ -15,10 +17,14 @@ from reefcast.client.encoding import merge_attributes
 from reefcast.client.event import Event, Replier
 from reefcast.client.handles import Advertisement
 from reefcast.client.history import History
+from reefcast.client.recalling import Order
+from reefcast.client.retaining import Retain as RetainAs
+from reefcast.client.retaining import order_of
 from reefcast.client.settings import Options, complete
 from reefcast.client.unconfirmed import Group
 from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
+from reefcast.retaining.messages import Retain
 
 Enqueue = Callable[[Mapping[str, object], Iterable[str], bytes], PublicationId]
 AT_ONCE = 1024
@@ -32,6 +38,8 @@ class BackloggedClient(Client):
     def __init__(self, addresses: Sequence[Address], settings: Options) -> None:
         super().__init__(addresses, settings)
         self.backlog: deque[bytes] = deque()
+        self._to_retain: dict[int, Retain] = {}
+        self._orders: dict[int, Order] = {}
         self._enqueue: Enqueue
 
     def serve(self, enqueue: Enqueue, replier: Replier, event_type: type[Event]) -> None:
@@ -99,6 +107,37 @@ class BackloggedClient(Client):
         """Whether there is an outbox file."""
         return self._stored is not None
 
+    def expect_retained(self, seq: int, frame: bytes, retain: RetainAs) -> None:
+        """Have the publication with this number retained, whose frame is about to come to the
+        backlog; any thread may. Raises `ConfigurationError`."""
+        self._to_retain[seq] = order_of(frame, retain, 1)  # the token follows when it is sent
+
+    async def sent_and_retained(self, seq: int) -> None:
+        """Wait until the broker has retained the publication with this number. Raises why it has
+        not."""
+        try:
+            await self.send_backlog()
+            order = self._orders.get(seq)
+            if order is not None:
+                await self._until_retained(order, seq)
+        finally:
+            self._orders.pop(seq, None)
+
+    async def clear_behind(self, topic: str, attributes: Attributes | None) -> None:
+        """Call `clear_retained` behind all that waits here."""
+        await self.send_backlog()
+        await self.clear_retained(topic=topic, attributes=attributes)
+
+    def _say_retain(self, count: int) -> None:
+        """Have those of the next frames retained that are to be."""
+        retaining, first = self._session.retaining, self._outbox.seq + 1
+        for seq in range(first, first + count):
+            message = self._to_retain.pop(seq, None)
+            if message is not None:
+                token = retaining.next_token()
+                asked = msgspec.structs.replace(message, token=token)
+                self._orders[seq] = self._order(asked, seq)
+
     async def sent_and_confirmed(self, group: Group) -> None:
         """Wait until all of a group, some of which may be in the backlog, are answered. Raises as
         `confirming`."""
@@ -129,6 +168,8 @@ class BackloggedClient(Client):
             elif self.backlog:
                 most = AT_ONCE if self._stored is not None else self._outbox.credit
                 count = min(len(self.backlog), most, AT_ONCE)
+                if self._to_retain:
+                    self._say_retain(count)
                 self._publish_all([self.backlog.popleft() for _ in range(count)])
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (for convenience)

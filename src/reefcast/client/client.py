@@ -21,17 +21,19 @@ from reefcast.client.blocks import special_of
 from reefcast.client.connection import Connection, Handler
 from reefcast.client.dialling import Dialler
 from reefcast.client.encoding import encode_event, merge_attributes
-from reefcast.client.filter_check import check_filter
 from reefcast.client.handles import Advertisement, Subscription
 from reefcast.client.history import (
     History,
+    HistoryClient,
     check_handover,
     either,
     microseconds,
 )
+from reefcast.client.last_values import LastValues
 from reefcast.client.replay import Replay
 from reefcast.client.requesting import Requesting
 from reefcast.client.requests import Requests
+from reefcast.client.retaining import Retain, RetainingClient, check_not_retained, check_only
 from reefcast.client.session import Session
 from reefcast.client.sessions import SessionClient
 from reefcast.client.settings import (
@@ -54,7 +56,7 @@ WRITE_AT_BYTES = 64 * 1024
 _log = logging.getLogger("reefcast.client")
 
 
-class Client(SessionClient, StoringClient, Requesting):
+class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Requesting):
     """A connection to the network, made by `connect` and used in one event loop.
 
     It reconnects by itself. A broker that is reached again within `session_s` (60 s, see its
@@ -133,6 +135,7 @@ class Client(SessionClient, StoringClient, Requesting):
         payload: bytes = b"",
         topics: Iterable[str] = (),
         confirm: bool = False,
+        retain: Retain = False,
         **named: object,
     ) -> PublicationId:
         """Publish one event and return its id, (publisher, seq).
@@ -143,9 +146,12 @@ class Client(SessionClient, StoringClient, Requesting):
         loop. With an outbox file, returns when the event is in it. `confirm`: wait until every
         durable session that it is for has it on disk; meanwhile the client keeps the event, and
         sends it again after reconnects. Use `confirming` for many.
+        `retain`: keep it as the last value of its topic (True) or of these attributes (a name, or
+        several), for those who subscribe later, and wait until the broker has it.
 
-        Raises `InvalidValueError` if this is no event, `RefusedError` if earlier publications were
-        refused, or a session did not take this one, and `ConnectionLostError`."""
+        Raises `InvalidValueError` if this is no event, `ConfigurationError` if it has no such key,
+        `RefusedError` if earlier publications were refused, a session did not take this one or the
+        broker does not retain it, and `ConnectionLostError`."""
         session, outbox = self._session, self._outbox
         asks = confirm or session.unconfirmed.asking
         if asks and session.unconfirmed.full:
@@ -156,16 +162,10 @@ class Client(SessionClient, StoringClient, Requesting):
         identity = (session.client_id, outbox.seq + 1)
         time_us = now_us()
         frame = encode_event(identity, time_us, attributes, topics, payload)
-        if not asks:
-            self._publish(frame)
-        elif self._stored is not None:
-            await self._publish_stored(identity[1], frame, confirm=confirm)
-        elif not confirm:
-            self._publish(session.unconfirmed.add(identity[1], frame))
+        if asks or retain is not False:
+            await self._publish_and_wait(frame, identity[1], confirm=confirm, retain=retain)
         else:
-            group = Group()
-            self._publish(session.unconfirmed.add(identity[1], frame, group))
-            await self._until_confirmed(group)
+            self._publish(frame)
         return identity
 
     async def publish_many(
@@ -176,6 +176,7 @@ class Client(SessionClient, StoringClient, Requesting):
         topics: Iterable[str] = (),
         topics_column: str = "",
         payload_column: str = "",
+        retain: Literal[False] = False,
     ) -> Published:
         """Publish a batch of events in its order and return their ids.
 
@@ -189,7 +190,8 @@ class Client(SessionClient, StoringClient, Requesting):
         before anything is published. Returns when the events are on their way; until then it waits
         for credit, and other publications of this client wait behind it. Cancelling the wait does
         not take events back. Raises what `publish` raises; if the broker refuses events later,
-        `RefusedError` names their rows."""
+        `RefusedError` names their rows. Batches are not retained (`ConfigurationError`)."""
+        check_not_retained(retain)
         special = special_of(topics, topics_column, payload_column)
         session, outbox = self._session, self._outbox
         if session.refusals or not self._has_room():
@@ -243,14 +245,24 @@ class Client(SessionClient, StoringClient, Requesting):
         replay: datetime | Literal[True],
         handover_s: float = 2.0,
     ) -> Replay: ...
+    @overload
+    def subscribe(
+        self,
+        *filters: str,
+        local_queue_limit: int | None = None,
+        order_s: float = 0.0,
+        retained: Literal[True],
+        handover_s: float = 2.0,
+    ) -> LastValues: ...
     def subscribe(
         self,
         *filters: str,
         local_queue_limit: int | None = None,
         order_s: float = 0.0,
         replay: datetime | bool = False,
+        retained: bool = False,
         handover_s: float = 2.0,
-    ) -> Subscription | Replay:
+    ) -> Subscription | Replay | LastValues:
         """Subscribe to the events that match at least one of the filters; see `Subscription`.
 
         Await the result to wait until it has settled, or iterate over it at once.
@@ -261,11 +273,16 @@ class Client(SessionClient, StoringClient, Requesting):
         `replay`: deliver first what storages have from that time on (True: everything), then new
         events, without a gap and nothing twice; see `Replay`. `handover_s`: for how many seconds
         storages add new events to their answers; at least as long as an event travels to them on
-        the longest path. Raises `FilterSyntaxError` and `ConfigurationError`.
+        the longest path.
+
+        `retained`: deliver first the last values that match (see `publish`), then new events; see
+        `LastValues`. Raises `FilterSyntaxError` and `ConfigurationError`.
         """
         if local_queue_limit is None:
             local_queue_limit = self._settings["local_queue_limit"]
         history = None
+        if retained:
+            check_only(retained=retained, replay=replay)
         if replay is not False:
             question = question_about(
                 either(filters),
@@ -279,27 +296,9 @@ class Client(SessionClient, StoringClient, Requesting):
             check_local_queue_limit(local_queue_limit),
             check_order_s(order_s),
         )
+        if retained:
+            return self._last_values(subscription, either(filters), check_handover(handover_s))
         return subscription if history is None else Replay(subscription, history)
-
-    def history(
-        self,
-        filter: str,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 0,
-    ) -> History:
-        """Ask storages for the past events that match; see `History`.
-
-        The filter must name its topics: `topic = 'fx' AND price > 10`. `since` (inclusive) and
-        `until` (exclusive) bound the time of publication; `limit`: return at most so many, the
-        oldest; 0: all. Raises `FilterSyntaxError` and `ConfigurationError`.
-        """
-        check_filter(filter)
-        question = question_about(
-            filter, since_us=microseconds(since), until_us=microseconds(until), limit=limit
-        )
-        return History(self._session, question, self._settings["history_patience_s"])
 
     # --- closing ----------------------------------------------------------------------------------
 
@@ -390,6 +389,21 @@ class Client(SessionClient, StoringClient, Requesting):
         if self._outbox.output_bytes >= WRITE_AT_BYTES:
             self._write()
 
+    async def _publish_and_wait(
+        self, frame: bytes, seq: int, *, confirm: bool, retain: Retain
+    ) -> None:
+        """Publish a frame of which the caller wants to hear more than that it is sent."""
+        order = None if retain is False else self._retain(frame, retain, seq)
+        group = Group()
+        if confirm:
+            self._expect(seq, group)
+        self._publish_all([frame])
+        await self._until_written(seq)
+        if confirm:
+            await self._until_confirmed(group)
+        if order is not None:
+            await self._until_retained(order, seq)
+
     def _publish_all(self, frames: Sequence[bytes]) -> None:
         """Send frames as far as there is credit; the others wait for it in the outbox."""
         if self._stored is not None:
@@ -406,14 +420,6 @@ class Client(SessionClient, StoringClient, Requesting):
     @property
     def _is_writable(self) -> bool:
         return self._connection is not None and self._connection.writable
-
-    async def _until_room(self) -> None:
-        session = self._session
-        session.check()
-        with session.awaiting_answer():
-            while not self._has_room():
-                await session.room.wait()
-                session.check()
 
     def _output_came(self) -> None:
         if not self._write_is_due:

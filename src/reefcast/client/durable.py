@@ -119,9 +119,11 @@ class DurableSession:
         )
         return self
 
-    async def subscribe(self, filter: str) -> int:
+    async def subscribe(self, filter: str, *, retained: bool = False) -> int:
         """Subscribe the session to what matches, wait until that has settled and is on disk, and
-        return the subscription's number. One with this text that it has already stays.
+        return the subscription's number. One with this text that it has already stays. `retained`:
+        put the retained values that match into the queue, too, but for those that the session has
+        had.
 
         Raises `FilterSyntaxError`, `RefusedError` with the broker's reason, and
         `ConnectionLostError`, as all methods that wait for the broker.
@@ -129,7 +131,11 @@ class DurableSession:
         check_filter(filter)
         done = await self._done(
             lambda token: AddFilter(
-                token=token, session=self.name, owner=self._owner, filter=filter
+                token=token,
+                session=self.name,
+                owner=self._owner,
+                filter=filter,
+                retained=retained,
             )
         )
         return done.value

@@ -85,10 +85,13 @@ class DurableSession:
 
     # --- the session ------------------------------------------------------------------------------
 
-    def subscribe(self, filter: str, timeout: float | None = None) -> int:
+    def subscribe(
+        self, filter: str, timeout: float | None = None, *, retained: bool = False
+    ) -> int:
         """Subscribe the session to what matches, wait until that has settled and is on disk, and
-        return the subscription's number."""
-        return self._thread.run(self._session.subscribe(filter), timeout)
+        return the subscription's number. `retained`: the retained values that match go into the
+        queue, too."""
+        return self._thread.run(self._session.subscribe(filter, retained=retained), timeout)
 
     def unsubscribe(self, filter: str, timeout: float | None = None) -> None:
         """Remove the subscription with this text; what the session owes already stays owed."""

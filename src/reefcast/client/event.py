@@ -38,7 +38,9 @@ class Event:
     None; `dict(event)` copies all attributes. An event is decoded at the first access: counting
     events costs nothing, and a malformed event raises `ProtocolError` only then."""
 
-    __slots__ = ("_body", "_decoded", "_replier")
+    __slots__ = ("_body", "_decoded", "_replier", "_retained")
+
+    _retained: bool
 
     def __init__(self, body: bytes, replier: Replier | None = None) -> None:
         self._body = body
@@ -90,6 +92,12 @@ class Event:
     def payload(self) -> bytes:
         """The bytes published with it; no filter sees them."""
         return self._publication.payload
+
+    @property
+    def retained(self) -> bool:
+        """Whether it came as a retained value, published before it was asked for, and not as it was
+        published."""
+        return getattr(self, "_retained", False)  # few events are, so others have no such field
 
     @property
     def body(self) -> bytes:
@@ -173,6 +181,17 @@ class Event:
 
     def __repr__(self) -> str:
         return f"Event({self.publisher!r}, {self.seq}, {self.attributes!r})"
+
+
+def as_retained(event: Event) -> Event:
+    """Mark an event as one that came as a retained value, and return it."""
+    event._retained = True
+    return event
+
+
+def publication_of(event: Event) -> Publication:
+    """Return the publication that the event is."""
+    return event._publication
 
 
 def replier_of(event: Event) -> Replier | None:

@@ -259,3 +259,8 @@ class Subscription(_Handle):
 def inbox_of(subscription: Subscription) -> Inbox:
     """Return the inbox in which the subscription's events wait, for code that reads it directly."""
     return subscription._holding
+
+
+def session_of_subscription(subscription: Subscription) -> Session:
+    """Return the protocol state of the client that subscribed."""
+    return subscription._session

@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from reefcast.client.event import Event
-from reefcast.client.filter_check import require_text
+from reefcast.client.filter_check import check_filter, require_text
 from reefcast.client.session import Session
+from reefcast.client.settings import Options
 from reefcast.client.signal import Signal
 from reefcast.errors import ConfigurationError, LocalError
-from reefcast.history.asking import Asking, Question
+from reefcast.history.asking import Asking, Question, question_about
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -121,6 +122,34 @@ class History:
             except TimeoutError:
                 if self._asking.heard == heard and self._session.connected:
                     self._session.say(self._asking.hangs())
+
+
+class HistoryClient:
+    """The part of a client that asks about the past. `_session`: its state; `_settings`: its
+    options."""
+
+    _session: Session
+    _settings: Options
+
+    def history(
+        self,
+        filter: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 0,
+    ) -> History:
+        """Ask storages for the past events that match; see `History`.
+
+        The filter must name its topics: `topic = 'fx' AND price > 10`. `since` (inclusive) and
+        `until` (exclusive) bound the time of publication; `limit`: return at most so many, the
+        oldest; 0: all. Raises `FilterSyntaxError` and `ConfigurationError`.
+        """
+        check_filter(filter)
+        question = question_about(
+            filter, since_us=microseconds(since), until_us=microseconds(until), limit=limit
+        )
+        return History(self._session, question, self._settings["history_patience_s"])
 
 
 def either(filters: Sequence[str]) -> str:

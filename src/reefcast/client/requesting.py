@@ -10,6 +10,7 @@ from contextlib import aclosing
 from reefcast.client.encoding import merge_attributes
 from reefcast.client.event import Event
 from reefcast.client.requests import TIMEOUT_S, Requests, check_timeout, no_reply, not_left
+from reefcast.client.retaining import Retain
 from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
 
@@ -33,6 +34,7 @@ class Requesting:
         payload: bytes = b"",
         topics: Iterable[str] = (),
         confirm: bool = False,
+        retain: Retain = False,
         **named: object,
     ) -> PublicationId:
         """Publish one event and return its id, (publisher, seq)."""

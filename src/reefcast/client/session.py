@@ -30,6 +30,7 @@ from reefcast.client.consuming import Consuming, about_sessions
 from reefcast.client.event import Event, Replier
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
+from reefcast.client.recalling import Retaining
 from reefcast.client.recent import RecentDeliveries
 from reefcast.client.refusals import BATCHES_KEPT, refused
 from reefcast.client.settings import OnDeliveries, Options, call_application
@@ -42,6 +43,7 @@ from reefcast.model import wire
 from reefcast.model.messages import Confirmed, ControlMessage, Refused, ServiceMessage, Settled
 from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.protocol.registrations import Registration, Registrations, State
+from reefcast.retaining.messages import TO_CLIENTS
 
 if TYPE_CHECKING:
     from reefcast.client.storing import Storing
@@ -122,6 +124,7 @@ class Session:
         self._asking: dict[Asking[Event], Signal] = {}
         self._serving: Serving | None = None
         self.consuming = Consuming(self._tell)
+        self.retaining = Retaining(self._tell)
         self._recent = RecentDeliveries()
         self._holdings: dict[Holding, None] = {}
         self._full: set[Inbox] = set()
@@ -166,7 +169,7 @@ class Session:
                 hello.received if known else 0,
                 hello.credit,
                 same_broker=known and hello.session == self._broker_session,
-                controls=self.registrations.renew(),
+                controls=[*self.registrations.renew(), *self.retaining.again()],
                 asked=self.unconfirmed.again(),
             )
             self.taken = 0
@@ -199,6 +202,7 @@ class Session:
         for holding in list(self._holdings):
             holding.end(error)
         self.consuming.end(self.ending(), closed=error is None)
+        self.retaining.end(self.ending())
         for changed in self._asking.values():
             changed.fire()
         self.unconfirmed.fail(self.ending())
@@ -310,6 +314,8 @@ class Session:
         if isinstance(message, ServiceMessage):
             if about_sessions(message):
                 self.consuming.handle(message)
+            elif isinstance(message, TO_CLIENTS):
+                self.retaining.handle(message)
             else:
                 self._about_history(message)
         elif isinstance(message, Settled):

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from reefcast.client.confirming import ConfirmingClient
 from reefcast.client.outbox import Outbox
 from reefcast.client.storing import Storing
-from reefcast.client.unconfirmed import Group
 
 
 class StoringClient(ConfirmingClient):
@@ -24,15 +23,8 @@ class StoringClient(ConfirmingClient):
     @abstractmethod
     def _is_writable(self) -> bool: ...
 
-    async def _publish_stored(self, seq: int, frame: bytes, *, confirm: bool) -> None:
-        """Publish a frame; return when it is in the outbox file, or confirmed."""
-        group = Group()
-        if confirm:
-            self._expect(seq, group)
-        self._publish_all([frame])
-        await self._until_written(seq)
-        if confirm:
-            await self._until_confirmed(group)
+    @abstractmethod
+    def _has_room(self) -> bool: ...
 
     def _written(self, count: int) -> None:
         """Handle that the next `count` publications are in the outbox file."""
@@ -64,3 +56,11 @@ class StoringClient(ConfirmingClient):
                 if session.ended:
                     raise session.ending()
                 await session.room.wait()
+
+    async def _until_room(self) -> None:
+        session = self._session
+        session.check()
+        with session.awaiting_answer():
+            while not self._has_room():
+                await session.room.wait()
+                session.check()

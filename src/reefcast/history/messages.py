@@ -13,6 +13,7 @@ import msgspec
 
 from reefcast.model.messages import EntityId, ServiceMessage
 from reefcast.model.wire import MAX_NAME_CHARS, Codec
+from reefcast.retaining.messages import CLIENT_MESSAGES
 from reefcast.sessions.messages import SESSION_MESSAGES
 
 MOST_TOPICS = 10_000
@@ -141,5 +142,5 @@ FORWARD = (More, Cancel)
 FROM_STORAGES = (Stores, *BACKWARD)
 """Messages that only a client that is a storage sends."""
 MESSAGES = (Stores, Stored, Find, Found, Request, Items, End, More, Cancel)
-CLIENT_CODEC = Codec((*MESSAGES, *SESSION_MESSAGES))
+CLIENT_CODEC = Codec((*MESSAGES, *SESSION_MESSAGES, *CLIENT_MESSAGES))
 """Encodes the messages between clients and their brokers."""

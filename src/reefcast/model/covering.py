@@ -15,13 +15,17 @@ Topics. A publication may have several, and a filter holds for it if it holds fo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from reefcast.model.constraint import (
     Constraint,
     Kind,
     constraint_covers,
     exclusive,
+    satisfies,
 )
 from reefcast.model.filters import TOPIC, Conjunction, Filter
+from reefcast.model.publication import Value
 
 
 def covers(f: Filter, g: Filter) -> bool:
@@ -48,6 +52,19 @@ def intersects(f: Filter, g: Filter) -> bool:
 def equals(f: Filter, g: Filter) -> bool:
     """Return whether `f` and `g` hold for the same publications; as exact as `covers`."""
     return covers(f, g) and covers(g, f)
+
+
+def may_hold(f: Filter, known: Mapping[str, Value]) -> bool:
+    """Return whether some publication that has these values satisfies `f`, and one topic at most,
+    if that is among them; its other attributes are free. Exact as `intersects` is."""
+    return any(
+        all(
+            satisfies(conjunction.constraints[name], value)
+            for name, value in known.items()
+            if name in conjunction.constraints
+        )
+        for conjunction in f.conjunctions
+    )
 
 
 def _conjunction_covers(a: Conjunction, b: Conjunction) -> bool:

@@ -165,7 +165,10 @@ class Leaving(PeerMessage, frozen=True, kw_only=True, tag="leaving"):
 
 class ServiceMessage(Control, frozen=True, kw_only=True):
     """The root of what a service of brokers (`routing.services`) says to its other parts, and to
-    clients; a subclass has a `tag`. Nobody waits for it to settle."""
+    clients; a subclass has a `tag`. Nobody waits for it to settle. `after_disk`: it says that
+    something is kept, so it goes when that is on the broker's disk, if it has one."""
+
+    after_disk: ClassVar[bool] = False
 
 
 TableChange = Advertise | Unadvertise | Subscribe | Unsubscribe

@@ -25,6 +25,7 @@ from reefcast.network.sections import (
     NetworkSection,
     OverloadSection,
     RequestsSection,
+    RetainedSection,
     Section,
     SessionsSection,
     StatisticsSection,
@@ -47,7 +48,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _TIMES = (datetime, date, time)
 _TABLES = (
     *("network", "routing", "trace", "limits", "overload"),
-    *("statistics", "requests", "sessions"),
+    *("statistics", "requests", "sessions", "retained"),
 )
 """The sections that stand once in a file, in the order in which they are written."""
 
@@ -63,6 +64,7 @@ class NetworkFile(Section, kw_only=True):
     statistics: StatisticsSection = msgspec.field(default_factory=StatisticsSection)
     requests: RequestsSection = msgspec.field(default_factory=RequestsSection)
     sessions: SessionsSection = msgspec.field(default_factory=SessionsSection)
+    retained: RetainedSection = msgspec.field(default_factory=RetainedSection)
     broker: list[BrokerEntry] = msgspec.field(default_factory=list)
     link: list[LinkEntry] = msgspec.field(default_factory=list)
     storage: list[StorageEntry] = msgspec.field(default_factory=list)
@@ -220,7 +222,10 @@ def _check_numbers(network: NetworkFile) -> None:
         raise ConfigurationError(
             f"queue_policy {limits.queue_policy!r} is none of {', '.join(QUEUE_POLICIES)}"
         )
-    sections = (trace, limits, network.overload, network.requests, network.sessions, *network.link)
+    sections = (
+        *(trace, limits, network.overload, network.requests, network.sessions, network.retained),
+        *network.link,
+    )
     for section in sections:
         for field in msgspec.structs.fields(section):
             value = getattr(section, field.name)

@@ -147,6 +147,26 @@ class SessionsSection(Section):
     max_sessions: int = 100_000
 
 
+class RetainedSection(Section):
+    """Retained values: the last publication of each key, which every broker has. The first three
+    limits hold where a publisher retains something: what exceeds them is refused.
+
+    - `max_values`: how many values the network has at most.
+    - `max_bytes`: how many bytes they have together, as encoded publications.
+    - `max_value_bytes`: how many bytes one of them has.
+    - `tombstone_s`: how many seconds brokers remember that a key was cleared, or its value expired.
+      A broker that is cut off for longer brings it back.
+    - `max_ahead_s`: how many seconds a publisher's clock may be ahead of its broker's; what it
+      retains would hide what others publish until then.
+    """
+
+    max_values: int = 1_000_000
+    max_bytes: int = 256 << 20
+    max_value_bytes: int = 1 << 20
+    tombstone_s: float = 604_800.0
+    max_ahead_s: float = 60.0
+
+
 class BrokerEntry(Section):
     """A broker of the network.
 
@@ -240,6 +260,7 @@ SECTIONS: dict[str, type[Section]] = {
     "[statistics]": StatisticsSection,
     "[requests]": RequestsSection,
     "[sessions]": SessionsSection,
+    "[retained]": RetainedSection,
     "[[broker]]": BrokerEntry,
     "[[link]]": LinkEntry,
     "[[storage]]": StorageEntry,

@@ -85,7 +85,7 @@ from reefcast.routing.ordering import Ordering
 from reefcast.routing.plain import PlainWay
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Decision, RoutingOptions, Surroundings
-from reefcast.routing.services import Service, Services
+from reefcast.routing.services import Service, Services, serve
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
 from reefcast.sessions.home import Home
@@ -164,6 +164,7 @@ class Broker:
         self._handlers = self._own_handlers()
         self._handlers.update(dict.fromkeys(FROM_CLIENTS, self._asked))
         self._services = Services(services)
+        self._delivering.serve(self._services, rows)
         for service in self._services:
             self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
 
@@ -219,6 +220,7 @@ class Broker:
         self.last_routed = self._forwarding.routed = []
         self.plain_way.forget()
         self.links.pass_time(now)
+        self._services.pass_time(now)
         if isinstance(item, Timer) and item.key.startswith(ORDER_TIMER):
             return self._ordering.due(item.key.removeprefix(ORDER_TIMER), now)
         effects = self._delivering.begin(now) + self._enter(item, link, now)
@@ -280,9 +282,8 @@ class Broker:
             return self._refuse(message.token, link, str(error))
         client = self.clients.get(link)
         if client is not None:
-            objection = None
-            if isinstance(message, Subscribe) and filter is not None:
-                objection = self._refuses.objection(filter)
+            asks = filter if isinstance(message, Subscribe) else None
+            objection = None if asks is None else self._refuses.objection(asks)
             objection = objection or client.change(message, filter)
             if objection is not None:
                 return self._refuse(message.token, link, objection)
@@ -313,7 +314,7 @@ class Broker:
     def _served(
         self, service: Service, message: ServiceMessage, link: LinkName, now: float
     ) -> list[Effect]:
-        return self._then.act(service.handle(message, link, client=link in self.clients))
+        return self._then.act(serve(service, message, link, self.clients.get(link)))
 
     def _refuse(self, token: int, link: LinkName, reason: str) -> list[Effect]:
         self.counters["refused"] += 1

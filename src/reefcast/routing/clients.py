@@ -3,8 +3,10 @@ them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from reefcast.model.covering import may_hold
 from reefcast.model.filters import TRUE, Filter
 from reefcast.model.messages import (
     Advertise,
@@ -14,7 +16,7 @@ from reefcast.model.messages import (
     TableChange,
     Unadvertise,
 )
-from reefcast.model.publication import Publication
+from reefcast.model.publication import Publication, Value
 from reefcast.routing.advertised import Advertised
 
 if TYPE_CHECKING:
@@ -114,5 +116,19 @@ class ClientState:
             if filter.matches(publication):
                 return None
         return f"publication {publication.seq} lies outside what this client advertised: " + (
+            "; ".join(self.advertised()) or "nothing any more"
+        )
+
+    def objection_to_claim(self, claim: Publication | Mapping[str, Value]) -> str | None:
+        """Return why this client must not say that it publishes this, or something that has these
+        values; None if it may. One that has never advertised may publish anything."""
+        if isinstance(claim, Publication):
+            if self.ever_advertised or claim.publisher != self.name:
+                return self.objection(claim)
+            return None
+        if not self.ever_advertised or any(may_hold(each, claim) for each in self._advertised):
+            return None
+        key = " and ".join(f"{name} {value!r}" for name, value in claim.items())
+        return f"{key} lies outside what this client advertised: " + (
             "; ".join(self.advertised()) or "nothing any more"
         )

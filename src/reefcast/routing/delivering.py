@@ -45,6 +45,7 @@ from reefcast.routing.consequences import Consequences
 from reefcast.routing.hosting import Hosting
 from reefcast.routing.on_disk import OnDisk, Rows, restore
 from reefcast.routing.router import Decision, Router
+from reefcast.routing.services import Services
 from reefcast.sessions.home import Home
 
 HOME_TIMER = "home"
@@ -83,6 +84,13 @@ class Delivering:
         self._timer_s: float | None = None
         if home is not None:
             then.restored = restore(router, rows, neighbours, self._disk)
+
+    def serve(self, services: Services, rows: Rows) -> None:
+        """Let the services of this broker keep their rows on its disk, and its sessions recall what
+        these have; before the first input."""
+        self.hosting.recalled = services.recalled
+        if self.keeps:
+            services.keep(rows, self._disk.write)
 
     # --- publications -----------------------------------------------------------------------------
 

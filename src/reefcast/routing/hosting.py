@@ -27,11 +27,12 @@ The core's part:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from reefcast.errors import LocalError, ProtocolError
+from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.keeping import SessionOptions
 from reefcast.model.messages import (
     SESSION_MARK,
@@ -40,6 +41,7 @@ from reefcast.model.messages import (
     LinkKind,
     LinkName,
     LinkUp,
+    Publish,
     Refused,
     Send,
     ServiceMessage,
@@ -102,20 +104,23 @@ class _Question(NamedTuple):
 
 
 class _Reply:
-    """The answer to a client, which goes when it has come `need` times."""
+    """The answer to a client, which goes when it has come `need` times. `recalls`: before that the
+    session gets the retained values that match."""
 
-    __slots__ = ("client", "message", "need")
+    __slots__ = ("client", "message", "need", "recalls")
 
     def __init__(self, client: LinkName, message: Done | Failed, need: int = 1) -> None:
         self.client = client
         self.message = message
         self.need = need
+        self.recalls: Filter | None = None
 
 
 class Hosting:
     """`home`: the sessions, None where the broker has no disk for them. `new_link`: returns a text
     that no life of any broker returned before. `most`: sessions that there may be. `counters`: the
-    broker's, where what happens to sessions is counted."""
+    broker's, where what happens to sessions is counted. `recalled`: returns the retained values
+    that match a filter."""
 
     def __init__(
         self,
@@ -129,6 +134,7 @@ class Hosting:
         self._most = most
         self._counters = counters
         self._links: dict[LinkName, _SessionKey] = {}
+        self.recalled: Callable[[Filter], Iterable[Publish]] = lambda filter: ()
         self._wishes: list[Wish] = []
         self._sends: list[Send] = []
         self._last_token = 0
@@ -189,6 +195,8 @@ class Hosting:
         number, replies = self._settling.pop((link, answer.token), (0, []))
         if isinstance(answer, Settled):
             for reply in replies:
+                if reply.recalls is not None:
+                    self._owe_retained(link, number, reply, now)
                 self._came(reply)
             return
         key = self._links.get(link)
@@ -275,18 +283,33 @@ class Hosting:
     def _add_filter(self, home: Home, asked: AddFilter, client: LinkName, now: float) -> None:
         status = home.status(asked.owner, asked.session)
         number = number_of(status, asked.filter)
+        reply = _Reply(client, Done(token=asked.token))
+        if asked.retained:
+            reply.recalls, reply.need = parse_filter(asked.filter), 2
         if number is None:
-            reply = _Reply(client, Done(token=asked.token), need=2)
+            reply.need += 1
             number = home.subscribe(asked.owner, asked.session, asked.filter, now, reply=reply)
             reply.message = Done(token=asked.token, value=number)
             self._wish_for_row(status.link, number, asked.filter, [reply])
             return
-        reply = _Reply(client, Done(token=asked.token, value=number))
+        reply.message = Done(token=asked.token, value=number)
         for (link, _), (of, replies) in self._settling.items():
             if link == status.link and of == number:
                 replies.append(reply)
                 return
+        if asked.retained:
+            self._owe_retained(status.link, number, reply, now)
         self._came(reply)
+
+    def _owe_retained(self, link: LinkName, number: int, reply: _Reply, now: float) -> None:
+        """Owe a session the retained values that a subscription of it matches, which has settled;
+        what it has had, it does not get again."""
+        key = self._links.get(link)
+        if self._home is None or key is None or reply.recalls is None:
+            return
+        for publish in self.recalled(reply.recalls):
+            self._home.owe(publish, {link: (number,)}, now)
+        self._home.when_kept(*key, now, reply)
 
     def _wish_for_row(
         self, link: LinkName, number: int, filter: str, replies: list[_Reply]

@@ -32,6 +32,7 @@ from reefcast.model.messages import (
     Keep,
     LinkName,
     Send,
+    ServiceMessage,
     Settled,
     is_durable,
 )
@@ -75,8 +76,7 @@ class OnDisk:
             self._changes.clear()
         waits = self._kept < self._last
         for effect in effects:
-            answer = isinstance(effect, Send) and isinstance(effect.message, Settled | Confirmed)
-            (answers if waits and answer else onward).append(effect)
+            (answers if waits and _is_answer(effect) else onward).append(effect)
         if answers:
             self._answers.append((self._last, answers))
         return onward
@@ -93,6 +93,16 @@ class OnDisk:
         """Drop the answers to a link that comes up anew, or is gone."""
         for _, answers in self._answers:
             answers[:] = [e for e in answers if not (isinstance(e, Send) and e.link == link)]
+
+
+def _is_answer(effect: Effect) -> bool:
+    """Return whether an effect says that something is on disk."""
+    if not isinstance(effect, Send):
+        return False
+    message = effect.message
+    return isinstance(message, Settled | Confirmed) or (
+        isinstance(message, ServiceMessage) and message.after_disk
+    )
 
 
 class RowLog:

@@ -4,11 +4,17 @@ brokers and to and from clients."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from reefcast.model.messages import LinkName, Send, ServiceMessage
+from reefcast.model.filters import Filter
+from reefcast.model.keeping import Change
+from reefcast.model.messages import LinkName, Publish, Send, ServiceMessage
+from reefcast.model.publication import Publication, Value
+from reefcast.routing.clients import ClientState
 from reefcast.routing.tables import TableView
+
+NO_FIGURES: Mapping[str, int] = {}
 
 
 class Service(ABC):
@@ -41,6 +47,34 @@ class Service(ABC):
     def tables(self) -> Mapping[str, TableView[Any]]:
         """Return tables as `Router.tables` does."""
 
+    # --- what only some services have -------------------------------------------------------------
+
+    def pass_time(self, now: float) -> None:  # noqa: B027 (most services need no time)
+        """Note that it is `now`, before an input other than publications."""
+
+    def keep(  # noqa: B027 (most services keep nothing)
+        self, rows: Mapping[str, Mapping[bytes, bytes]], write: Callable[[Change], None]
+    ) -> None:
+        """Take what the broker's disk held at the start (table -> key -> row), and `write` changes
+        of such rows from now on."""
+
+    def claim(self, message: ServiceMessage) -> Publication | Mapping[str, Value] | None:
+        """Return what a client must be allowed to publish in order to send this: a publication, or
+        something with these values; None: anybody may."""
+        return None
+
+    def refuse(self, message: ServiceMessage, link: LinkName, reason: str) -> Sequence[Send]:
+        """Return the answer to a client who may not send this, for this reason."""
+        return ()
+
+    def recalled(self, filter: Filter) -> Iterable[Publish]:
+        """Return past publications that the service has, and that match."""
+        return ()
+
+    def figures(self) -> Mapping[str, int]:
+        """Return what operators see among the broker's counters."""
+        return NO_FIGURES
+
 
 class Services(tuple[Service, ...]):
     """The services of one broker, each told of links that come up and go down."""
@@ -48,6 +82,23 @@ class Services(tuple[Service, ...]):
     @property
     def messages(self) -> list[type[ServiceMessage]]:
         return [message for service in self for message in service.messages]
+
+    def pass_time(self, now: float) -> None:
+        """Tell every service the time."""
+        for service in self:
+            service.pass_time(now)
+
+    def keep(
+        self, rows: Mapping[str, Mapping[bytes, bytes]], write: Callable[[Change], None]
+    ) -> None:
+        """Give every service what was on disk; see `Service.keep`."""
+        for service in self:
+            service.keep(rows, write)
+
+    def recalled(self, filter: Filter) -> Iterator[Publish]:
+        """Yield past publications that match."""
+        for service in self:
+            yield from service.recalled(filter)
 
     def link_up(self, link: LinkName, *, client: bool) -> list[Send]:
         """Report a new link to every service; see `Service.link_up`."""
@@ -60,3 +111,14 @@ class Services(tuple[Service, ...]):
     def away(self, client: LinkName) -> list[Send]:
         """Report a client that is away to every service; see `Service.away`."""
         return [send for service in self for send in service.away(client)]
+
+
+def serve(
+    service: Service, message: ServiceMessage, link: LinkName, client: ClientState | None
+) -> Sequence[Send]:
+    """Have a service handle a message, unless it comes from a client that must not send it."""
+    if client is not None and (claim := service.claim(message)) is not None:
+        objection = client.objection_to_claim(claim)
+        if objection is not None:
+            return service.refuse(message, link, objection)
+    return service.handle(message, link, client=client is not None)

@@ -25,8 +25,9 @@ def router_status(
     for the tables in `asked`, and those that are shown in any case; `counted`: those of the
     counters that say what the routing does, in its words; `legend`: what tables and counts mean
     (`Router.legend`)."""
-    tables = dict(router.tables())
+    tables, figures = dict(router.tables()), dict(counters)
     for service in services:
+        figures |= {name: count for name, count in service.figures().items() if count}
         tables |= {name: table for name, table in service.tables().items() if len(table)}
     return {
         "routing": router.name,
@@ -36,7 +37,7 @@ def router_status(
             for name, table in tables.items()
             if table.shown or name in asked
         },
-        "counters": dict(counters),
+        "counters": figures,
         "counted": {words: counters.get(name, 0) for name, words in router.counted.items()},
         "legend": dict(router.legend),
     }

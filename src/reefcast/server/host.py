@@ -19,8 +19,11 @@ from reefcast.network.file import NetworkFile
 from reefcast.network.sections import LimitsSection, SessionsSection
 from reefcast.overlay.topology import is_tree
 from reefcast.protocol.credit import CongestionControl
+from reefcast.retaining.service import RetainingService
+from reefcast.retaining.values import Limits
 from reefcast.routing.broker import Broker
-from reefcast.routing.router import RoutingOptions
+from reefcast.routing.registry import routing_named
+from reefcast.routing.router import RoutingOptions, Shape
 from reefcast.server.driver import Driver
 from reefcast.server.keeper import Keeping, open_keeper
 from reefcast.server.outputs import Outputs
@@ -33,6 +36,10 @@ from reefcast.timing import MACHINE
 from reefcast.traces.files import MOST_HASH
 
 log = logging.getLogger(__name__)
+NO_LINKS = (
+    "routing {routing!r} retains nothing, for its brokers have no fixed links by which all of them "
+    "would learn of it: publish without retain, or use a routing with links, such as acyclic"
+)
 
 
 class Host(NamedTuple):
@@ -95,7 +102,7 @@ def make_host(
         scot=scot.neighbours(name) if scot else None,
         options=options,
         statistics=statistics,
-        services=(HistoryService(name),),
+        services=(HistoryService(name), _retaining(network)),
         most_held=limits.link_buffer,
         patience_s=limits.link_patience_s,
         home=_home(network.sessions, keeper),
@@ -115,6 +122,21 @@ def make_host(
     return Host(*parts, passage, keeper)
 
 
+def _epoch_s() -> float:
+    """Return what makes seconds UTC of the loop's time."""
+    return MACHINE.get().now_us() / 1e6 - asyncio.get_running_loop().time()
+
+
+def _retaining(network: NetworkFile) -> RetainingService:
+    """Make the broker's retained values, which are empty until its disk or its neighbours tell."""
+    section = network.retained
+    limits = Limits(**{field: getattr(section, field) for field in Limits.__struct_fields__})
+    routing = network.network.routing
+    unable = NO_LINKS.format(routing=routing)
+    without_links = routing_named(routing).overlay is Shape.NONE
+    return RetainingService(limits, epoch_s=_epoch_s(), unable=unable if without_links else "")
+
+
 def _home(section: SessionsSection, keeper: Keeping | None) -> Home | None:
     """Make the sessions that the broker had when it stopped."""
     if keeper is None:
@@ -122,7 +144,7 @@ def _home(section: SessionsSection, keeper: Keeping | None) -> Home | None:
     now = asyncio.get_running_loop().time()
     return Home(
         keeper.contents,
-        epoch_s=MACHINE.get().now_us() / 1e6 - now,
+        epoch_s=_epoch_s(),
         dedup_s=section.dedup_s,
         memory_bytes=section.memory_bytes,
         now=now,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from collections import Counter
 from typing import Any
 
 from reefcast.model import wire
@@ -27,7 +28,7 @@ def host_status(host: Host, request: StatusRequest, now: float) -> dict[str, Any
         table["rows"] = [[_cut(cell) for cell in row] for row in table["rows"]]
     return {
         **status,
-        "counters": dict(host.core.counters + host.journal.counters),
+        "counters": dict(Counter(status["counters"]) + host.journal.counters),
         "network": host.me.network,
         "session": host.me.session,
         "congested": host.congestion.announced,

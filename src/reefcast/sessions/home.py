@@ -228,6 +228,10 @@ class Home:
             self._touch(session, now)
         return verdict
 
+    def when_kept(self, owner: str, name: str, now: float, reply: object) -> None:
+        """Give `reply` when all is synced that the session has been owed so far."""
+        self._touch(self._session(owner, name), now, reply)
+
     # --- consumers -------------------------------------------------------------------------------
 
     def attach(

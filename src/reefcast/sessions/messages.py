@@ -66,9 +66,11 @@ class CloseSession(AboutSession, frozen=True, kw_only=True, tag="close_session")
 
 class AddFilter(AboutSession, frozen=True, kw_only=True, tag="add_filter"):
     """The session is to have a subscription with this filter; answered by `Done` with its number
-    when it has settled. One that it has already stays."""
+    when it has settled. One that it has already stays. `retained`: the session is owed the retained
+    values that match, too."""
 
     filter: str
+    retained: bool = False
 
 
 class RemoveFilter(AboutSession, frozen=True, kw_only=True, tag="remove_filter"):
