@@ -13,7 +13,7 @@ from reefcast.overlay.topology import edges_of, graph
 from reefcast.routing.covering.strategies import CoveringOptions, Strategy
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import Router, Shape
-from reefcast.simulation.torture.network import Network
+from reefcast.simulation.torture.network import Network, NeverQuietError
 from reefcast.simulation.torture.script import Torture
 
 PUBLICATIONS = 25
@@ -70,6 +70,9 @@ def torture(
     network = network_of(seed, routing, text=text)
     try:
         return network, Torture(network, PUBLICATIONS).run()
+    except NeverQuietError as error:
+        network.problems.append(str(error))
+        return network, network.problems
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         file = where.filename.rpartition("reefcast/")[2]
