@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from reefcast.client.unconfirmed import Unconfirmed
 from reefcast.model.keeping import DropRow, PutRow
 from reefcast.model.messages import Publish, Send, Settled
 from reefcast.routing import delivering, neighbour_links, tree
@@ -38,13 +39,14 @@ Break = Callable[[Patch], None]
 
 class Mutant(NamedTuple):
     """`promise`: what it breaks, as the checkers name it (one of several); `quick`: it is found in
-    the first few runs."""
+    the first few runs; `live`: it is in runs of whole live nodes."""
 
     rule: str
     breaks: Break
     routing: str
     promise: tuple[str, ...]
     quick: bool = False
+    live: bool = False
 
 
 # --- rules 1 and 2: confirmations -----------------------------------------------------------------
@@ -263,6 +265,13 @@ def holding_has_no_order(patch: Patch) -> None:
 
 def attempts_are_mixed(patch: Patch) -> None:
     patch.setattr(Idr, "one_way", True)
+
+
+# --- rule 8: the publisher's library --------------------------------------------------------------
+
+
+def clients_send_nothing_again(patch: Patch) -> None:
+    patch.setattr(Unconfirmed, "again", lambda self: {})
 
 
 # --- rule 9: the log of bodies --------------------------------------------------------------------
@@ -499,6 +508,7 @@ MUTANTS = [
     Mutant("6", nothing_is_sent_again, "acyclic", ("P4",), quick=True),
     Mutant("6", holding_has_no_order, "acyclic", ("P3",), quick=True),
     Mutant("7", attempts_are_mixed, "idr", ("P1", "P4")),
+    Mutant("8", clients_send_nothing_again, "acyclic", ("P4",), live=True),
     Mutant("9", events_go_with_the_first, "acyclic", ("P1",)),
     Mutant("9", events_never_go, "acyclic", ("rule 9",), quick=True),
     Mutant("10", handed_out_before_it_is_synced, "acyclic", ("rule 10",), quick=True),
@@ -526,3 +536,5 @@ MUTANTS = [
     Mutant("13", sessions_end_early, "acyclic", ("P1",)),
     Mutant("13", sessions_end_with_their_consumers, "acyclic", ("P1",)),
 ]
+
+SURVIVORS: list[Mutant] = []

@@ -7,10 +7,11 @@ import pytest
 
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Shape
+from reefcast.simulation.torture.live import LiveTorture
 from reefcast.simulation.torture.network import Network
 from reefcast.simulation.torture.run import routings, torture
-from reefcast.simulation.torture.seeds import run_seed, run_seeds
-from reefcast.simulation.torture.small import LINE, TRIANGLE, kill_everywhere
+from reefcast.simulation.torture.seeds import LIVE_EVERY, is_live, run_seed, run_seeds
+from reefcast.simulation.torture.small import LINE, TRIANGLE, kill_everywhere, settle_everywhere
 
 SEEDS = 30
 SHAPES = {Shape.TREE: (LINE,), Shape.ANY: (LINE, TRIANGLE)}
@@ -27,6 +28,14 @@ def test_what_is_promised_holds(routing: str, seed: int) -> None:
     assert network.record.steps > 100
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("routing", routings())
+def test_what_is_promised_holds_of_live_nodes(routing: str, seed: int) -> None:
+    live = LiveTorture(seed, routing)
+    assert not live.run()
+    assert live.confirmed
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(1000, 6000, 500))
 @pytest.mark.parametrize("routing", routings())
@@ -35,9 +44,13 @@ def test_it_holds_in_thousands_of_networks(routing: str, first: int) -> None:
 
 
 def test_a_seed_is_a_run_to_the_byte() -> None:
-    first, second, other = (run_seed(seed, "acyclic") for seed in (3, 3, 4))
-    assert first == second
-    assert first.digest != other.digest
+    for seed in (3, LIVE_EVERY - 1):
+        first, second, other = (
+            run_seed(each, "acyclic") for each in (seed, seed, seed + LIVE_EVERY)
+        )
+        assert first == second
+        assert first.digest != other.digest
+        assert first.live == is_live(seed)
 
 
 def test_the_runs_try_what_they_are_for() -> None:
@@ -53,6 +66,11 @@ def test_the_runs_try_what_they_are_for() -> None:
     assert any(wanted.removed for run in runs for wanted in run.all_sessions)
     assert any(wanted.ended for run in runs for wanted in run.all_sessions)
     assert not all(run.disturbed for run in runs)
+
+
+def test_two_brokers_are_killed_at_each_step_of_a_subscription() -> None:
+    for where, problems in settle_everywhere():
+        assert not problems, where
 
 
 def test_a_broker_is_killed_at_each_step() -> None:

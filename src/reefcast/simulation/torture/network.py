@@ -111,6 +111,11 @@ class Network:
         return sum(publisher.confirmations for publisher in self.publishers.values())
 
     @property
+    def published(self) -> int:
+        """How many events were published."""
+        return sum(publisher.seq for publisher in self.publishers.values())
+
+    @property
     def handed(self) -> int:
         """How many events consumers were handed, each counted once for each session."""
         return sum(len(life.tries) for _, life in self._lives.values())
