@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reefcast.model.filters import parse_filter
-from reefcast.model.keeping import StoredOwed
+from reefcast.model.keeping import StoredOwed, StoredSession
 from reefcast.model.messages import LinkDown, LinkKind, LinkUp
 from reefcast.model.publication import Publication
 from reefcast.sessions.messages import (
@@ -88,6 +88,7 @@ class Wanted:
     def _owed(self) -> dict[int, StoredOwed]:
         """Return what the home wants on disk of the queue, by position."""
         watch = self._network.watches[self.home]
+        stored: StoredSession
         for stored in watch.contents.sessions.values():
             if self.life is not None and stored.record.link == self.life.link:
                 return stored.owed

@@ -18,7 +18,7 @@ from reefcast.client.client import Client
 from reefcast.client.settings import complete
 from reefcast.errors import RefusedError
 from reefcast.model.filters import parse_filter
-from reefcast.model.publication import Publication, PublicationId
+from reefcast.model.publication import Publication, PublicationId, Value
 from reefcast.network.sections import LimitsSection
 from reefcast.overlay.topology import edges_of, graph
 from reefcast.server.keeper import Keeping
@@ -99,11 +99,16 @@ class DurableWorld(WireWorld):
             message = f"a program failed: {error!r}"
             self._failed(self.loop, {"message": message, "exception": error})
 
-    def client(self, name: str, broker: str) -> Client:
+    def connected(self, name: str, broker: str) -> Client:
         """Return a client that never gives up; to be called by a program."""
-        settings = {"connect_timeout_s": FOR_EVER_S, "reconnect_timeout_s": FOR_EVER_S}
-        address = Address(*self._network.address(broker))
-        return Client([address], complete(settings | {"silence_s": self.wire.silence_s}), name)
+        settings = complete(
+            {
+                "connect_timeout_s": FOR_EVER_S,
+                "reconnect_timeout_s": FOR_EVER_S,
+                "silence_s": self.wire.silence_s,
+            }
+        )
+        return Client([Address(*self._network.address(broker))], settings, name)
 
 
 class LiveTorture:
@@ -172,11 +177,11 @@ class LiveTorture:
 
     async def _publish(self, number: int, broker: str) -> None:
         rng = random.Random(self._rng.random())
-        client = self.world.client(f"p{number}", broker)
+        client = self.world.connected(f"p{number}", broker)
         waiting = []
         for _ in range(PUBLICATIONS):
             await asyncio.sleep(rng.expovariate(PUBLICATIONS / FAULTS_S))
-            attributes = {"x": rng.randrange(10)}
+            attributes: dict[str, Value] = {"x": rng.randrange(10)}
             matched = [
                 name
                 for name, text in self.settled.items()
@@ -186,7 +191,7 @@ class LiveTorture:
             self.published += 1
         await asyncio.gather(*waiting)
 
-    async def _confirm(self, client: Client, attributes: dict[str, int], to: list[str]) -> None:
+    async def _confirm(self, client: Client, attributes: dict[str, Value], to: list[str]) -> None:
         try:
             id = await client.publish(attributes, confirm=True)
         except RefusedError as error:
@@ -197,7 +202,7 @@ class LiveTorture:
         self.problems += self._missing(id)
 
     async def _consume(self, name: str, home: str, filter: str, rng: random.Random) -> None:
-        client = self.world.client(f"{name}-consumer", home)
+        client = self.world.connected(f"{name}-consumer", home)
         session = await client.session(name, ack_wait_s=5.0, expiry_s=0)
         await session.subscribe(filter)
         self.settled[name] = filter
