@@ -33,7 +33,7 @@ class Torture:
         rng = self.rng
         self._faults = rng.random() < 0.88
         self._limits = rng.random() < 0.4
-        self._consumers = rng.random() < 0.8
+        self._consumers = rng.random() < 0.6
         self._expires = rng.random() < 0.15
 
     def run(self, rounds: int = 60) -> list[str]:
