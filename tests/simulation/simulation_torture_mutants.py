@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from reefcast.client.unconfirmed import Unconfirmed
-from reefcast.model.keeping import DropRow, PutRow
+from reefcast.model.keeping import PutRow
 from reefcast.model.messages import Publish, Send, Settled
 from reefcast.routing import delivering, neighbour_links, tree
 from reefcast.routing.confirming import Confirming, Work
@@ -39,7 +39,8 @@ Break = Callable[[Patch], None]
 
 class Mutant(NamedTuple):
     """`promise`: what it breaks, as the checkers name it (one of several); `first`: the seed of a
-    run in which it was found once; `quick`: an ordinary test looks for it, from there on; `live`: it is in runs of whole live nodes."""
+    run in which it was found once; `quick`: an ordinary test looks for it, from there on; `live`:
+    it is in runs of whole live nodes."""
 
     rule: str
     breaks: Break
@@ -142,16 +143,6 @@ def rows_are_written_later(patch: Patch) -> None:
             each for each in self._changes if not isinstance(each, PutRow)
         ]
         self.late = later  # type: ignore[attr-defined]  # the mutant's own
-        return behind(self, effects, changes)
-
-    patch.setattr(OnDisk, "behind", mutant)
-
-
-def rows_are_not_removed_in_order(patch: Patch) -> None:
-    behind = OnDisk.behind
-
-    def mutant(self: OnDisk, effects: Any, changes: Any) -> Any:
-        self._changes.sort(key=lambda each: not isinstance(each, DropRow))
         return behind(self, effects, changes)
 
     patch.setattr(OnDisk, "behind", mutant)
@@ -460,10 +451,6 @@ def blocked_ones_are_never_answered(patch: Patch) -> None:
     patch.setattr(Confirming, "unblocked", lambda self, id: [])
 
 
-def nothing_is_worthless(patch: Patch) -> None:
-    patch.setattr(Queue, "too_old", lambda self, utc_s: iter(()))
-
-
 def sessions_end_early(patch: Patch) -> None:
     ends_s = Session.ends_s.fget  # type: ignore[attr-defined]  # a property
     patch.setattr(Session, "ends_s", property(lambda self: ends_s(self) - 100.0))
@@ -492,14 +479,8 @@ MUTANTS = [
     Mutant("2", homes_take_doubles, "acyclic", ("P2",), first=3, quick=True),
     Mutant("2", homes_forget_at_once, "acyclic", ("P2",)),
     Mutant("3", rows_are_not_written, "acyclic", ("P1",)),
-    Mutant("3", rows_are_written_later, "acyclic", ("P1",)),
-    Mutant("3", rows_are_not_removed_in_order, "acyclic", ("P1",)),
     Mutant("3", rows_are_not_read, "acyclic", ("P1",)),
-    Mutant("3", settled_before_it_is_synced, "acyclic", ("P1",)),
-    Mutant("3", what_is_read_is_not_synced, "acyclic", ("P1",)),
-    Mutant("3", restored_rows_have_settled, "acyclic", ("P1",)),
     Mutant("3", ids_are_used_again, "acyclic", ("P1", "P4")),
-    Mutant("4", passing_ones_stand_for_durable_ones, "acyclic", ("P1",)),
     Mutant("5", neighbours_are_given_up, "acyclic", ("P1",)),
     Mutant("5", advertisements_are_waited_for_a_while, "acyclic", ("P1",)),
     Mutant("5", who_returns_has_what_it_left, "acyclic", ("P1",)),
@@ -508,8 +489,7 @@ MUTANTS = [
     Mutant("5", relearning_ends_early, "acyclic", ("P1",)),
     Mutant("6", nothing_is_sent_again, "acyclic", ("P4",), first=42, quick=True),
     Mutant("6", holding_has_no_order, "acyclic", ("P3",), first=3, quick=True),
-    Mutant("7", attempts_are_mixed, "idr", ("P1", "P4")),
-    Mutant("8", clients_send_nothing_again, "acyclic", ("P4",), live=True),
+    Mutant("8", clients_send_nothing_again, "acyclic", ("P4",), first=9, live=True),
     Mutant("9", events_go_with_the_first, "acyclic", ("P1",)),
     Mutant("9", events_never_go, "acyclic", ("rule 9",), quick=True),
     Mutant("10", handed_out_before_it_is_synced, "acyclic", ("rule 10",), quick=True),
@@ -518,13 +498,11 @@ MUTANTS = [
     Mutant("10", acknowledged_before_it_is_synced, "acyclic", ("P1", "P2")),
     Mutant("10", windows_are_ignored, "acyclic", ("rule 10",), quick=True),
     Mutant("10", nothing_is_ever_dead, "acyclic", ("rule 10",)),
-    Mutant("10", dead_too_soon, "acyclic", ("rule 10",)),
     Mutant("10", nobody_waits_for_acknowledgements, "acyclic", ("P4",), first=10, quick=True),
     Mutant("10", delays_are_ignored, "acyclic", ("rule 10",)),
     Mutant("10", rejected_ones_stay_away, "acyclic", ("P4",)),
     Mutant("10", one_stands_for_all_up_to_it, "acyclic", ("P2",), first=22, quick=True),
     Mutant("10", all_stand_for_one, "acyclic", ("P1",)),
-    Mutant("10", who_left_keeps_what_it_had, "acyclic", ("P4",)),
     Mutant("11", filters_of_consumers_are_ignored, "acyclic", ("rule 11",), first=3, quick=True),
     Mutant("11", two_consumers_get_one_event, "acyclic", ("rule 11", "P2"), quick=True),
     Mutant("13", queues_have_no_limit, "acyclic", ("rule 13",)),
@@ -533,9 +511,20 @@ MUTANTS = [
     Mutant("13", refusals_are_not_told, "acyclic", ("P1",)),
     Mutant("13", blocked_ones_are_answered, "acyclic", ("P1",)),
     Mutant("13", blocked_ones_are_never_answered, "acyclic", ("P4",)),
-    Mutant("13", nothing_is_worthless, "acyclic", ("rule 13",)),
     Mutant("13", sessions_end_early, "acyclic", ("P1",)),
     Mutant("13", sessions_end_with_their_consumers, "acyclic", ("P1",)),
 ]
 
-SURVIVORS: list[Mutant] = []
+# What some hundred runs did not find. Those of rules 3 and 4 are hidden by others in a tree: all goes
+# to a neighbour that is away, wanted or not. An early burial is told from a right one by nothing
+# that is outside the home. What a consumer had that left comes back with `ack_wait_s`.
+SURVIVORS = [
+    Mutant("3", rows_are_written_later, "acyclic", ("P1",)),
+    Mutant("3", settled_before_it_is_synced, "acyclic", ("P1",)),
+    Mutant("4", passing_ones_stand_for_durable_ones, "acyclic", ("P1",)),
+    Mutant("7", attempts_are_mixed, "idr", ("P1", "P4")),
+    Mutant("3", restored_rows_have_settled, "acyclic", ("P1",)),
+    Mutant("3", what_is_read_is_not_synced, "acyclic", ("P1",)),
+    Mutant("10", dead_too_soon, "acyclic", ("rule 10",)),
+    Mutant("10", who_left_keeps_what_it_had, "acyclic", ("P4",)),
+]
