@@ -515,7 +515,7 @@ MUTANTS = [
     Mutant("13", sessions_end_with_their_consumers, "acyclic", ("P1",)),
 ]
 
-# What some hundred runs did not find. Those of rules 3 and 4 are hidden by others in a tree: all goes
+# What some hundred runs did not find. Rules 3 and 4 are hidden by others in a tree: everything goes
 # to a neighbour that is away, wanted or not. An early burial is told from a right one by nothing
 # that is outside the home. What a consumer had that left comes back with `ack_wait_s`.
 SURVIVORS = [
