@@ -191,3 +191,22 @@ def test_kills_lose_nothing_and_double_nothing(seed):
 def test_many_kills(block):
     for seed in range(1000 * (block + 1), 1000 * (block + 1) + 500):
         Survival(seed).run()
+
+
+def test_an_event_that_one_session_lets_go_at_a_start_stays_for_others() -> None:
+    """The first session buries what it has handed out, and keeps one dead letter only."""
+    driver = Driver()
+    few = SessionOptions(max_deliveries=1, max_dead_letters=1)
+    for name, options in (("s1", few), ("s2", SessionOptions())):
+        driver.home.create("", name, f"${name}", options, driver.now)
+        driver.home.subscribe("", name, "TRUE", driver.now)
+    driver.home.attach("", "s1", "consumer", 5, driver.now)
+    for seq in (1, 2):
+        driver.home.owe(publish(publication("p", seq)), {"$s1": [1], "$s2": [1]}, driver.now)
+    driver.settle()
+    driver.kill(None)
+    driver.settle()
+    first, second = driver.home.sessions()
+    assert (first.events, first.dead_letters) == (0, 1)
+    assert second.events == 2
+    assert sorted(driver.store.load().events) == [1, 2]

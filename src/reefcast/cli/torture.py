@@ -58,13 +58,12 @@ def _run(first: int, seeds: int, routing: str | None, jobs: int) -> tuple[Summar
 
 def _show(seed: int, routing: str | None) -> None:
     """Print the steps of one run."""
-    from reefcast.simulation.torture.run import torture
-    from reefcast.simulation.torture.seeds import routing_of
+    from reefcast.simulation.torture.seeds import run_text
 
-    network, problems = torture(seed, routing_of(seed, routing), text=True)
-    for line in (*network.described(), *(network.record.lines or ())):
+    outcome, lines = run_text(seed, routing, text=True)
+    for line in lines:
         click.echo(line)
-    for problem in problems:
+    for problem in outcome.problems:
         click.echo(f"broken: {problem}")
 
 

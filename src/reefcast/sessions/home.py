@@ -80,14 +80,16 @@ class Home:
         self._utc_s = now + epoch_s
         self._expired: list[LinkName] = []
         self._tokens: deque[tuple[int, int]] = deque()
-        for number, stored in sorted(contents.sessions.items()):
-            self._load(number, stored, now)
+        stored = sorted(contents.sessions.items())
+        for session in [self._add(number, each, now) for number, each in stored]:
+            self._loaded(session, now)
         self._last = max(contents.sessions, default=0)
         for event in list(self._events.unowed()):
             self._events.forget(event, self._collected)
 
-    def _load(self, number: SessionNumber, stored: StoredSession, now: float) -> None:
-        session = self._add(number, stored, now)
+    def _loaded(self, session: Session, now: float) -> None:
+        """Go on with a stored session, when all of them are there: an event that it lets go may be
+        owed to others."""
         session.bury_returned()
         if damaged := session.queue.damaged:
             session.advise(Told.DAMAGED, count=len(damaged), reason=LOST)

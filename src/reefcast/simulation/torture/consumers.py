@@ -115,16 +115,14 @@ class Consumer:
 
     def reject(self, position: int, delay_s: float) -> None:
         """Give an event back."""
-        if self.is_attached:
+        life, now = self.wanted.life, self._network.now
+        if self.is_attached and life is not None:
             self.has.pop(position, None)
-            if self.wanted.life is not None and self._holds(position):
-                del self.wanted.life.holders[position]
+            if position in life.held(self.name, now):
+                del life.holders[position]
+                life.delays[position] = now + delay_s
             number, token = self._number, self._token()
             self._say(Reject(token=token, consumer=number, position=position, delay_s=delay_s))
-
-    def _holds(self, position: int) -> bool:
-        life = self.wanted.life
-        return life is not None and life.holders.get(position, ("", 0.0))[0] == self.name
 
     def resize(self, window: int) -> None:
         """Ask for another window."""

@@ -18,7 +18,7 @@ Had = dict[str, dict[PublicationId, None]]
 
 
 class Disk(SimulatedStore):
-    """`had`: what was in the queues of sessions once, and synced."""
+    """`had`: what was in the queues of sessions once, and synced. `did`: its last step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,6 +26,7 @@ class Disk(SimulatedStore):
         self._writes: deque[Keep] = deque()
         self._reads: deque[Fetch] = deque()
         self._written = self._synced = 0
+        self.did = ""
 
     @property
     def busy(self) -> bool:
@@ -45,15 +46,19 @@ class Disk(SimulatedStore):
         or read. Return what the broker is told."""
         if self._synced:
             token, self._synced = self._synced, 0
+            self.did = "reports"
             return Kept(token)
         if self._written and not self.fails:
             self.sync()
+            self.did = "syncs"
             self._synced, self._written = self._written, 0
         elif self._writes and not self.fails:
             some = [self._writes.popleft() for _ in range(rng.randint(1, len(self._writes)))]
             self.write([change for keep in some for change in keep.changes])
             self._written = some[-1].token
+            self.did = f"writes {len(some)}"
         elif self._reads:
+            self.did = "reads"
             bodies = self.bodies(self._reads.popleft().events)
             return Fetched(bodies.found, bodies.missing)
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reefcast.model.filters import parse_filter
+from reefcast.model.keeping import StoredOwed, StoredSession
 from reefcast.model.messages import LinkDown, LinkKind, LinkUp
 from reefcast.model.publication import Publication
 from reefcast.sessions.messages import (
@@ -80,19 +81,23 @@ class Wanted:
         life.moves = life.moves or wish == "move_dead_letters"
         life.drops = life.drops or wish == "drop_dead_letters"
         if wish == "drain":
-            life.released |= self._positions()
+            life.released |= self._owed().keys()
         manage = Manage(token=self._token(), session=self.name, wish=wish)
         self._network.put(self.home, manage, self.name)
 
-    def _positions(self) -> set[int]:
-        """Return all positions that the home may know."""
+    def _owed(self) -> dict[int, StoredOwed]:
+        """Return what the home wants on disk of the queue, by position."""
         watch = self._network.watches[self.home]
-        return {
-            position
-            for stored in watch.contents.sessions.values()
-            if self.life is not None and stored.record.link == self.life.link
-            for position in stored.owed
-        }
+        stored: StoredSession
+        for stored in watch.contents.sessions.values():
+            if self.life is not None and stored.record.link == self.life.link:
+                return stored.owed
+        return {}
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether it has dead letters."""
+        return any(owed.dead for owed in self._owed().values())
 
     def close(self) -> None:
         """Ask for the end of the session."""

@@ -28,6 +28,8 @@ def check_handed(
     holder, since_s = life.holders.get(position, (consumer, 0.0))
     if holder != consumer and now < since_s + life.options.ack_wait_s:
         yield f"rule 11: {holder} has it"
+    if now < life.delays.pop(position, 0.0):
+        yield "rule 10: it was rejected, and its delay is not over"
     life.tries[position] = tries
     life.holders[position] = (consumer, now)
 

@@ -17,6 +17,7 @@ class Life:
     - `tries`: position -> the highest count with which an event was handed out.
     - `handed`: the events that were handed out and are no doubles -> their position.
     - `holders`: position -> the consumer that has the event, and since when.
+    - `delays`: position -> before when nobody is to get it, for a consumer has rejected it.
     - `alone_since_s`: since when it has no consumer, None while it has some.
     - `again`: the events that may come again, for they were dead letters that were moved.
     """
@@ -31,6 +32,7 @@ class Life:
         self.tries: dict[Position, int] = {}
         self.handed: dict[PublicationId, Position] = {}
         self.holders: dict[Position, tuple[str, float]] = {}
+        self.delays: dict[Position, float] = {}
         self.attached: set[str] = set()
         self.alone_since_s: float | None = now
         self.again: set[PublicationId] = set()
@@ -52,6 +54,7 @@ class Life:
         """Note that the home has started: nobody is attached."""
         self.attached.clear()
         self.holders.clear()
+        self.delays.clear()
         self.alone_since_s = now
 
     def held(self, consumer: str, now: float) -> list[Position]:

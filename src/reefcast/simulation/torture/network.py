@@ -46,8 +46,8 @@ from reefcast.simulation.torture.record import Record, described
 from reefcast.simulation.torture.watch import Watch
 
 PATIENCE_S = 20.0
-MOST_STEPS = 50_000
-"""A network that takes more steps than that to come to rest never does."""
+MOST_STEPS = 20_000
+"""A network that takes more steps than that, or timers at once, never comes to rest."""
 
 
 class NeverQuietError(Exception):
@@ -109,6 +109,11 @@ class Network:
     def confirmations(self) -> int:
         """How many publications were confirmed, or refused by a session."""
         return sum(publisher.confirmations for publisher in self.publishers.values())
+
+    @property
+    def published(self) -> int:
+        """How many events were published."""
+        return sum(publisher.seq for publisher in self.publishers.values())
 
     @property
     def handed(self) -> int:
@@ -315,16 +320,16 @@ class Network:
                 link.had.clear()
             self.put(where[1], frame, where[0])
         elif what == "disk":
-            if report := self.disks[where].step(self.rng):
+            report = self.disks[where].step(self.rng)
+            self.record.step(f"disk of {where} {self.disks[where].did}")
+            if report is not None:
                 self.put(where, report, "")
-            else:
-                self.record.step(f"disk of {where} goes on")
         else:
             where.step()
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass; timers come due."""
-        until = self.now + seconds
+        until, timers = self.now + seconds, 0
         while due := [
             (at, name, key)
             for name in self.cores
@@ -332,6 +337,9 @@ class Network:
             if at <= until
         ]:
             at, name, key = min(due)
+            timers += 1
+            if timers > MOST_STEPS:
+                raise NeverQuietError(f"P4: timer {key!r} of {name} comes again and again")
             self.now = max(self.now, at)
             del self.timers[name][key]
             self.put(name, Timer(key), "")

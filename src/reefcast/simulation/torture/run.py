@@ -8,31 +8,41 @@ from contextlib import suppress
 from typing import Any, get_args
 
 from reefcast.errors import ConfigurationError
-from reefcast.overlay.scot import scot
+from reefcast.overlay.scot import Scot, scot
 from reefcast.overlay.topology import edges_of, graph
 from reefcast.routing.covering.strategies import CoveringOptions, Strategy
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import Router, Shape
-from reefcast.simulation.torture.network import Network
+from reefcast.simulation.torture.links import Directed
+from reefcast.simulation.torture.network import Network, NeverQuietError
 from reefcast.simulation.torture.script import Torture
 
 PUBLICATIONS = 25
 
 
+def overlay_of(
+    rng: random.Random, routing: str, most: int = 5
+) -> tuple[list[Directed], Scot | None]:
+    """Return the links of a random overlay on which a routing works, and what SCOT it is."""
+    names = "abcde"[: rng.randint(2, most)]
+    edges = [(names[rng.randrange(at)], names[at]) for at in range(1, len(names))]
+    shape = routing_named(routing).overlay
+    if shape is Shape.SCOT:
+        labels = sorted({name for edge in edges[:2] for name in edge})
+        product = scot(graph(labels, edges[:2]), rng.choice((1, 2, 3)))
+        return list(edges_of(product.graph)), product
+    if shape is Shape.ANY and rng.random() < 0.5 and len(names) > 2:
+        more = [(one, other) for one in names for other in names if one < other]
+        edges = sorted({*edges, *rng.sample(more, rng.randint(1, 2))})
+    return edges, None
+
+
 def network_of(seed: int, routing: str, *, text: bool = False) -> Network:
     """Return the random network of this seed."""
     rng = random.Random(seed)
-    names = "abcde"[: rng.randint(2, 5)]
-    edges = [(names[rng.randrange(at)], names[at]) for at in range(1, len(names))]
-    kind, product = routing_named(routing), None
+    edges, product = overlay_of(rng, routing)
+    kind = routing_named(routing)
     options: dict[str, Any] = {}
-    if kind.overlay is Shape.SCOT:
-        labels = sorted({name for edge in edges[:2] for name in edge})
-        product = scot(graph(labels, edges[:2]), rng.choice((1, 2, 3)))
-        edges = list(edges_of(product.graph))
-    elif kind.overlay is Shape.ANY and rng.random() < 0.5 and len(names) > 2:
-        more = [(one, other) for one in names for other in names if one < other]
-        edges = sorted({*edges, *rng.sample(more, rng.randint(1, 2))})
     if coverings := _coverings(kind):
         options["covering"] = rng.choice(coverings)
     dedup_s = rng.choice((3600.0, 3600.0, 3600.0, 30.0))
@@ -70,6 +80,9 @@ def torture(
     network = network_of(seed, routing, text=text)
     try:
         return network, Torture(network, PUBLICATIONS).run()
+    except NeverQuietError as error:
+        network.problems.append(str(error))
+        return network, network.problems
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         file = where.filename.rpartition("reefcast/")[2]

@@ -33,7 +33,7 @@ class Torture:
         rng = self.rng
         self._faults = rng.random() < 0.88
         self._limits = rng.random() < 0.4
-        self._consumers = rng.random() < 0.8
+        self._consumers = rng.random() < 0.6
         self._expires = rng.random() < 0.15
 
     def run(self, rounds: int = 60) -> list[str]:
@@ -64,11 +64,16 @@ class Torture:
             (self._readvertise, 1),
         ]
         if self._consumers:
-            acts += [(self._consume, 16), (self._attach, 5), (self._manage, 1)]
+            acts += [
+                (self._consume, 16),
+                (self._attach, 5),
+                (self._manage, 3 if self._limits else 1),
+            ]
         if self._faults:
             acts += [
                 (self._kill, 12),
                 (self._kill_several, 2),
+                (self._outage, 3),
                 (self._start, 18),
                 (self._cut, 6),
                 (self._give_up, 3),
@@ -155,7 +160,9 @@ class Torture:
             wanted.close()
 
     def _manage(self) -> None:
-        wanted = self._any_session()
+        """Do what operators do to sessions, those with dead letters first."""
+        sessions = [each for each in self.network.sessions.values() if not each.ended]
+        wanted = next((each for each in sessions if each.has_dead_letters), self._any_session())
         if wanted is not None:
             wishes = ("drain", "move_dead_letters", "move_dead_letters", "drop_dead_letters")
             wanted.manage(self.rng.choice(wishes))
@@ -227,6 +234,22 @@ class Torture:
         up = sorted(self.network.cores)
         for name in self.rng.sample(up, self.rng.randint(0, len(up))):
             self.network.kill(name)
+
+    def _outage(self) -> None:
+        """Kill several brokers, start only some of them, and go on without the others for a
+        while."""
+        network, rng = self.network, self.rng
+        self._kill_several()
+        for name in self._down():
+            if rng.random() < 0.6:
+                network.start(name)
+                network.run(rng.choice((0, 2, 20)))
+                if rng.random() < 0.2:
+                    network.kill(name)
+        network.pass_time(rng.choice((0.5, 6.0, 30.0)))
+        network.run(20)
+        self._publish()
+        network.run(20)
 
     def _start(self) -> None:
         if down := self._down():

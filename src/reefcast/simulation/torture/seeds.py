@@ -11,18 +11,23 @@ from typing import Any
 
 import msgspec
 
+from reefcast.simulation.torture.live import LiveTorture
+from reefcast.simulation.torture.record import Record
 from reefcast.simulation.torture.run import routings, torture
 
 AT_ONCE = 10
 """Seeds that a process is given at a time."""
+LIVE_EVERY = 20
+"""The last of so many seeds is a run of whole live nodes (`live`)."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of one run. `problems`: the promises that were broken, one sentence each; `digest`:
-    of all of its steps."""
+    """What came of one run. `live`: it was one of whole live nodes. `problems`: the promises that
+    were broken, one sentence each; `digest`: of all of its steps."""
 
     seed: int
     routing: str
+    live: bool
     problems: list[str]
     kills: int
     published: int
@@ -37,7 +42,7 @@ class Summary:
 
     def __init__(self) -> None:
         self.failed: list[Outcome] = []
-        self.runs = 0
+        self.runs = self._live = 0
         self._routings: dict[str, int] = {}
         self._sums = dict.fromkeys(("kills", "published", "confirmed", "handed", "steps"), 0)
         self._hash = hashlib.sha256()
@@ -45,6 +50,7 @@ class Summary:
     def add(self, outcome: Outcome) -> None:
         """Add the outcome of one run."""
         self.runs += 1
+        self._live += outcome.live
         self._routings[outcome.routing] = self._routings.get(outcome.routing, 0) + 1
         for name in self._sums:
             self._sums[name] += getattr(outcome, name)
@@ -63,6 +69,7 @@ class Summary:
             "runs": self.runs,
             "failures": len(self.failed),
             **self._sums,
+            "live_runs": self._live,
             "routings": self._routings,
             "failed": failed,
             "digest": self._hash.hexdigest(),
@@ -77,21 +84,41 @@ def routing_of(seed: int, routing: str | None) -> str:
     return names[seed % len(names)]
 
 
+def is_live(seed: int) -> bool:
+    """Return whether the run of a seed is one of whole live nodes."""
+    return seed % LIVE_EVERY == LIVE_EVERY - 1
+
+
 def run_seed(seed: int, routing: str | None = None) -> Outcome:
     """Run one seed."""
+    return run_text(seed, routing)[0]
+
+
+def run_text(
+    seed: int, routing: str | None = None, *, text: bool = False
+) -> tuple[Outcome, list[str]]:
+    """Run one seed; return what came of it, and with `text` the network and the last steps."""
     name = routing_of(seed, routing)
-    network, problems = torture(seed, name)
-    return Outcome(
-        seed,
-        name,
-        problems,
-        network.kills,
-        sum(publisher.seq for publisher in network.publishers.values()),
-        network.confirmations,
-        network.handed,
-        network.record.steps,
-        network.record.digest,
-    )
+    if is_live(seed):
+        live = LiveTorture(seed, name, text=text)
+        live.run()
+        sums = (live.world.kills, live.published, len(live.confirmed), live.handed)
+        return _outcome(seed, name, live.problems, sums, live.record), [
+            *live.described(),
+            *(live.record.lines or ()),
+        ]
+    network, problems = torture(seed, name, text=text)
+    sums = (network.kills, network.published, network.confirmations, network.handed)
+    return _outcome(seed, name, problems, sums, network.record), [
+        *network.described(),
+        *(network.record.lines or ()),
+    ]
+
+
+def _outcome(
+    seed: int, routing: str, problems: list[str], sums: tuple[int, int, int, int], record: Record
+) -> Outcome:
+    return Outcome(seed, routing, is_live(seed), problems, *sums, record.steps, record.digest)
 
 
 def run_seeds(

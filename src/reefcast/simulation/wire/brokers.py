@@ -11,6 +11,7 @@ from reefcast.network.file import NetworkFile
 from reefcast.routing.broker import Broker
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.dialing import dial
+from reefcast.server.keeper import Keeping
 from reefcast.server.node import Node
 from reefcast.simulation.wire.loop import SimulatedLoop
 from reefcast.simulation.wire.machines import SimulatedMachine
@@ -90,8 +91,12 @@ class WireBroker:
         self.machine.slow = self.slow
         self.machine.context.run(self._begin)
 
+    def new_keeper(self) -> Keeping | None:
+        """Return what this life of the broker keeps durable sessions with; None: it has none."""
+        return None
+
     def _begin(self) -> None:
-        self.node = Node(self._network, self.name)
+        self.node = Node(self._network, self.name, keeper=self.new_keeper())
         self._lives.append((self.machine, self.node))
         journal = self.node.host.journal
         lost = journal.lost

@@ -1,0 +1,105 @@
+"""The delivery promises hold in random networks under random faults, and in small ones whatever is
+killed when; one seed is one run, to the byte."""
+
+from __future__ import annotations
+
+import pytest
+
+from reefcast.routing.registry import routing_named
+from reefcast.routing.router import Shape
+from reefcast.simulation.torture.live import LiveTorture
+from reefcast.simulation.torture.network import Network
+from reefcast.simulation.torture.run import routings, torture
+from reefcast.simulation.torture.seeds import LIVE_EVERY, is_live, run_seed, run_seeds
+from reefcast.simulation.torture.small import LINE, TRIANGLE, kill_everywhere, settle_everywhere
+
+SEEDS = 20
+SHAPES = {Shape.TREE: (LINE,), Shape.ANY: (LINE, TRIANGLE)}
+SMALL = [
+    (name, edges) for name in routings() for edges in SHAPES.get(routing_named(name).overlay, ())
+]
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("routing", routings())
+def test_what_is_promised_holds(routing: str, seed: int) -> None:
+    network, problems = torture(seed, routing)
+    assert not problems
+    assert network.record.steps > 100
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("routing", routings())
+def test_what_is_promised_holds_of_live_nodes(routing: str, seed: int) -> None:
+    live = LiveTorture(seed, routing)
+    assert not live.run()
+    assert live.confirmed
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(1000, 6000, 500))
+@pytest.mark.parametrize("routing", routings())
+def test_it_holds_in_thousands_of_networks(routing: str, first: int) -> None:
+    assert not run_seeds(range(first, first + 500), routing).failed
+
+
+def test_a_seed_is_a_run_to_the_byte() -> None:
+    for seed in (3, LIVE_EVERY - 1):
+        first, second, other = (
+            run_seed(each, "acyclic") for each in (seed, seed, seed + LIVE_EVERY)
+        )
+        assert first == second
+        assert first.digest != other.digest
+        assert first.live == is_live(seed)
+
+
+def test_the_runs_try_what_they_are_for() -> None:
+    """A checker that is never asked finds nothing."""
+    runs = [torture(seed, "acyclic")[0] for seed in range(100, 160)]
+    lives = [wanted.life for run in runs for wanted in run.all_sessions if wanted.life]
+    assert sum(run.kills for run in runs) > 100
+    assert sum(run.confirmations for run in runs) > 500
+    assert sum(tries > 1 for life in lives for tries in life.tries.values()) > 20
+    assert sum(len(life.done) for life in lives) > 200
+    assert any(publisher.refused for run in runs for publisher in run.publishers.values())
+    assert any(life.again for life in lives)
+    assert any(wanted.removed for run in runs for wanted in run.all_sessions)
+    assert any(wanted.ended for run in runs for wanted in run.all_sessions)
+    assert not all(run.disturbed for run in runs)
+
+
+def test_two_brokers_are_killed_at_each_step_of_a_subscription() -> None:
+    for where, problems in settle_everywhere():
+        assert not problems, where
+
+
+def test_a_broker_is_killed_at_each_step() -> None:
+    runs = 0
+    for where, problems in kill_everywhere(later=(3,)):
+        assert not problems, where
+        runs += 1
+    assert runs > 100
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("routing", "edges"), SMALL)
+def test_a_broker_is_killed_at_each_step_of_any_order(
+    routing: str, edges: tuple[tuple[str, str], ...], seed: int
+) -> None:
+    for where, problems in kill_everywhere(edges, routing, seed, later=(0, 3, 10, -1)):
+        assert not problems, where
+
+
+def test_what_failed_is_told_and_repeated() -> None:
+    """A run whose disk forgets what it has synced breaks P1, and its trace says where."""
+    network = Network(LINE, 1, text=True)
+    network.want("s0", "c", "x >= 0")
+    network.settle()
+    publisher = network.publisher("p0", "a")
+    publisher.publish({"x": 1}, confirm=True)
+    network.disks["c"].write = lambda changes: None  # type: ignore[method-assign]  # the fault
+    network.settle()
+    assert publisher.confirmed == {1}
+    assert [problem[:3] for problem in network.problems] == ["P1:"]
+    assert any("BROKEN P1: p0#1" in line for line in network.record.lines or ())
