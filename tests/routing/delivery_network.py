@@ -4,8 +4,8 @@ every message, every sync and every kill is a step, and a generator chooses whic
 The cores are the real ones, with their `Home`; what lies between them is modelled plainly: links
 keep what is not acknowledged over a cut, and begin anew when one end was killed. A disk loses at a
 kill what was not synced. The promises (`delivery.md`) are checked where they can be broken: P1 when
-a confirmation arrives, P2 and P3 in all queues on disk, P4 when all brokers are up and nothing is
-left to do.
+a confirmation arrives (what is only kept may be in a custody on disk then) and when all has come to
+an end, P2 and P3 in all queues on disk, P4 when all brokers are up and nothing is left to do.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from reefcast.model import wire
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import (
     Advertise,
+    Away,
+    Back,
     Confirmed,
     Fetch,
     Fetched,
@@ -37,9 +39,11 @@ from reefcast.model.messages import (
     Timer,
 )
 from reefcast.model.publication import Publication, PublicationId
+from reefcast.model.wire import Codec, FrameKind
 from reefcast.overlay.scot import Scot, scot
 from reefcast.overlay.topology import edges_of, graph
 from reefcast.routing.broker import Broker
+from reefcast.routing.custody import CUSTODY, CustodyLimits
 from reefcast.routing.registry import routing_named
 from reefcast.sessions.home import Home
 from reefcast.sessions.messages import AddFilter, Done, Failed, OpenSession
@@ -78,7 +82,8 @@ class Link:
 
 class Publisher:
     """A client that publishes, and sends again what is not confirmed. `made`: seq -> the sessions
-    with matching subscriptions that had settled by then."""
+    with matching subscriptions that had settled by then; `kept`: what rests on custody, and need be
+    sent again only to another broker."""
 
     def __init__(self, name: str, broker: str) -> None:
         self.name, self.broker = name, broker
@@ -87,6 +92,7 @@ class Publisher:
         self.open: dict[int, tuple[Publication, int]] = {}
         self.made: dict[int, list[str]] = {}
         self.confirmed: set[int] = set()
+        self.kept: set[int] = set()
         self.refused: dict[int, str] = {}
         self.advertises = ""
 
@@ -102,7 +108,8 @@ class Wanted:
 
 class Network:
     """`edges`: of the overlay; `scot`: what it is if it is one. `seed`: chooses everything;
-    `ordered`: the routing keeps the order of a publisher there."""
+    `ordered`: the routing keeps the order of a publisher there; `custody_bytes`: see
+    `CustodyLimits`."""
 
     def __init__(
         self,
@@ -112,9 +119,11 @@ class Network:
         *,
         scot: Scot | None = None,
         ordered: bool = True,
+        custody_bytes: int = 1 << 20,
         **options: Any,
     ) -> None:
         self.ordered = ordered
+        self.custody = CustodyLimits(most_bytes=custody_bytes)
         self.rng = random.Random(seed)
         self.routing, self.options, self.scot = routing, options, scot
         self.edges = list(edges)
@@ -133,7 +142,7 @@ class Network:
         self.passing = 0
         self.here: dict[str, str] = {}
         self.problems: list[str] = []
-        self.kills = self.lives = self.confirmations = 0
+        self.kills = self.lives = self.confirmations = self.handed_over = 0
         for name in self.names:
             self.start(name)
 
@@ -157,6 +166,7 @@ class Network:
             patience_s=20.0,
             home=Home(contents, now=self.now),
             rows=contents.rows,
+            custody=self.custody,
         )
         self.writes[name], self.reads[name], self.timers[name] = deque(), deque(), {}
         for other in self.neighbours(name):
@@ -178,6 +188,9 @@ class Network:
             self.links[a, b] = Link()
         for (a, b), publications in kept.items():
             self.put(a, LinkUp(LinkKind.BROKER, publications), b)
+        if (min(one, other), max(one, other)) in self.cut:
+            self.put(one, Away(), other)
+            self.put(other, Away(), one)
 
     def kill(self, name: str) -> None:
         self.kills += 1
@@ -187,6 +200,16 @@ class Network:
         self.disks[name].kill(self.rng if self.rng.random() < 0.5 else None)
         for other in self.neighbours(name):
             self.links.pop((name, other), None)
+            if other in self.cores and (min(name, other), max(name, other)) not in self.cut:
+                self.put(other, Away(), name)
+
+    def toggle(self, one: str, other: str) -> None:
+        """The connection between two neighbours breaks, or is made again."""
+        self.cut ^= {(one, other)}
+        if one in self.cores and other in self.cores:
+            item = Away() if (one, other) in self.cut else Back()
+            self.put(one, item, other)
+            self.put(other, item, one)
 
     def give_up(self, name: str) -> None:
         """The patience of a neighbour with this broker, which is down, is over."""
@@ -228,7 +251,8 @@ class Network:
         self.put(publisher.broker, LinkUp(LinkKind.CLIENT), publisher.name)
         if publisher.advertises:
             self.advertise(publisher)
-        for seq in sorted(publisher.open):
+        kept = publisher.kept if self.rng.random() < 0.5 else set()
+        for seq in sorted(publisher.open.keys() - kept):
             publication, attempt = publisher.open[seq]
             publisher.open[seq] = (publication, attempt + 1)
             self.send(publisher, publication, attempt + 1, again=True)
@@ -243,6 +267,7 @@ class Network:
         if publisher.broker in self.cores:
             self.put(publisher.broker, LinkDown(), publisher.name)
         publisher.broker = broker
+        publisher.kept.clear()
         if broker in self.cores:
             self.attach(publisher)
 
@@ -271,7 +296,11 @@ class Network:
             if message.refused:
                 publisher.refused[message.seq] = message.refused
             else:
-                self.check_loss(publisher, message.seq)
+                self.check_loss(publisher, message)
+            if message.kept and not message.refused:
+                publisher.kept.add(message.seq)
+                publisher.confirmed.add(message.seq)
+                return
             if publisher.open.pop(message.seq, None) is not None:
                 self.confirmations += 1
             publisher.confirmed.add(message.seq)
@@ -330,13 +359,41 @@ class Network:
 
     # --- promises ---------------------------------------------------------------------------------
 
-    def check_loss(self, publisher: Publisher, seq: int) -> None:
+    def in_custody(self, id: PublicationId) -> bool:
+        """Return whether some broker has an event in custody, as the disks are now."""
+        return any(
+            Codec(header=routing_named(self.routing).header)
+            .decode_publish(row[wire.HEAD_BYTES :], FrameKind.PUBLISH_CONFIRM)
+            .publication.id
+            == id
+            for disk in self.disks.values()
+            for row in disk._state.contents.rows.get(CUSTODY, {}).values()
+        )
+
+    def check_loss(self, publisher: Publisher, answer: Confirmed) -> None:
         """P1, when a confirmation arrives."""
-        for name in publisher.made[seq]:
-            if (publisher.name, seq) not in self.queue(self.sessions[name]):
+        for name in publisher.made[answer.seq]:
+            if answer.id not in self.queue(self.sessions[name]) and not (
+                answer.kept and self.in_custody(answer.id)
+            ):
                 self.problems.append(
-                    f"P1: {publisher.name}#{seq} is confirmed, and session {name} does not have it"
+                    f"P1: {publisher.name}#{answer.seq} is confirmed (kept: {answer.kept}), and "
+                    f"session {name} does not have it"
                 )
+
+    def check_losses(self) -> None:
+        """P1, when all has come to an end: custody, too, has been handed over."""
+        for publisher in self.publishers.values():
+            for seq in publisher.confirmed - publisher.refused.keys():
+                for name in publisher.made[seq]:
+                    if (publisher.name, seq) not in self.queue(self.sessions[name]):
+                        self.problems.append(
+                            f"P1: {publisher.name}#{seq} was confirmed, and session {name} never "
+                            "gets it"
+                        )
+        for name, disk in self.disks.items():
+            if left := disk._state.contents.rows.get(CUSTODY):
+                self.problems.append(f"P4: {len(left)} publications stay in custody of {name}")
 
     def check_queues(self) -> None:
         """P2 and P3, in all queues."""
@@ -358,7 +415,7 @@ class Network:
     def check_progress(self) -> None:
         """P4, when nothing is left to do."""
         for publisher in self.publishers.values():
-            if publisher.open:
+            if publisher.open.keys() - publisher.kept:
                 where = {
                     name: core._then.confirming.waits_for() for name, core in self.cores.items()
                 }
@@ -422,7 +479,8 @@ class Network:
 
     def settle(self, limit: int = 50_000) -> None:
         """All brokers start, all links work, and everything that is to happen does."""
-        self.cut.clear()
+        for edge in list(self.cut):
+            self.toggle(*edge)
         for name in self.names:
             if name not in self.cores:
                 self.start(name)
@@ -444,6 +502,7 @@ class Network:
     def judge(self) -> list[str]:
         """Return what is wrong when all has come to an end."""
         self.settle()
+        self.check_losses()
         self.check_queues()
         self.check_progress()
         return self.problems
@@ -507,7 +566,7 @@ class Torture:
             network.start(rng.choice(down))
         elif roll < 0.84:
             edge = rng.choice(network.edges)
-            network.cut ^= {(min(edge), max(edge))}
+            network.toggle(min(edge), max(edge))
         elif roll < 0.90:
             network.pass_time(rng.choice((0.5, 3.0, 6.0, 30.0)))
         elif roll < 0.93 and down:
@@ -540,6 +599,7 @@ def torture(seed: int, routing: str = "acyclic") -> tuple[Network, list[str]]:
         routing,
         scot=product,
         ordered=routing in KEEPS_ORDER,
+        custody_bytes=rng.choice((300, 1 << 20, 1 << 20)),
         **options,
     )
     return network, Torture(network, 25).run()

@@ -244,7 +244,20 @@ class LinkDown(msgspec.Struct, frozen=True):
 
 
 class Away(msgspec.Struct, frozen=True):
-    """The connection of a client is gone; its rows stay, for it may come back."""
+    """The connection of a client or a neighbour is gone; its rows stay, for it may come back."""
+
+
+class Back(msgspec.Struct, frozen=True):
+    """A neighbour that was `Away` is connected again, and has not lost its memory of the link: what
+    was sent on it before is on its way."""
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """An operator's wish about a neighbour that never comes back: what this broker owes it is
+    routed again by the rows (`reroute`), or dropped."""
+
+    neighbour: LinkName
+    reroute: bool
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -282,7 +295,18 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 Input = (
-    ControlMessage | Publish | LinkUp | LinkDown | Away | Timer | MoveLink | Leave | Kept | Fetched
+    ControlMessage
+    | Publish
+    | LinkUp
+    | LinkDown
+    | Away
+    | Back
+    | GiveUp
+    | Timer
+    | MoveLink
+    | Leave
+    | Kept
+    | Fetched
 )
 
 

@@ -28,6 +28,7 @@ from reefcast.model.filters import parse_filter
 from reefcast.model.messages import (
     Advertise,
     Away,
+    Back,
     Confirmed,
     Demote,
     Effect,
@@ -72,6 +73,7 @@ from reefcast.routing.confirming import Confirming
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.counts import Counts
 from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
+from reefcast.routing.custody import CustodyLimits
 from reefcast.routing.delivering import HOME_TIMER, MOST_SESSIONS, Delivering
 from reefcast.routing.failures import Failures
 from reefcast.routing.forwarding import Forwarding
@@ -102,7 +104,7 @@ class Broker:
     """One broker. `neighbours`: the brokers to which it has links, up or not, and from which it
     should hear when it relearns. `most_held`: publications that wait here for one of them;
     `patience_s`: how long after the start settling waits for neighbours that were not up. `home`,
-    `rows`, `most_sessions`: see `Delivering`."""
+    `rows`, `most_sessions`, `custody`: see `Delivering`."""
 
     def __init__(
         self,
@@ -123,6 +125,7 @@ class Broker:
         home: Home | None = None,
         rows: Rows = NO_ROWS,
         most_sessions: int = MOST_SESSIONS,
+        custody: CustodyLimits = CustodyLimits(),
     ) -> None:
         self.name, self.links = name, Links(queues, overload)
         self._neighbours, self._scot = tuple(neighbours), scot
@@ -150,8 +153,8 @@ class Broker:
         self._holding = self._then.holding
         self.links.held = self._holding.queue_len
         self._delivering = Delivering(
-            *(self.router, self._then, self._then.confirming, home, rows, self._neighbours),
-            *(most_sessions, self._enter),
+            *(name, self.router, self._then, self._then.confirming, home, rows, self._neighbours),
+            *(most_sessions, custody, self._enter),
         )
         self.plain_way = PlainWay(self.router, self.clients, self._ordering, self._holding)
         self._forwarding = Forwarding(
@@ -159,7 +162,7 @@ class Broker:
         )
         self._gate = self._new_gate()
         self.neighbours = NeighbourLinks(
-            name, self.router, self._then, patience_s, gives_up=home is None
+            name, self.router, self._then, patience_s, away=self._delivering.away
         )
         self._handlers = self._own_handlers()
         self._handlers.update(dict.fromkeys(FROM_CLIENTS, self._asked))
@@ -185,6 +188,7 @@ class Broker:
             LinkUp: self._link_up,
             LinkDown: self._link_down,
             Away: self._away,
+            Back: self._back,
             Timer: self._timer,
             MoveLink: self._move,
             Leave: self._leave,
@@ -418,8 +422,13 @@ class Broker:
         return effects + self.neighbours.lost(link)
 
     def _away(self, _: Away, link: LinkName, now: float) -> list[Effect]:
+        if link not in self.clients:
+            return self.neighbours.went_away(link, now)
         self._delivering.hosting.left(link, now)
         return self._then.act(self._services.away(link))
+
+    def _back(self, _: Back, link: LinkName, now: float) -> list[Effect]:
+        return self.neighbours.is_back(link)
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         effects = self.neighbours.due(timer.key, now)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from reefcast.model.messages import (
+    Advertise,
     Control,
     Demote,
     Effect,
@@ -75,7 +76,7 @@ class Consequences:
         if not self.relearning.complete:
             id = kept_by(message)
             known_as = None if id is None else self.settling.known_as(id, link)
-            self.settlement.hold(work, known_as)
+            self.settlement.hold(work, known_as, advertises=isinstance(message, Advertise))
         return work
 
     def wait_for_stand_ins(self, work: PendingWork, id: EntityId) -> None:

@@ -10,9 +10,9 @@ Rules
   get.
 - A broker that has a disk gives up no neighbour: what is for one that is away waits, and its rows
   stay, however long that takes. Only publications that nobody wants confirmed are dropped when too
-  many wait.
+  many wait. The others are taken into custody (`custody`, `away`).
 
-Source: `delivery.md`, rules 1 to 5.
+Source: `delivery.md`, rules 1 to 6.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ from reefcast.model.messages import (
     SetTimer,
     Settled,
 )
+from reefcast.routing.away import AwayNeighbours
 from reefcast.routing.confirming import Confirming, Work
 from reefcast.routing.consequences import Consequences
+from reefcast.routing.custody import CUSTODY, Custody, CustodyLimits
 from reefcast.routing.hosting import Hosting
 from reefcast.routing.on_disk import OnDisk, Rows, restore
 from reefcast.routing.router import Decision, Router
@@ -57,10 +59,11 @@ Enter = Callable[[Input, LinkName, float], list[Effect]]
 class Delivering:
     """The delivery guarantees of one broker; it uses the broker's parts. `home`: its durable
     sessions, None without a disk; `rows`: what its disk held at the start; `most_sessions`: that it
-    may have."""
+    may have; `limits`: of its custody. `away`: its absent neighbours, if it has a disk."""
 
     def __init__(
         self,
+        name: str,
         router: Router,
         then: Consequences,
         confirming: Confirming,
@@ -68,6 +71,7 @@ class Delivering:
         rows: Rows,
         neighbours: Collection[LinkName],
         most_sessions: int,
+        limits: CustodyLimits,
         enter: Enter,
     ) -> None:
         self.confirming = confirming
@@ -81,8 +85,13 @@ class Delivering:
         self._enter = enter
         self._started = False
         self._timer_s: float | None = None
+        self._neighbours = neighbours
+        self.away: AwayNeighbours | None = None
         if home is not None:
             then.restored = restore(router, rows, neighbours, self._disk)
+            custody = Custody(self._disk, router.header, limits.most_bytes)
+            confirming.restore(custody.stored(rows.get(CUSTODY, {})), custody)
+            self.away = AwayNeighbours(name, router, then, custody, limits.after_s)
 
     # --- publications -----------------------------------------------------------------------------
 
@@ -192,13 +201,16 @@ class Delivering:
             return []
         self._started = True
         self.hosting.start()
-        return self._wishes([], now)
+        effects = [] if self.away is None else self.away.begin(self._neighbours, now)
+        return self._wishes(effects, now)
 
     def end_input(self, item: Input | None, effects: list[Effect], now: float) -> list[Effect]:
         """Return the effects of an input with what it means for the sessions and the disk."""
         if self._home is None:
             return effects
         effects = self._wishes(effects, now)
+        if self.away is not None:
+            effects += self.away.meet()
         outcome = self._home.take(self._disk.next_token)
         answers = [send for id in outcome.taken for send in self.confirming.unblocked(id)]
         effects += self._then.finish(answers)
