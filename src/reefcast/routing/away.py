@@ -166,11 +166,11 @@ class AwayNeighbours:
 
     def _watch(self, link: LinkName, id: EntityId) -> None:
         """Have `_answered` called when the neighbour has answered an advertisement that it is being
-        told."""
+        told, the first time."""
         if (link, id) not in self._ends:
             end = self._ends[link, id] = PendingWork()
             end.then.append(lambda: self._then.due.append(partial(self._answered, link, id)))
-            self._then.settlement.join_said(end, [(link, id)])
+            self._then.settlement.join_first_told(end, link, id)
 
     def _enter_deputy(
         self, link: LinkName, id: EntityId, waiting: Sequence[PendingWork], *, held: bool
@@ -210,8 +210,9 @@ class AwayNeighbours:
         waited for it if none is left."""
         deputies, holding = self._deputies.get(link, {}), self._then.holding
         effects: list[Effect] = []
+        under_way = self._then.settlement.unanswered_advertisements(link)
         for deputy, id in list(deputies.items()):
-            if self._then.settlement.is_told(link, id):  # it has come anew
+            if id in under_way:  # it has come anew
                 self._watch(link, id)
             else:
                 del deputies[deputy]

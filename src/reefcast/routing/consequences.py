@@ -48,7 +48,7 @@ class Consequences:
         self.relearning = Relearning(neighbours, capability(router, Relearns).passes_on)
         self.settling = capability(router, SettlesTogether)
         self.settlement = Settlement(self.settling.came_by)
-        self.holding = Holding(most_held)
+        self.holding = Holding(most_held, self.settlement.unanswered_advertisements)
         self.confirming = confirming
         self.unopened = Unopened(capability(router, OpensLinks))
         self.due: list[Callable[[], list[Effect]]] = []

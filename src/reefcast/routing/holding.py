@@ -31,7 +31,7 @@ Source: `delivery.md`, P5. Cost: a look into a dict for each copy that goes to a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -92,9 +92,9 @@ class Wait:
             return message.id in self.withdrawn
         return isinstance(message, Publish | Unadvertise)
 
-    def advertised(self) -> set[EntityId]:
+    def advertised(self) -> list[EntityId]:
         """Return the advertisements that wait, too."""
-        return {send.message.id for send in self.items if isinstance(send.message, Advertise)}
+        return [send.message.id for send in self.items if isinstance(send.message, Advertise)]
 
     def take_stage(self) -> list[Send]:
         """Remove and return what is first, up to an advertisement."""
@@ -129,9 +129,15 @@ def _again(message: ControlMessage | Publish, link: LinkName) -> Send:
 
 class Holding:
     """What waits for the neighbours of one broker. `closed`: the neighbours for which publications
-    wait."""
+    wait. `under_way` returns the advertisements that a neighbour has not answered, each as often as
+    it was told."""
 
-    def __init__(self, limit: int = HELD) -> None:
+    def __init__(
+        self,
+        limit: int = HELD,
+        under_way: Callable[[LinkName], list[EntityId]] = lambda link: [],
+    ) -> None:
+        self._under_way = under_way
         self.closed: dict[LinkName, Wait] = {}
         self._limit = limit
         self._returns: dict[LinkName, Wait] = {}
@@ -249,7 +255,9 @@ class Holding:
             return []
         if barred := self._barred.get(link):
             wait.over = True
-            return list(wait.take_stage()) if barred <= wait.advertised() else []
+            waiting, under_way = wait.advertised(), self._under_way(link)
+            is_own = all(0 < waiting.count(id) == under_way.count(id) for id in barred)
+            return list(wait.take_stage()) if is_own else []
         self._absent.pop(link, None)
         del self.closed[link]
         items, wait.items = wait.items, deque()

@@ -180,12 +180,16 @@ class Settlement:
                 sent.pending[work] = None
                 work.outstanding += 1
 
-    def is_told(self, link: LinkName, id: EntityId) -> bool:
-        """Return whether a message that brings this to `link` is under way."""
-        return (link, id) in self._said
+    def join_first_told(self, work: PendingWork, link: LinkName, id: EntityId) -> None:
+        """Let `work` wait for the oldest message under way that tells `link` of an
+        advertisement."""
+        for token, sent in self._waiting.get(link, {}).items():
+            if isinstance(sent.message, Advertise) and sent.message.id == id:
+                self._join(work, [(link, token)])
+                return
 
     def unanswered_advertisements(self, link: LinkName) -> list[EntityId]:
-        """Return the advertisements that are being told to `link`."""
+        """Return the advertisements that are being told to `link`, the oldest first."""
         messages = (sent.message for sent in self._waiting.get(link, {}).values())
         return [message.id for message in messages if isinstance(message, Advertise)]
 
