@@ -252,7 +252,7 @@ class Back(msgspec.Struct, frozen=True):
     was sent on it before is on its way."""
 
 
-class GiveUp(msgspec.Struct, frozen=True):
+class GiveUp(msgspec.Struct, frozen=True, tag="give_up"):
     """An operator's wish about a neighbour that never comes back: what this broker owes it is
     routed again by the rows (`reroute`), or dropped."""
 
@@ -266,11 +266,15 @@ class Timer(msgspec.Struct, frozen=True):
     key: str
 
 
-class MoveLink(msgspec.Struct, frozen=True):
+class MoveLink(msgspec.Struct, frozen=True, tag="move_link"):
     """An operator's wish: this broker is to have its link to `new` in place of the one to `old`."""
 
     old: LinkName
     new: LinkName
+
+
+Wish = MoveLink | GiveUp
+"""What operators may wish of a running broker."""
 
 
 class Leave(msgspec.Struct, frozen=True):

@@ -224,9 +224,15 @@ class AwayNeighbours:
 
     # --- what can be seen -------------------------------------------------------------------------
 
-    def deputies(self, link: LinkName) -> int:
-        """Return how many advertisements went on without this neighbour."""
-        return len(self._deputies.get(link, ()))
+    def status(self, link: LinkName) -> dict[str, float | None]:
+        """Return what is kept for a neighbour; see `Delivering.status`."""
+        count, size = self._custody.of(link)
+        return {
+            "in_custody": count,
+            "custody_bytes": size,
+            "full": self._custody.is_full_for(link),
+            "deputies": len(self._deputies.get(link, ())),
+        }
 
 
 def _nonce(rng: Random) -> str:

@@ -34,6 +34,7 @@ from reefcast.model.messages import (
     Effect,
     EntityId,
     Fetched,
+    GiveUp,
     Header,
     Input,
     Kept,
@@ -73,7 +74,7 @@ from reefcast.routing.confirming import Confirming
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.counts import Counts
 from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
-from reefcast.routing.custody import CustodyLimits
+from reefcast.routing.custody import LIMITS, CustodyLimits
 from reefcast.routing.delivering import HOME_TIMER, MOST_SESSIONS, Delivering
 from reefcast.routing.failures import Failures
 from reefcast.routing.forwarding import Forwarding
@@ -95,8 +96,9 @@ from reefcast.sessions.messages import FROM_CLIENTS
 
 ROUND_TIMER = "round"
 NO_ROWS: Rows = {}
+_CHANGES = (Advertise, Unadvertise, Subscribe, Unsubscribe)
 Handler = Callable[[Any, LinkName, float], list[Effect]]
-OF_THE_DRIVER = (LinkUp, LinkDown, Timer, MoveLink, Leave, Kept, Fetched)
+OF_THE_DRIVER = (LinkUp, LinkDown, Timer, MoveLink, GiveUp, Leave, Kept, Fetched)
 """Inputs that come by no link that must be up."""
 
 
@@ -125,7 +127,7 @@ class Broker:
         home: Home | None = None,
         rows: Rows = NO_ROWS,
         most_sessions: int = MOST_SESSIONS,
-        custody: CustodyLimits = CustodyLimits(),
+        custody: CustodyLimits = LIMITS,
     ) -> None:
         self.name, self.links = name, Links(queues, overload)
         self._neighbours, self._scot = tuple(neighbours), scot
@@ -150,13 +152,13 @@ class Broker:
         self._refuses = capability(self.router, Refuses)
         self._opens_links = capability(self.router, OpensLinks)
         self._then = self._new_consequences(most_held)
-        self._holding = self._then.holding
-        self.links.held = self._holding.queue_len
+        self.links.held = self._then.holding.queue_len
         self._delivering = Delivering(
             *(name, self.router, self._then, self._then.confirming, home, rows, self._neighbours),
             *(most_sessions, custody, self._enter),
         )
-        self.plain_way = PlainWay(self.router, self.clients, self._ordering, self._holding)
+        self.plain_way = PlainWay(self.router, self.clients, self._ordering, self._then.holding)
+        self.set_aside = self._delivering.set_aside
         self._forwarding = Forwarding(
             self.router, self._then, self._delivering, self._failures, self.plain_way.forget
         )
@@ -173,12 +175,8 @@ class Broker:
     def _own_handlers(self) -> dict[type, Handler]:
         return {
             Publish: self._one_publication,
-            Advertise: self._table_change,
-            Unadvertise: self._table_change,
-            Subscribe: self._table_change,
-            Unsubscribe: self._table_change,
-            Settled: self._answer,
-            Refused: self._answer,
+            **dict.fromkeys(_CHANGES, self._table_change),
+            **dict.fromkeys((Settled, Refused), self._answer),
             Confirmed: self._confirmed,
             Kept: self._delivering.kept,
             Fetched: self._delivering.fetched,
@@ -188,18 +186,18 @@ class Broker:
             LinkUp: self._link_up,
             LinkDown: self._link_down,
             Away: self._away,
-            Back: self._back,
+            Back: self.neighbours.is_back,
             Timer: self._timer,
             MoveLink: self._move,
-            Leave: self._leave,
+            GiveUp: self._delivering.give_up,
+            Leave: self.neighbours.leave,
         }
 
     def _new_consequences(self, most_held: int) -> Consequences:
-        about_links = (self._is_up, self._neighbour_changed)
-        confirming = Confirming(self.router.one_way, self.router.rng)
-        return Consequences(
-            self.router, self._neighbours, *about_links, self._routed, confirming, most_held
-        )
+        router, about_links = self.router, (self._is_up, self._neighbour_changed)
+        confirming = Confirming(router.one_way, router.rng)
+        others = (self._routed, confirming, most_held)
+        return Consequences(router, self._neighbours, *about_links, *others)
 
     def _routed(self, batch: Sequence[Publish], link: LinkName) -> list[Effect]:
         return self._forwarding.route(batch, link, hosted=False)
@@ -374,9 +372,6 @@ class Broker:
             raise ProtocolError(f"{link!r} said Leaving, but is no neighbour in the overlay")
         return self.neighbours.leaves(link, message.token)
 
-    def _leave(self, leave: Leave, link: LinkName, now: float) -> list[Effect]:
-        return self.neighbours.leave(leave.links, now)
-
     def _move(self, move: MoveLink, link: LinkName, now: float) -> list[Effect]:
         return self._then.act(moves_links(self.router).move(move.old, move.new))
 
@@ -404,7 +399,7 @@ class Broker:
     def _link_down(self, down: LinkDown, link: LinkName, now: float) -> list[Effect]:
         then = self._then
         if link in self.soft_links or down.lost:
-            lost = (*down.lost, *self._holding.given_up(link))
+            lost = (*down.lost, *then.holding.given_up(link))
             effects = then.act(self._opens_links.soft_down(link, lost)) + then.unopened.went(link)
             effects += then.finish(then.settlement.forget(link, then.unopened.tokens(link)))
             return effects + then.act(self._services.link_down(link, client=False))
@@ -426,9 +421,6 @@ class Broker:
             return self.neighbours.went_away(link, now)
         self._delivering.hosting.left(link, now)
         return self._then.act(self._services.away(link))
-
-    def _back(self, _: Back, link: LinkName, now: float) -> list[Effect]:
-        return self.neighbours.is_back(link)
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         effects = self.neighbours.due(timer.key, now)
@@ -472,10 +464,9 @@ class Broker:
     # --- what can be seen -------------------------------------------------------------------------
 
     def waiting(self) -> Iterator[Publish]:
-        """Yield the publications that wait in memory, for advertisements or for neighbours."""
-        for client in self.clients.values():
-            yield from client.held
-        yield from self.neighbours.waiting()
+        """Yield the publications that wait in memory only, for advertisements or for neighbours."""
+        held = (publish for client in self.clients.values() for publish in client.held)
+        yield from self._delivering.in_memory((*held, *self.neighbours.waiting()))
 
     @property
     def holds_publications(self) -> bool:
@@ -502,6 +493,7 @@ class Broker:
             "broker": self.name,
             "relearning": self.relearning,
             **links_status(self.links, self._neighbours, self._scot, self.soft_links),
+            "owed": self._delivering.status(now),
             **router_status(
                 self.router, self._services, self.counters, asked, (skip, skip + most_rows)
             ),

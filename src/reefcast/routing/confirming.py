@@ -249,9 +249,46 @@ class Confirming:
             work.kept.add((link, copy_id))
         return taken
 
+    def owed_to(self, link: LinkName) -> list[Publish]:
+        """Return all copies that `link` has not answered, in their order."""
+        return [copy for _, copy in self._out.get(link, {}).values()]
+
+    def give_up(self, copy: Publish, link: LinkName, refused: str = "") -> list[Send]:
+        """Owe a copy to `link` no longer; return the answers that this completes."""
+        copy_id = self._copy_id(copy)
+        work, _ = self._out[link][copy_id]
+        work.refused = work.refused or refused
+        return self._done(link, copy_id, work) + self._use_room(link, copy_id)
+
+    def move(
+        self, copy: Publish, link: LinkName, hops: Iterable[tuple[LinkName, Header]]
+    ) -> tuple[Work, list[tuple[LinkName, Publish]]]:
+        """Owe a copy to other hops, too; if it was in custody for `link`, it is in custody for them
+        instead from the same write on. Return its work, and the copies that are to be sent;
+        `give_up` has to follow."""
+        copy_id = self._copy_id(copy)
+        work, _ = self._out[link][copy_id]
+        waiter, copies = Waiter(), list[tuple[LinkName, Publish]]()
+        for hop, header in hops:
+            copies += self._pass_on(work, waiter, copy, hop, header)
+        for other in work.waiters.values():
+            if (link, copy_id) in other.copies:
+                other.copies |= waiter.copies
+        if self.custody is not None and self.custody.has(link, copy_id):
+            self.custody.drop(link, copy_id)
+            for hop, new_id in sorted(waiter.copies - work.kept):
+                self._take(hop, new_id)
+        return work, copies
+
+    def _copy_id(self, copy: Publish) -> CopyId:
+        return copy.publication.id, 0 if self._one_way else copy.confirm
+
     def _use_room(self, link: LinkName, copy_id: CopyId) -> list[Send]:
         """Drop from custody what is answered; take what had no room."""
-        if self.custody is None or not self.custody.drop(link, copy_id):
+        if self.custody is None:
+            return []
+        self.custody.drop(link, copy_id)
+        if not self.custody.has_room_again():
             return []
         return [send for other in sorted(self.custody.owed) for send in self.take_all(other)]
 
@@ -266,11 +303,7 @@ class Confirming:
 
     def copy_ids(self, publications: Iterable[Publish]) -> set[CopyId]:
         """Return what tells these copies apart."""
-        return {
-            (each.publication.id, 0 if self._one_way else each.confirm)
-            for each in publications
-            if each.confirm
-        }
+        return {self._copy_id(each) for each in publications if each.confirm}
 
     def forgets(self, link: LinkName) -> None:
         """Handle that what is at the other end of `link` waits for nothing any more: it has lost

@@ -37,6 +37,8 @@ SET_ASIDE = "custody set aside"
 """Tables of the broker's disk."""
 AFTER_S = 2.0
 MOST_BYTES = 256 << 20
+ROOM = 7 / 8
+"""What had no room is looked through again when only this share of the room is used."""
 
 CopyId = tuple[PublicationId, int]
 """A publication and its attempt, 0 where attempts share their ways."""
@@ -50,6 +52,9 @@ class CustodyLimits(NamedTuple):
 
     after_s: float = AFTER_S
     most_bytes: int = MOST_BYTES
+
+
+LIMITS = CustodyLimits()
 
 
 class Item(NamedTuple):
@@ -133,18 +138,21 @@ class Custody:
         self.enter(link, copy_id, Item(key, len(row)))
         return True
 
-    def drop(self, link: LinkName, copy_id: CopyId) -> bool:
-        """Drop a copy that is answered, or that the operator gave up; return whether there is room
-        now for others that wait."""
+    def drop(self, link: LinkName, copy_id: CopyId) -> None:
+        """Drop a copy, if it is here: it is answered, or owed no longer."""
         item = self._items.get(link, {}).pop(copy_id, None)
-        if item is None:
+        if item is not None:
+            if not self._items[link]:
+                del self._items[link]
+            self.size -= item.size
+            self._disk.write(DropRow(CUSTODY, item.key))
+
+    def has_room_again(self) -> bool:
+        """Return whether there is room by now for what had none; it is to be taken then."""
+        if not self._without_room or self.size > self._most_bytes * ROOM:
             return False
-        if not self._items[link]:
-            del self._items[link]
-        self.size -= item.size
-        self._disk.write(DropRow(CUSTODY, item.key))
-        waits, self._without_room = bool(self._without_room), set()
-        return waits
+        self._without_room.clear()
+        return True
 
     # --- what can be seen -------------------------------------------------------------------------
 
@@ -153,9 +161,9 @@ class Custody:
         items = self._items.get(link, {}).values()
         return len(items), sum(item.size for item in items)
 
-    def links(self) -> set[LinkName]:
-        """Return the neighbours for which something is in custody."""
-        return set(self._items)
+    def ids(self) -> set[PublicationId]:
+        """Return the publications in custody, for any neighbour."""
+        return {id for items in self._items.values() for id, _ in items}
 
     def is_full_for(self, link: LinkName) -> bool:
         """Return whether something for this neighbour waits for room."""

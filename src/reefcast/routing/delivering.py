@@ -17,18 +17,20 @@ Source: `delivery.md`, rules 1 to 6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from random import Random
 
 import msgspec
 
+from reefcast.errors import LocalError
 from reefcast.model.messages import (
     Confirmed,
     Deliver,
     Effect,
     Fetch,
     Fetched,
+    GiveUp,
     Input,
     Kept,
     LinkName,
@@ -51,6 +53,7 @@ from reefcast.sessions.home import Home
 
 HOME_TIMER = "home"
 MOST_SESSIONS = 100_000
+GIVEN_UP = "an operator dropped what was kept for broker {neighbour}"
 
 Enter = Callable[[Input, LinkName, float], list[Effect]]
 """The broker's handling of an input by itself."""
@@ -187,11 +190,87 @@ class Delivering:
         more = self.confirming.unanswered(link, known)
         return msgspec.structs.replace(up, kept=(*more, *up.kept)) if more else up
 
+    def give_up(self, wish: GiveUp, link: LinkName, now: float) -> list[Effect]:
+        """Route again by the rows, or drop, what is owed to a neighbour that never comes back.
+        Raises `LocalError` if it is here, or is not known."""
+        name, away = wish.neighbour, self.away
+        owed = self.confirming.owed_to(name)
+        if away is None or (name not in self._neighbours and not owed):
+            raise LocalError(
+                f"this broker keeps nothing for {name!r}: it is no neighbour, or there "
+                "is no [sessions] directory"
+            )
+        if name in self._router.brokers and name not in away.since:
+            raise LocalError(f"{name!r} is connected; it gets what is kept for it")
+        self._then.holding.drop_confirmed(name)
+        counted = "custody_rerouted" if wish.reroute else "custody_dropped"
+        self._router.counters[counted] += len(owed)
+        effects: list[Effect] = []
+        for copy in owed:
+            effects += (
+                self._move(copy, name)
+                if wish.reroute
+                else self._then.finish(
+                    self.confirming.give_up(copy, name, GIVEN_UP.format(neighbour=name))
+                )
+            )
+        return effects
+
+    def _move(self, copy: Publish, link: LinkName) -> list[Effect]:
+        """Route a publication again as if it came from the neighbour that it was for."""
+        found = self._router.match([copy], link)
+        (decision,) = self._router.route([copy], found, link)
+        hops = [(hop, header) for hop, header in decision.hops if hop != link]
+        again = msgspec.structs.replace(copy, again=True)
+        work, copies = self.confirming.move(again, link, hops)
+        effects = self._send(copies)
+        passing = self._owe(again, decision.local, work) if decision.local else {}
+        if passing:
+            effects.append(Deliver(again, passing))
+            self._router.counters["delivered"] += len(passing)
+        return effects + self._then.finish(self.confirming.give_up(copy, link))
+
     def client_gone(self, link: LinkName, now: float) -> None:
         """Handle that a client is gone for good."""
         self.confirming.forgets(link)
         self._disk.forget(link)
         self.hosting.left(link, now)
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    @property
+    def set_aside(self) -> Sequence[str]:
+        """What of the custody on disk could not be read at the start, in words."""
+        custody = self.confirming.custody
+        return () if custody is None else custody.set_aside
+
+    def in_memory(self, publications: Iterable[Publish]) -> Iterator[Publish]:
+        """Yield those of the publications that are in no custody of this broker."""
+        custody = self.confirming.custody
+        ids = set() if custody is None else custody.ids()
+        return (each for each in publications if each.publication.id not in ids)
+
+    def status(self, now: float) -> dict[str, dict[str, float | None]]:
+        """Return what is owed to each neighbour that is owed something, or is away (of a broker
+        with a disk). `away_s`: for how long it has been away, None if it is not; `waiting`:
+        confirmed publications that it has not answered; `held`: all publications that wait here
+        for it; `in_custody`, `custody_bytes`: what of that is on this broker's disk; `full`: there
+        is no room for more; `unsettled`: messages that it has not answered, such as
+        advertisements; `deputies`: advertisements that went on without it."""
+        settlement, holding = self._then.settlement, self._then.holding
+        waiting, away = self.confirming.waits_for(), self.away
+        unsettled = settlement.waits_for()
+        since = {} if away is None else away.since
+        found: dict[str, dict[str, float | None]] = {}
+        for link in sorted({*waiting, *unsettled, *since, *holding.closed}):
+            row: dict[str, float | None] = {
+                "away_s": round(now - since[link], 3) if link in since else None,
+                "waiting": waiting.get(link, 0),
+                "held": holding.queue_len(link),
+                "unsettled": unsettled.get(link, 0),
+            }
+            found[link] = row | ({} if away is None else away.status(link))
+        return found
 
     # --- the end of an input ----------------------------------------------------------------------
 

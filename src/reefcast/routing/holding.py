@@ -263,6 +263,16 @@ class Holding:
         items, wait.items = wait.items, deque()
         return list(items)
 
+    def drop_confirmed(self, link: LinkName) -> None:
+        """Drop the publications for `link` that are to be confirmed: it is owed them no longer."""
+        wait = self.closed.get(link)
+        if wait is not None:
+            kept, wait.items = wait.items, deque()
+            wait.publications = wait.confirmed = 0
+            for send in kept:
+                if not (isinstance(send.message, Publish) and send.message.confirm):
+                    wait.add(send)
+
     def given_up(self, link: LinkName) -> list[Publish]:
         """Forget a link that is gone; return the publications that waited for it."""
         self._returns.pop(link, None)

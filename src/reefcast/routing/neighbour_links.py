@@ -19,14 +19,16 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from reefcast.model.filters import TRUE
 from reefcast.model.messages import (
     Advertise,
+    Back,
     Discard,
     Effect,
+    Leave,
     Leaving,
     LinkName,
     LinkUp,
@@ -168,7 +170,7 @@ class NeighbourLinks:
             return []
         return self.away.went(link, now)
 
-    def is_back(self, link: LinkName) -> list[Effect]:
+    def is_back(self, _: Back, link: LinkName, now: float) -> list[Effect]:
         """Handle that a neighbour that was away is connected again, with its memory of the link."""
         return [] if self.away is None else self._hand_over(self.away.is_back(link))
 
@@ -243,9 +245,10 @@ class NeighbourLinks:
 
     # --- this broker stops ------------------------------------------------------------------------
 
-    def leave(self, links: Sequence[LinkName], now: float) -> list[Effect]:
+    def leave(self, leave: Leave, _: LinkName, now: float) -> list[Effect]:
         """Tell these neighbours that this broker stops; wait for them alone, once they have been
         told."""
+        links = leave.links
         if self._leaving:
             self._unanswered.intersection_update(links)
             return self._answer_those_who_leave()

@@ -180,6 +180,10 @@ class Settlement:
                 sent.pending[work] = None
                 work.outstanding += 1
 
+    def waits_for(self) -> dict[LinkName, int]:
+        """Return how many messages each link has not answered."""
+        return {link: len(sent) for link, sent in self._waiting.items() if sent}
+
     def join_first_told(self, work: PendingWork, link: LinkName, id: EntityId) -> None:
         """Let `work` wait for the oldest message under way that tells `link` of an
         advertisement."""

@@ -20,6 +20,7 @@ from reefcast.network.sections import LimitsSection, SessionsSection
 from reefcast.overlay.topology import is_tree
 from reefcast.protocol.credit import CongestionControl
 from reefcast.routing.broker import Broker
+from reefcast.routing.custody import CustodyLimits
 from reefcast.routing.router import RoutingOptions
 from reefcast.server.driver import Driver
 from reefcast.server.keeper import Keeping, open_keeper
@@ -101,7 +102,10 @@ def make_host(
         home=_home(network.sessions, keeper),
         rows={} if keeper is None else keeper.contents.rows,
         most_sessions=network.sessions.max_sessions,
+        custody=CustodyLimits(network.sessions.custody_after_s, network.sessions.custody_bytes),
     )
+    for what in core.set_aside:
+        log.error("broker %s set aside what it cannot read: %s", name, what)
     driver = Driver(core, outputs, congestion, journal)
     if keeper is not None:
         keeper.contents = Contents()  # a backlog is large, and the core has it now
