@@ -559,7 +559,8 @@ class Torture:
             for _ in range(rng.choice((1, 1, 3))):
                 if publisher.broker in network.cores and self.left:
                     self.left -= 1
-                    network.publish(publisher, {"x": rng.randrange(10)}, confirm=rng.random() < 0.8)
+                    what = {"x": rng.randrange(10), "text": "-" * rng.choice((0, 0, 100))}
+                    network.publish(publisher, what, confirm=rng.random() < 0.8)
         elif roll < 0.60 and network.cores:
             network.kill(rng.choice(sorted(network.cores)))
         elif roll < 0.78 and down:

@@ -9,18 +9,22 @@ from typing import Any
 import pytest
 from delivery_network import Network, Publisher, torture
 
+from reefcast.model.keeping import PutRow
 from reefcast.model.messages import LinkKind, LinkUp, Publish, Refused, Send
 from reefcast.model.publication import Publication
 from reefcast.routing import neighbour_links
+from reefcast.routing.away import AwayNeighbours
 from reefcast.routing.broker import Broker
 from reefcast.routing.confirming import Confirming, Work
 from reefcast.routing.consequences import Consequences
+from reefcast.routing.custody import CUSTODY, Custody
 from reefcast.routing.delivering import Delivering
 from reefcast.routing.gate import Gate
 from reefcast.routing.holding import Holding
-from reefcast.routing.on_disk import OnDisk
+from reefcast.routing.on_disk import OnDisk, RowLog
 from reefcast.routing.scot import ScotRouter
 from reefcast.routing.settlement import Settlement
+from reefcast.routing.tree_router import TreeRouter
 
 SEEDS = {"acyclic": 60, "spr": 30, "idr": 25}
 
@@ -161,7 +165,7 @@ def _others_overtake(patch: pytest.MonkeyPatch) -> None:
 
 def _holding_has_no_order(patch: pytest.MonkeyPatch) -> None:
     release = Holding._release
-    patch.setattr(Holding, "_release", lambda self, link: release(self, link)[::-1])
+    patch.setattr(Holding, "_release", lambda self, link, wait: release(self, link, wait)[::-1])
 
 
 def _sessions_of_this_broker_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -178,6 +182,116 @@ def _witnesses_are_not_looked_for(patch: pytest.MonkeyPatch) -> None:
         row.civ |= self._own
 
     patch.setattr(ScotRouter, "_find_witness", mutant)
+
+
+def _who_waited_before_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    came = Confirming.came
+
+    def mutant(self: Confirming, *args: Any) -> Any:
+        work, copies, anew = came(self, *args)
+        for link in work.waiters.keys() - {args[2]}:
+            del work.waiters[link]
+        return work, copies, anew
+
+    patch.setattr(Confirming, "came", mutant)
+
+
+def _what_is_kept_is_not_written(patch: pytest.MonkeyPatch) -> None:
+    write = OnDisk.write
+
+    def mutant(self: OnDisk, change: Any) -> None:
+        if not (isinstance(change, PutRow) and change.table == CUSTODY):
+            write(self, change)
+
+    patch.setattr(OnDisk, "write", mutant)
+
+
+def _a_full_custody_says_kept(patch: pytest.MonkeyPatch) -> None:
+    take = Custody.take
+    patch.setattr(Custody, "take", lambda self, *args: take(self, *args) or True)
+
+
+def _custody_goes_when_it_is_sent(patch: pytest.MonkeyPatch) -> None:
+    link_up = Delivering.link_up
+
+    def mutant(self: Delivering, up: LinkUp, link: str) -> LinkUp:
+        custody = self.confirming.custody
+        assert custody is not None
+        for copy_id in list(custody._items.get(link, ())):
+            custody.drop(link, copy_id)
+        return link_up(self, up, link)
+
+    patch.setattr(Delivering, "link_up", mutant)
+
+
+def _custody_is_not_read(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Custody, "stored", lambda self, rows: [])
+
+
+def _custody_has_no_order(patch: pytest.MonkeyPatch) -> None:
+    stored = Custody.stored
+    patch.setattr(Custody, "stored", lambda self, rows: stored(self, rows)[::-1])
+
+
+def _custody_takes_what_has_room(patch: pytest.MonkeyPatch) -> None:
+    """Behind one without room, others of the same publisher are handed over first."""
+    take = Custody.take
+
+    def mutant(self: Custody, link: str, *args: Any) -> bool:
+        self._without_room.discard(link)
+        return take(self, link, *args)
+
+    patch.setattr(Custody, "take", mutant)
+
+
+def _done_does_not_follow(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Custody, "drop", lambda self, link, copy_id: None)
+
+
+def _nothing_is_entered_for_who_is_away(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TreeRouter, "deputy", lambda self, advertisement, link: None)
+
+
+def _deputies_are_not_on_disk(patch: pytest.MonkeyPatch) -> None:
+    came = RowLog.came
+    patch.setattr(RowLog, "came", lambda self, row: None if "/" in row.id[0] else came(self, row))
+
+
+def _deputies_go_with_synced(patch: pytest.MonkeyPatch) -> None:
+    came_up = AwayNeighbours.came_up
+
+    def mutant(self: AwayNeighbours, link: str, *args: Any, **others: Any) -> None:
+        came_up(self, link, *args, **others)
+        self._router.prt.doubt(link)
+
+    patch.setattr(AwayNeighbours, "came_up", mutant)
+
+
+def _what_waits_goes_before_it_is_known_who_wants_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Holding, "bar", lambda self, link, id: None)
+
+
+def _it_goes_when_only_the_last_telling_is_answered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        Settlement,
+        "join_first_told",
+        lambda self, work, link, id: self.join_said(work, [(link, id)]),
+    )
+
+
+def _advertisements_wait_for_who_is_away(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AwayNeighbours, "meet", lambda self: [])
+
+
+def _advertisements_stand_before_they_settle(patch: pytest.MonkeyPatch) -> None:
+    advertise = Gate.advertise
+
+    def mutant(self: Gate, client: Any, message: Any, filter: Any, now: float) -> Any:
+        assert self._standing is not None
+        self._standing.settled(client.name, message.id, filter)
+        return advertise(self, client, message, filter, now)
+
+    patch.setattr(Gate, "advertise", mutant)
 
 
 def _relearning_ends_early(patch: pytest.MonkeyPatch) -> None:

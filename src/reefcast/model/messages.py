@@ -23,6 +23,8 @@ from reefcast.model.publication import Publication, PublicationId
 EntityId = tuple[str, int]
 SESSION_MARK = "$"
 """How the name of a durable session's link begins, and no client's."""
+DEPUTY_MARK = "/"
+"""What is in the owner of a deputy's name (`is_deputy`), and in no session's link."""
 MOST_ATTEMPTS = 2**62
 MOST_HOPS = 2**31
 """That a header may say; what has gone further is no publication of ours."""
@@ -37,6 +39,12 @@ def is_durable(name: LinkName) -> bool:
     """Return whether a link, or the owner of a subscription, is a durable session: what is written
     to disks, and no neighbour's patience withdraws."""
     return name.startswith(SESSION_MARK)
+
+
+def is_deputy(name: LinkName) -> bool:
+    """Return whether the owner of a subscription is a broker that entered it in the name of a
+    neighbour that is away (`routing.away`)."""
+    return is_durable(name) and DEPUTY_MARK in name
 
 
 class LinkKind(IntEnum):

@@ -14,6 +14,8 @@ Rules
   what waited for it: before, it does not know who wants that.
 - While the broker relearns, advertisements settle without the neighbours that are still missing,
   under the same condition: each has been told of them, and answered, or has a deputy.
+- A deputy that comes to a broker that relearns is not held there: the advertisement that it is for
+  came from there, so that it is known where the deputy goes on to.
 - Subscriptions wait for a neighbour that is away, however long that takes.
 
 A broker without a disk has none of this.
@@ -23,11 +25,12 @@ Source: `delivery.md`, rules 5 and 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
 
 from reefcast.model.messages import (
+    DEPUTY_MARK,
     SESSION_MARK,
     Advertise,
     Effect,
@@ -50,13 +53,14 @@ CAME_UP: EntityId = ("", 0)
 
 class AwayNeighbours:
     """The absent neighbours of broker `name`; it uses the broker's parts. `since`: neighbour ->
-    when it went, or when the broker started."""
+    when it went, or when the broker started; `hand_over` is given what has waited for one."""
 
     def __init__(
         self, name: str, router: Router, then: Consequences, custody: Custody, after_s: float
     ) -> None:
         self.since: dict[LinkName, float] = {}
-        self._own = f"{SESSION_MARK}{name}/"
+        self.hand_over: Callable[[list[Effect]], list[Effect]] = list
+        self._own = f"{SESSION_MARK}{name}{DEPUTY_MARK}"
         self._router = router
         self._rows = capability(router, KeepsRows)
         self._then = then
@@ -67,7 +71,9 @@ class AwayNeighbours:
         self._told: dict[LinkName, Wait] = {}
         for row in list(router.prt):
             if row.id[0].startswith(self._own):
-                self._note(row.last_hop, row.id, _advertisement_of(row.id))
+                owner, number = row.id
+                publisher = owner.removeprefix(self._own).split(DEPUTY_MARK, 1)[1]
+                self._note(row.last_hop, row.id, (publisher, number))
 
     # --- neighbours come and go -------------------------------------------------------------------
 
@@ -186,7 +192,7 @@ class AwayNeighbours:
         deputies = self._deputies.get(link, {})
         filter = self._rows.deputy(id, link)
         if filter is not None and id not in deputies.values():
-            deputy = (f"{self._own}{_nonce(self._router.rng)}/{id[0]}", id[1])
+            deputy = (f"{self._own}{_nonce(self._router.rng)}{DEPUTY_MARK}{id[0]}", id[1])
             self._note(link, deputy, id)
             sends = self._router.subscribe(deputy, filter, link, local=False)
             self._then.wait_for_stand_ins(work, deputy)
@@ -220,7 +226,7 @@ class AwayNeighbours:
                 effects += self._then.act(self._router.unsubscribe(deputy, link))
         if not deputies:
             self._deputies.pop(link, None)
-        return effects + holding.go_on(link)
+        return effects + self.hand_over(holding.go_on(link))
 
     # --- what can be seen -------------------------------------------------------------------------
 
@@ -237,8 +243,3 @@ class AwayNeighbours:
 
 def _nonce(rng: Random) -> str:
     return rng.randbytes(8).hex()
-
-
-def _advertisement_of(deputy: EntityId) -> EntityId:
-    owner, number = deputy
-    return owner.split("/", 2)[2], number

@@ -89,6 +89,7 @@ from reefcast.routing.plain import PlainWay
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Decision, RoutingOptions, Surroundings
 from reefcast.routing.services import Service, Services
+from reefcast.routing.standing import STANDING_TIMER
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
 from reefcast.sessions.home import Home
@@ -153,18 +154,17 @@ class Broker:
         self._opens_links = capability(self.router, OpensLinks)
         self._then = self._new_consequences(most_held)
         self.links.held = self._then.holding.queue_len
-        self._delivering = Delivering(
+        self.delivering = Delivering(
             *(name, self.router, self._then, self._then.confirming, home, rows, self._neighbours),
-            *(most_sessions, custody, self._enter),
+            *(most_sessions, custody, patience_s, self._enter),
         )
         self.plain_way = PlainWay(self.router, self.clients, self._ordering, self._then.holding)
-        self.set_aside = self._delivering.set_aside
         self._forwarding = Forwarding(
-            self.router, self._then, self._delivering, self._failures, self.plain_way.forget
+            self.router, self._then, self.delivering, self._failures, self.plain_way.forget
         )
         self._gate = self._new_gate()
         self.neighbours = NeighbourLinks(
-            name, self.router, self._then, patience_s, away=self._delivering.away
+            name, self.router, self._then, patience_s, away=self.delivering.away
         )
         self._handlers = self._own_handlers()
         self._handlers.update(dict.fromkeys(FROM_CLIENTS, self._asked))
@@ -178,8 +178,8 @@ class Broker:
             **dict.fromkeys(_CHANGES, self._table_change),
             **dict.fromkeys((Settled, Refused), self._answer),
             Confirmed: self._confirmed,
-            Kept: self._delivering.kept,
-            Fetched: self._delivering.fetched,
+            Kept: self.delivering.kept,
+            Fetched: self.delivering.fetched,
             Synced: self._synced,
             Relearned: self._neighbour_relearned,
             Leaving: self._neighbour_leaves,
@@ -189,7 +189,7 @@ class Broker:
             Back: self.neighbours.is_back,
             Timer: self._timer,
             MoveLink: self._move,
-            GiveUp: self._delivering.give_up,
+            GiveUp: self.delivering.give_up,
             Leave: self.neighbours.leave,
         }
 
@@ -204,8 +204,9 @@ class Broker:
 
     def _new_gate(self) -> Gate:
         route = partial(self._forwarding.route, hosted=True)
-        onward = Onward(route, self._delivering.failed, self._client_left)
-        return Gate(self.name, self.router, self._then, self.counters, self._failures, onward)
+        onward = Onward(route, self.delivering.failed, self._client_left)
+        parts = (self.name, self.router, self._then, self.counters, self._failures)
+        return Gate(*parts, onward, self.delivering.standing)
 
     # --- entry ------------------------------------------------------------------------------------
 
@@ -223,8 +224,8 @@ class Broker:
         self.links.pass_time(now)
         if isinstance(item, Timer) and item.key.startswith(ORDER_TIMER):
             return self._ordering.due(item.key.removeprefix(ORDER_TIMER), now)
-        effects = self._delivering.begin(now) + self._enter(item, link, now)
-        effects = self._delivering.end_input(item, effects, now)
+        effects = self.delivering.begin(now) + self._enter(item, link, now)
+        effects = self.delivering.end_input(item, effects, now)
         return self._failures.told(self.name, self._ordering.arranged(effects, now))
 
     def _enter(self, item: Input, link: LinkName, now: float) -> list[Effect]:
@@ -239,8 +240,8 @@ class Broker:
         its decision. Raises `PartlyFailed` if it failed on some: the others are done.
         """
         effects = self._handle_publications(batch, link, now)
-        if self._delivering.keeps:
-            effects = self._delivering.end_input(None, effects, now)
+        if self.delivering.keeps:
+            effects = self.delivering.end_input(None, effects, now)
         effects = self._ordering.arranged(effects, now)
         return self._failures.told(self.name, effects) if self._failures else effects
 
@@ -291,9 +292,8 @@ class Broker:
             self._ordering.changed(message, link)
             if isinstance(message, Advertise) and filter is not None:
                 return self._gate.advertise(client, message, filter, now)
-            if isinstance(message, Unadvertise) and client.held:
-                client.withdrawn.append(message)
-                return []
+            if isinstance(message, Unadvertise):
+                return self._gate.unadvertise(client, message)
         sends = self.router.change(message, filter, link, local=client is not None)
         work = self._then.begin_work(link, message)
         if isinstance(message, Subscribe):
@@ -335,7 +335,7 @@ class Broker:
     def _asked(self, message: ServiceMessage, link: LinkName, now: float) -> list[Effect]:
         if link not in self.clients:
             raise ProtocolError(f"{link!r} sent {type(message).__name__}; only clients do")
-        return self._delivering.asked(message, link, now)
+        return self.delivering.asked(message, link, now)
 
     def _neighbour_changed(self, change: Promote | Demote) -> list[Effect]:
         """Tell the services of a neighbour whose link was promoted or demoted."""
@@ -353,12 +353,12 @@ class Broker:
             self._in_rounds = True
             effects.append(self._next_round(now))
         if up.kind is LinkKind.CLIENT:
-            self._delivering.link_up(up, link)
+            self.delivering.link_up(up, link)
             return effects + self._client_up(link)
         if up.kind is LinkKind.SOFT:
             effects += self._then.act(self._opens_links.soft_up(link))
             return effects + self._then.unopened.came_up(link)
-        effects += self.neighbours.up(self._delivering.link_up(up, link), link)
+        effects += self.neighbours.up(self.delivering.link_up(up, link), link)
         effects += self._then.act(self._services.link_up(link, client=False))
         return effects + self.neighbours.greet(link)
 
@@ -406,10 +406,10 @@ class Broker:
         self._require_up(link)
         client = self.clients.get(link)
         if client is not None:
-            self._delivering.client_gone(link, now)
+            self.delivering.client_gone(link, now)
             client.leaving = True  # its publications that are held go first
             return [] if client.held else self._client_left(client)
-        if self._delivering.keeps:
+        if self.delivering.keeps:
             self.neighbours.stays_away(link)
             return then.act(self._services.link_down(link, client=False))
         effects = self.neighbours.lose(link)
@@ -419,15 +419,15 @@ class Broker:
     def _away(self, _: Away, link: LinkName, now: float) -> list[Effect]:
         if link not in self.clients:
             return self.neighbours.went_away(link, now)
-        self._delivering.hosting.left(link, now)
+        self.delivering.hosting.left(link, now)
         return self._then.act(self._services.away(link))
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         effects = self.neighbours.due(timer.key, now)
         if effects is not None:
             return effects
-        if timer.key == HOME_TIMER:
-            return self._delivering.due(now)
+        if timer.key in (HOME_TIMER, STANDING_TIMER):
+            return self.delivering.due(timer.key, now)
         if timer.key == ROUND_TIMER:
             return [self._next_round(now), *self._then.act(self._opens_links.round())]
         client = self.clients.get(timer.key.removeprefix(HOLD_TIMER))
@@ -463,10 +463,10 @@ class Broker:
 
     # --- what can be seen -------------------------------------------------------------------------
 
-    def waiting(self) -> Iterator[Publish]:
-        """Yield the publications that wait in memory only, for advertisements or for neighbours."""
+    def waiting(self, sent: Iterable[Publish] = ()) -> Iterator[Publish]:
+        """Yield the publications in memory only that wait, and of those that the driver `sent`."""
         held = (publish for client in self.clients.values() for publish in client.held)
-        yield from self._delivering.in_memory((*held, *self.neighbours.waiting()))
+        yield from self.delivering.in_memory((*held, *self.neighbours.waiting(), *sent))
 
     @property
     def holds_publications(self) -> bool:
@@ -493,7 +493,7 @@ class Broker:
             "broker": self.name,
             "relearning": self.relearning,
             **links_status(self.links, self._neighbours, self._scot, self.soft_links),
-            "owed": self._delivering.status(now),
+            "owed": self.delivering.status(now),
             **router_status(
                 self.router, self._services, self.counters, asked, (skip, skip + most_rows)
             ),

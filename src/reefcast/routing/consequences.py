@@ -17,6 +17,7 @@ from reefcast.model.messages import (
     Publish,
     Send,
     TableChange,
+    is_deputy,
 )
 from reefcast.routing.capabilities import OpensLinks, Relearns, SettlesTogether, capability
 from reefcast.routing.confirming import Confirming
@@ -73,7 +74,8 @@ class Consequences:
             self.settlement.follow(work, link, brought)
         if self.restored and brought is not None:
             self.settlement.join_all_said(work, brought)
-        if not self.relearning.complete:
+        deputy = brought is not None and is_deputy(brought[0])  # it goes where it is known to go
+        if not self.relearning.complete and not deputy:
             id = kept_by(message)
             known_as = None if id is None else self.settling.known_as(id, link)
             self.settlement.hold(work, known_as, advertises=isinstance(message, Advertise))

@@ -49,6 +49,7 @@ from reefcast.routing.custody import CUSTODY, Custody, CustodyLimits
 from reefcast.routing.hosting import Hosting
 from reefcast.routing.on_disk import OnDisk, Rows, restore
 from reefcast.routing.router import Decision, Router
+from reefcast.routing.standing import STANDING, STANDING_TIMER, Standing
 from reefcast.sessions.home import Home
 
 HOME_TIMER = "home"
@@ -62,7 +63,8 @@ Enter = Callable[[Input, LinkName, float], list[Effect]]
 class Delivering:
     """The delivery guarantees of one broker; it uses the broker's parts. `home`: its durable
     sessions, None without a disk; `rows`: what its disk held at the start; `most_sessions`: that it
-    may have; `limits`: of its custody. `away`: its absent neighbours, if it has a disk."""
+    may have; `limits`: of its custody; `patience_s`: how long it waits for clients
+    after a restart. `away`: its absent neighbours, if it has a disk."""
 
     def __init__(
         self,
@@ -75,6 +77,7 @@ class Delivering:
         neighbours: Collection[LinkName],
         most_sessions: int,
         limits: CustodyLimits,
+        patience_s: float,
         enter: Enter,
     ) -> None:
         self.confirming = confirming
@@ -90,10 +93,13 @@ class Delivering:
         self._timer_s: float | None = None
         self._neighbours = neighbours
         self.away: AwayNeighbours | None = None
+        self.standing: Standing | None = None
+        self._patience_s = patience_s
         if home is not None:
             then.restored = restore(router, rows, neighbours, self._disk)
             custody = Custody(self._disk, router.header, limits.most_bytes)
             confirming.restore(custody.stored(rows.get(CUSTODY, {})), custody)
+            self.standing = Standing(router, self._disk, rows.get(STANDING, {}))
             self.away = AwayNeighbours(name, router, then, custody, limits.after_s)
 
     # --- publications -----------------------------------------------------------------------------
@@ -173,8 +179,10 @@ class Delivering:
             self._home.fetched(fetched.found, fetched.missing, now)
         return []
 
-    def due(self, now: float) -> list[Effect]:
-        """Handle that the sessions' time has come."""
+    def due(self, key: str, now: float) -> list[Effect]:
+        """Handle that the sessions' time has come, or that of clients that have not come back."""
+        if key == STANDING_TIMER:
+            return [] if self.standing is None else self._then.act(self.standing.overdue())
         self._timer_s = None
         if self._home is not None:
             self._home.due(now)
@@ -234,6 +242,8 @@ class Delivering:
         """Handle that a client is gone for good."""
         self.confirming.forgets(link)
         self._disk.forget(link)
+        if self.standing is not None:
+            self.standing.left(link)
         self.hosting.left(link, now)
 
     # --- what can be seen -------------------------------------------------------------------------
@@ -281,6 +291,8 @@ class Delivering:
         self._started = True
         self.hosting.start()
         effects = [] if self.away is None else self.away.begin(self._neighbours, now)
+        if self.standing:
+            effects.append(SetTimer(STANDING_TIMER, now + self._patience_s))
         return self._wishes(effects, now)
 
     def end_input(self, item: Input | None, effects: list[Effect], now: float) -> list[Effect]:

@@ -85,6 +85,8 @@ class NeighbourLinks:
         self._patience_s = patience_s
         self._lent = 0
         self._absent: set[LinkName] = set()
+        if away is not None:
+            away.hand_over = self._hand_over
 
     @property
     def relearning(self) -> bool:

@@ -104,7 +104,7 @@ def make_host(
         most_sessions=network.sessions.max_sessions,
         custody=CustodyLimits(network.sessions.custody_after_s, network.sessions.custody_bytes),
     )
-    for what in core.set_aside:
+    for what in core.delivering.set_aside:
         log.error("broker %s set aside what it cannot read: %s", name, what)
     driver = Driver(core, outputs, congestion, journal)
     if keeper is not None:

@@ -1,0 +1,305 @@
+"""Custody: a broker that is down stops nobody, whatever happens to those that keep what it is owed;
+an advertisement that has settled stays settled; what operators see and wish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from delivery_network import Network, Publisher
+from test_routing_on_disk import test_durable_rows_are_there_before_the_first_link
+
+from reefcast.cli.inspection import owed_in_words
+from reefcast.errors import LocalError
+from reefcast.model.messages import GiveUp
+from reefcast.overlay.scot import scot
+from reefcast.overlay.topology import edges_of, graph
+from reefcast.routing.broker import Broker
+from reefcast.routing.custody import CUSTODY, SET_ASIDE
+from reefcast.routing.on_disk import RowLog
+from reefcast.sessions.home import Home
+
+LINE = [("a", "b"), ("b", "c"), ("c", "d")]
+
+
+def line(seed: int = 1, **options: Any) -> Network:
+    """Four brokers in a row, with a session at its end."""
+    network = Network(LINE, seed, **options)
+    network.want("s0", "d", "x >= 0")
+    network.settle()
+    return network
+
+
+def newcomer(network: Network, broker: str, name: str = "p0") -> Publisher:
+    network.publishers[name] = publisher = Publisher(name, broker)
+    network.attach(publisher)
+    return publisher
+
+
+def publish(network: Network, publisher: Publisher, *xs: int) -> None:
+    for x in xs:
+        network.publish(publisher, {"x": x}, confirm=True)
+
+
+def goes_on(network: Network, seconds: float = 10.0) -> None:
+    """Let all happen that happens without anybody coming back."""
+    for _ in range(5):
+        network.run(10_000)
+        network.pass_time(seconds / 5)
+    network.run(10_000)
+
+
+def kept_by(network: Network) -> dict[str, int]:
+    counts = {
+        name: sum(core.delivering.confirming.custody.of(link)[0] for link in "abcd")
+        for name, core in network.cores.items()
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+@pytest.mark.parametrize("down", ["b", "c", "d"])
+def test_one_broker_that_is_down_stops_no_publisher(down: str) -> None:
+    network = line()
+    before = newcomer(network, "a", "before")
+    publish(network, before, 1)
+    network.settle()
+    network.kill(down)
+    publish(network, before, 2)
+    new = newcomer(network, "a", "new")
+    publish(network, new, 1, 2)
+    goes_on(network)
+    assert (before.kept, new.kept) == ({2}, {1, 2})
+    assert kept_by(network) == {chr(ord(down) - 1): 3}
+    assert not network.judge()
+
+
+def test_one_broker_that_is_down_stops_nobody_at_a_start() -> None:
+    network = line()
+    for name in "abc":
+        network.kill(name)
+    for name in "ab":
+        network.start(name)
+    new = newcomer(network, "a")
+    publish(network, new, 1, 2)
+    goes_on(network, 15.0)
+    assert new.kept == {1, 2}
+    network.kill("b")  # it is on its disk, with the row that stands for c
+    network.start("b")
+    publish(network, new, 3)
+    goes_on(network, 15.0)
+    assert new.kept == {1, 2, 3}
+    assert not network.judge()
+
+
+@pytest.mark.parametrize("routing", ["spr", "idr"])
+def test_one_broker_of_a_scot_that_is_down_stops_no_publisher(routing: str) -> None:
+    product = scot(graph("ab", [("a", "b")]), 2)
+    names = sorted(product.graph)
+    for down in names[1:]:
+        network = Network(list(edges_of(product.graph)), 1, routing, scot=product, ordered=False)
+        network.want("s0", down, "x >= 0")
+        network.settle()
+        network.kill(down)
+        new = newcomer(network, names[0])
+        publish(network, new, 1, 2)
+        goes_on(network)
+        assert new.kept == {1, 2}
+        assert not network.judge(), down
+
+
+def test_a_custodian_is_killed_at_every_step_and_so_is_who_comes_back() -> None:
+    """Of: a neighbour stays away, a publisher comes, the neighbour is back."""
+
+    def begun(steps: int) -> tuple[Network, bool]:
+        network = Network([("a", "b"), ("b", "c")], 3)
+        network.want("s0", "c", "x >= 0")
+        network.settle()
+        network.kill("c")
+        network.pass_time(3.0)
+        publish(network, newcomer(network, "a"), 1, 2)
+        for _ in range(steps):
+            enabled = list(network.steps())
+            if not enabled and "c" not in network.cores:
+                network.pass_time(3.0)
+                network.start("c")
+            elif not enabled:
+                return network, True
+            else:
+                network.step(*network.rng.choice(enabled))
+        return network, False
+
+    for victim in "abc":
+        steps, ended = 0, False
+        while not ended:
+            network, ended = begun(steps)
+            if victim in network.cores:
+                network.kill(victim)
+            assert not network.judge(), f"{victim} killed at step {steps}"
+            assert network.publishers["p0"].confirmed == {1, 2}
+            steps += 2
+        assert steps > 30
+
+
+def test_confirmations_wait_while_custody_is_full() -> None:
+    network = line(custody_bytes=100)
+    publisher = newcomer(network, "a")
+    publish(network, publisher, 1)
+    network.settle()
+    network.kill("d")
+    publish(network, publisher, 2, 3, 4, 5, 6)
+    goes_on(network)
+    assert publisher.kept
+    assert publisher.open.keys() - publisher.kept
+    assert max(publisher.kept) < min(publisher.open.keys() - publisher.kept)
+    owed = network.cores["c"].status(network.now)["owed"]["d"]
+    assert owed["full"] and owed["waiting"] == 5 and owed["custody_bytes"] <= 100
+    assert not network.judge()
+    assert publisher.confirmed == {1, 2, 3, 4, 5, 6}
+
+
+def test_an_advertisement_that_has_settled_stays_settled() -> None:
+    """Its host is killed while the next broker is away, so that nothing new could settle there."""
+    network = line()
+    publisher = newcomer(network, "a")
+    publisher.advertises = "x >= 0"
+    network.advertise(publisher)
+    publish(network, publisher, 1)
+    network.settle()
+    network.kill("b")
+    network.kill("a")
+    network.start("a")
+    (client,) = network.cores["a"].clients.values()
+    assert not client.unsettled
+    network.pass_time(30.0)
+    publish(network, publisher, 2)
+    goes_on(network)
+    assert 2 in publisher.kept
+    network.put("a", msgspec.convert({}, type(_down())), "p0")  # it leaves, and nothing is left
+    assert not network.cores["a"].router.tables()["SRT"].from_hop("p0")
+    del network.publishers["p0"]
+    network.settle()
+    assert not network.disks["a"].load().rows.get("standing")
+
+
+def _down() -> Any:
+    from reefcast.model.messages import LinkDown
+
+    return LinkDown()
+
+
+def test_what_its_client_does_not_take_up_again_is_withdrawn() -> None:
+    network = line()
+    publisher = newcomer(network, "a")
+    publish(network, publisher, 1)
+    network.settle()
+    del network.publishers["p0"]
+    network.kill("a")
+    network.start("a")
+    network.run(1000)
+    assert len(network.cores["a"].router.tables()["SRT"]) == 1
+    network.pass_time(30.0)
+    network.settle()
+    assert not any(len(core.router.tables()["SRT"]) for core in network.cores.values())
+    assert not network.disks["a"].load().rows.get("standing")
+
+
+def test_rows_that_were_not_written_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mutant that no loss gives away as long as all who have the rows, too, are there."""
+    monkeypatch.setattr(RowLog, "came", lambda self, row: None)
+    with pytest.raises(AssertionError):
+        test_durable_rows_are_there_before_the_first_link()
+
+
+# --- operators ------------------------------------------------------------------------------------
+
+
+def away_with_three() -> tuple[Network, Publisher]:
+    network = line()
+    publisher = newcomer(network, "a")
+    publish(network, publisher, 1)
+    network.settle()
+    network.kill("d")
+    publish(network, publisher, 2, 3, 4)
+    goes_on(network)
+    return network, publisher
+
+
+def test_who_waits_says_what_for() -> None:
+    network, _ = away_with_three()
+    status = network.cores["c"].status(network.now)
+    (words,) = owed_in_words({"c": status})
+    size = status["owed"]["d"]["custody_bytes"]
+    assert words == (
+        f"c: 3 publications wait for broker d, down for 10 s; 3 ({size} bytes) in custody"
+    )
+    assert list(owed_in_words({"b": network.cores["b"].status(network.now)})) == [
+        "b: 3 publications wait for broker c"
+    ]
+
+
+def test_an_operator_drops_what_is_kept() -> None:
+    network, publisher = away_with_three()
+    core = network.cores["c"]
+    network.put("c", GiveUp("d", reroute=False), "")
+    assert core.counters["custody_dropped"] == 3
+    network.run(1000)
+    assert publisher.refused.keys() == {2, 3, 4}
+    assert "dropped what was kept for broker d" in publisher.refused[2]
+    assert not network.disks["c"].load().rows.get(CUSTODY)
+    assert not network.judge()  # what the link had sent before may still arrive
+
+
+def test_an_operator_routes_again_what_is_kept() -> None:
+    """The session has moved to e, which takes the place of d."""
+    network, publisher = away_with_three()
+    network.edges = [edge for edge in network.edges if "d" not in edge] + [("c", "e")]
+    network.names = list("abce")
+    network.disks["e"] = type(network.disks["a"])()
+    network.kill("c")
+    network.start("c")
+    network.start("e")
+    network.want("s1", "e", "x >= 3")
+    network.run(10_000)
+    network.put("c", GiveUp("d", reroute=True), "")
+    assert network.cores["c"].counters["custody_rerouted"] == 3
+    network.kill("c")  # between its writing and its sync, or before anything was sent
+    del network.sessions["s0"]
+    publisher.made = {}
+    network.settle()
+    network.put("c", GiveUp("d", reroute=True), "")
+    network.settle()
+    assert [seq for _, seq in network.queue(network.sessions["s1"])] == [3, 4]
+    assert not network.disks["c"].load().rows.get(CUSTODY)
+
+
+def test_nothing_is_given_up_for_who_is_here_or_unknown() -> None:
+    network = line()
+    with pytest.raises(LocalError, match="'d' is connected"):
+        network.put("c", GiveUp("d", reroute=False), "")
+    with pytest.raises(LocalError, match="keeps nothing for 'z'"):
+        network.put("c", GiveUp("z", reroute=False), "")
+    with pytest.raises(LocalError, match="no \\[sessions\\] directory"):
+        Broker("c", "acyclic", neighbours=["d"]).handle(GiveUp("d", reroute=True), "", 1.0)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda row: b"", lambda row: row[:-3], lambda row: b"\0" * len(row)]
+)
+def test_custody_that_cannot_be_read_is_said_and_set_aside(
+    damage: Callable[[bytes], bytes],
+) -> None:
+    network, _ = away_with_three()
+    rows = network.disks["c"].load().rows
+    key = min(rows[CUSTODY])
+    rows[CUSTODY][key] = damage(rows[CUSTODY][key])
+    core = Broker("c", "acyclic", neighbours=["b", "d"], home=Home(), rows=rows)
+    assert len(core.delivering.set_aside) == 1
+    assert core.status(1.0)["owed"]["d"]["in_custody"] == 2
+    network.kill("c")
+    network.disks["c"]._state.contents.rows[CUSTODY] = rows[CUSTODY]
+    network.start("c")
+    network.settle()
+    assert len(network.disks["c"].load().rows[SET_ASIDE]) == 1
+    assert len(network.queue(network.sessions["s0"])) == 4  # b had not heard that it is there
