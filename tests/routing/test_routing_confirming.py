@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from delivery_network import Network, Publisher, torture
+from delivery_network import Network, Publisher
+from delivery_torture import torture
 
 from reefcast.model.keeping import PutRow
 from reefcast.model.messages import LinkKind, LinkUp, Publish, Refused, Send

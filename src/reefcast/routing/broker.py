@@ -196,8 +196,8 @@ class Broker:
     def _new_consequences(self, most_held: int) -> Consequences:
         router, about_links = self.router, (self._is_up, self._neighbour_changed)
         confirming = Confirming(router.one_way, router.rng)
-        others = (self._routed, confirming, most_held)
-        return Consequences(router, self._neighbours, *about_links, *others)
+        ways = (*about_links, self._routed)
+        return Consequences(router, self._neighbours, *ways, confirming, most_held)
 
     def _routed(self, batch: Sequence[Publish], link: LinkName) -> list[Effect]:
         return self._forwarding.route(batch, link, hosted=False)

@@ -137,7 +137,7 @@ class Gate:
         if standing is not None and standing.take_up(client.name, message.id, filter):
             client.holding = client.holding or self._then.relearning.active
             answers = [Send(client.name, Settled(message.token))] if message.token else []
-            return [timer, *self._then.finish(answers)] if client.holding else answers
+            return [*([timer] if client.holding else []), *self._then.finish(answers)]
         work = self._then.begin_work(client.name, message)
         client.unsettled += 1
         client.holding = True
