@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from delivery_network import Network, Publisher
-from delivery_torture import torture
 
 from reefcast.model.keeping import PutRow
 from reefcast.model.messages import LinkKind, LinkUp, Publish, Refused, Send
@@ -26,6 +24,10 @@ from reefcast.routing.on_disk import OnDisk, RowLog
 from reefcast.routing.scot import ScotRouter
 from reefcast.routing.settlement import Settlement
 from reefcast.routing.tree_router import TreeRouter
+from reefcast.simulation.torture.judging import judge
+from reefcast.simulation.torture.network import Network
+from reefcast.simulation.torture.publishers import Publisher
+from reefcast.simulation.torture.run import torture
 
 SEEDS = {"acyclic": 60, "spr": 30, "idr": 25}
 
@@ -53,9 +55,7 @@ def _line(seed: int) -> tuple[Network, Publisher]:
     network = Network([("a", "b"), ("b", "c")], seed, covering="lazy")
     network.want("s0", "c", "x >= 0")
     network.settle()
-    network.publishers["p0"] = publisher = Publisher("p0", "a")
-    network.attach(publisher)
-    return network, publisher
+    return network, network.publisher("p0", "a")
 
 
 @pytest.mark.parametrize("seed", range(1))
@@ -63,7 +63,7 @@ def test_one_broker_is_killed_at_every_step_of_two_publications(seed: int) -> No
     def begun(steps: int) -> Network:
         network, publisher = _line(seed)
         for x in (1, 2):
-            network.publish(publisher, {"x": x}, confirm=True)
+            publisher.publish({"x": x}, confirm=True)
         network.run(steps)
         return network
 
@@ -75,7 +75,7 @@ def test_one_broker_is_killed_at_every_step_of_two_publications(seed: int) -> No
                 network.kill(name)
                 network.run(later)
                 network.start(name)
-                assert not network.judge(), f"{name} killed at step {steps}"
+                assert not judge(network), f"{name} killed at step {steps}"
                 assert network.publishers["p0"].confirmed == {1, 2}
         steps += 1
     assert steps > 15
