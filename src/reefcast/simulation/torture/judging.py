@@ -19,6 +19,7 @@ def judge(network: Network) -> list[str]:
         network.problems += check_confirmed(network)
         network.problems += check_queues(network)
         drain(network)
+        network.problems += check_kept(network)
         network.problems += check_progress(network)
         network.problems += check_drained(network)
         network.problems += check_unconfirmed(network)
@@ -40,10 +41,15 @@ def drain(network: Network) -> None:
 def check_confirmed(network: Network) -> Iterator[str]:
     """Check P1 for everything that was confirmed."""
     for publisher in network.publishers.values():
-        for seq in sorted(publisher.confirmed | publisher.kept):
-            if seq not in publisher.refused:
-                sure = seq in publisher.confirmed
-                yield from publisher.check_loss(seq, may_refuse=not sure)
+        for seq in sorted(publisher.confirmed - publisher.refused.keys()):
+            yield from publisher.check_loss(seq)
+
+
+def check_kept(network: Network) -> Iterator[str]:
+    """Check P1 for everything that was in custody, when queues have had room for it."""
+    for publisher in network.publishers.values():
+        for seq in sorted(publisher.kept - publisher.refused.keys()):
+            yield from publisher.check_loss(seq, what="was kept", may_refuse=True)
 
 
 def check_unconfirmed(network: Network) -> Iterator[str]:

@@ -61,7 +61,7 @@ class Publisher:
         if self.advertises:
             self.advertise()
         if self._moved or self._network.rng.random() < 0.5:
-            again = self.open.keys()
+            again = set(self.open)
         else:  # what is only kept need not be sent again to the same broker
             again = self.open.keys() - self.kept
         self._moved = False
