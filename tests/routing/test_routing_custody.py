@@ -6,19 +6,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from test_routing_on_disk import test_durable_rows_are_there_before_the_first_link
 
 from reefcast.cli.inspection import owed_in_words
 from reefcast.errors import LocalError
 from reefcast.model.keeping import PutRow
-from reefcast.model.messages import GiveUp
+from reefcast.model.messages import GiveUp, is_deputy
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import edges_of, graph
 from reefcast.routing.broker import Broker
 from reefcast.routing.custody import CUSTODY, SET_ASIDE
 from reefcast.routing.holding import Holding
 from reefcast.routing.on_disk import RowLog
+from reefcast.routing.router import SUBSCRIPTIONS
 from reefcast.routing.standing import STANDING
 from reefcast.sessions.home import Home
 from reefcast.simulation.torture.disks import Disk
@@ -145,6 +147,65 @@ def test_a_custodian_is_killed_at_every_step_and_so_is_who_comes_back() -> None:
             assert publisher.confirmed | publisher.kept == {1, 2}
             steps += 3
         assert steps > 30
+
+
+def comes_back(seed: int, how: str) -> list[str]:
+    """Let a broker come back, with a newcomer whom nobody behind it knows, who publishes all the
+    time; return what is wrong in the end. `how`: the broker `restarts`, or its link `resumes`, or
+    it restarts after its `custodian` has."""
+    network = line(seed)
+    if how == "resumes":
+        network.break_link(("b", "c"))
+    else:
+        network.kill("c")
+    network.pass_time(3.0)
+    new = newcomer(network, "a")
+    publish(new, 1)
+    goes_on(network)
+    assert new.kept == {1}
+    if how == "custodian":
+        network.kill("b")
+        network.start("b")
+        goes_on(network)
+    if how == "resumes":
+        network.mend(("b", "c"))
+    else:
+        network.start("c")
+    for x in range(2, 40):
+        publish(new, x)
+        network.run(2)
+    return judge(network)
+
+
+@pytest.mark.parametrize("how", ["restarts", "resumes", "custodian"])
+def test_nothing_is_missed_while_a_broker_comes_back(how: str) -> None:
+    for seed in range(8):
+        assert not comes_back(seed, how), seed
+
+
+def deputies(network: Network) -> dict[str, int]:
+    """How many rows stand on each disk for who is away."""
+    decode = msgspec.msgpack.Decoder(tuple[tuple[str, int], str]).decode
+    counts = {
+        name: sum(is_deputy(decode(key)[0][0]) for key in disk.load().rows.get(SUBSCRIPTIONS, {}))
+        for name, disk in network.disks.items()
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def test_what_is_entered_for_who_is_away_is_on_disk_as_long_as_it_is_away() -> None:
+    network = line()
+    network.kill("d")
+    publish(newcomer(network, "a"), 1)
+    goes_on(network)
+    assert deputies(network) == {"a": 1, "b": 1, "c": 1}
+    for name in "abc":
+        network.kill(name)
+        network.start(name)
+    goes_on(network)
+    assert network.cores["c"].status(network.now)["owed"]["d"]["deputies"] == 1
+    network.settle()
+    assert not deputies(network)
 
 
 def resumed() -> list[str]:

@@ -64,17 +64,19 @@ class Waiter:
 
 class Work:
     """A publication under way here. `sent`: the copies, and whether each is answered; `kept`: those
-    that are in custody, here or further on; `blocked`: a session has no room for it yet; `refused`:
-    the sentence of one that did not take it."""
+    that are in custody, here or further on; `blocked`: a session has no room for it yet;
+    `restored`: it was in custody when the broker started, and has not come since: nobody knows
+    whether the sessions of this broker have it; `refused`: the sentence of one that did not take
+    it."""
 
-    __slots__ = ("blocked", "kept", "key", "refused", "sent", "waiters")
+    __slots__ = ("blocked", "kept", "key", "refused", "restored", "sent", "waiters")
 
     def __init__(self, key: _WorkId) -> None:
         self.key = key
         self.waiters: dict[LinkName, Waiter] = {}
         self.sent: dict[_Out, bool] = {}
         self.kept: set[_Out] = set()
-        self.blocked = False
+        self.blocked = self.restored = False
         self.refused = ""
 
 
@@ -104,13 +106,14 @@ class Confirming:
         self, publish: Publish, hops: Iterable[tuple[LinkName, Header]], link: LinkName
     ) -> tuple[Work, list[tuple[LinkName, Publish]], bool]:
         """Begin or join the work on a publication that came by `link` and is to go to `hops`.
-        Return it, the copies that are to be sent now, and whether the work is new."""
+        Return it, the copies that are to be sent now, and whether it is new here."""
         id = publish.publication.id
         key = (id, 0, "") if self._one_way else (id, publish.confirm, link)
         work = self._works.get(key)
         anew = work is None
         if work is None:
             work = self._works[key] = Work(key)
+        is_new, work.restored = anew or work.restored, False
         waiter = work.waiters.setdefault(link, Waiter())
         waiter.attempt = publish.confirm
         waiter.knows = False
@@ -119,7 +122,7 @@ class Confirming:
             for hop, header in hops:
                 if hop != link or not self._one_way:
                     copies += self._pass_on(work, waiter, publish, hop, header)
-        return work, copies, anew
+        return work, copies, is_new
 
     def _pass_on(
         self, work: Work, waiter: Waiter, publish: Publish, hop: LinkName, header: Header
@@ -225,6 +228,7 @@ class Confirming:
             id, attempt = publish.publication.id, publish.confirm
             key: _WorkId = (id, 0 if self._one_way else attempt, "")
             work = self._works.setdefault(key, Work(key))
+            work.restored = True
             copy_id: CopyId = key[:2]
             self._out.setdefault(link, {})[copy_id] = (work, publish)
             work.sent[link, copy_id] = False
