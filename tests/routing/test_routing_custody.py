@@ -17,7 +17,7 @@ from reefcast.model.messages import GiveUp, is_deputy
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import edges_of, graph
 from reefcast.routing.broker import Broker
-from reefcast.routing.custody import CUSTODY, SET_ASIDE
+from reefcast.routing.custody import CUSTODY, SET_ASIDE, Custody
 from reefcast.routing.holding import Holding
 from reefcast.routing.on_disk import RowLog
 from reefcast.routing.router import SUBSCRIPTIONS
@@ -242,6 +242,34 @@ def test_confirmations_wait_while_custody_is_full() -> None:
     assert owed["full"] and owed["waiting"] == 5 and owed["custody_bytes"] <= 100
     assert not judge(network)
     assert publisher.confirmed == {1, 2, 3, 4, 5, 6}
+
+
+def kept_of_three(sizes: tuple[int, int, int]) -> set[int]:
+    """Publish three events of these sizes for a broker that is away; return which are kept."""
+    network = line(custody_bytes=400)
+    publisher = newcomer(network, "a")
+    network.settle()
+    network.kill("d")
+    for size in sizes:
+        publisher.publish({"x": 1, "text": "-" * size}, confirm=True)
+    goes_on(network)
+    kept = set(publisher.kept)
+    assert not judge(network)
+    return kept
+
+
+def test_nothing_passes_by_what_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be handed over first if the custodian were killed."""
+    assert kept_of_three((200, 10, 10)) == {1, 2, 3}
+    assert kept_of_three((200, 200, 10)) == {1}
+    take = Custody.take
+
+    def mutant(self: Custody, link: str, *args: Any) -> bool:
+        self._without_room.discard(link)
+        return take(self, link, *args)
+
+    monkeypatch.setattr(Custody, "take", mutant)
+    assert kept_of_three((200, 200, 10)) == {1, 3}
 
 
 def test_an_advertisement_that_has_settled_stays_settled() -> None:
