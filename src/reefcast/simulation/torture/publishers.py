@@ -48,7 +48,7 @@ class Publisher:
         self.refused: dict[int, str] = {}
         self.confirmations = 0
         self.advertises = ""
-        self._moved = False
+        self._kept_here: set[int] = set()
 
     def started(self, broker: str) -> None:
         """Attach to the publisher's broker, which has started."""
@@ -60,11 +60,9 @@ class Publisher:
         self._network.put(self.broker, LinkUp(LinkKind.CLIENT), self.name)
         if self.advertises:
             self.advertise()
-        if self._moved or self._network.rng.random() < 0.5:
-            again = set(self.open)
-        else:  # what is only kept need not be sent again to the same broker
-            again = self.open.keys() - self.kept
-        self._moved = False
+        # What is only kept need not be sent again to the broker that said so.
+        all_again = self._network.rng.random() < 0.5
+        again = self.open.keys() - (set() if all_again else self._kept_here)
         for seq in sorted(again):
             publication, attempt = self.open[seq]
             self.open[seq] = (publication, attempt + 1)
@@ -88,7 +86,7 @@ class Publisher:
         """Go to another broker; the old one notices at once."""
         if self.broker in self._network.cores:
             self._network.put(self.broker, LinkDown(), self.name)
-        self.broker, self._moved = broker, True
+        self.broker, self._kept_here = broker, set()
         if broker in self._network.cores:
             self.attach()
 
@@ -124,6 +122,8 @@ class Publisher:
             if message.kept and not message.refused:
                 self._network.problems += self._check_kept(message.seq)
                 self.kept.add(message.seq)
+                if broker == self.broker:
+                    self._kept_here.add(message.seq)
                 return
             if message.refused:
                 self._network.problems += self._check_refusal(message.refused)
