@@ -174,9 +174,10 @@ class Gate:
 
     def release_for(self, old: ClientState, new: ClientState) -> list[Effect]:
         """Route what was held for a client that left and is here again. If some of that is to be
-        confirmed, all of it waits for the new advertisements; the client sends again what is not
-        confirmed, which comes behind it."""
-        if old.unsettled and any(publish.confirm for publish in old.held):
+        confirmed, all of it waits for the new advertisements, or until the broker has relearned;
+        the client sends again what is not confirmed, which comes behind it."""
+        waits = old.unsettled or self._then.relearning.active
+        if waits and any(publish.confirm for publish in old.held):
             new.held, old.held, new.holding = old.held, [], True
         return self.release(old)
 
