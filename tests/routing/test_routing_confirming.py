@@ -233,17 +233,6 @@ def _custody_has_no_order(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Custody, "stored", lambda self, rows: stored(self, rows)[::-1])
 
 
-def _what_was_in_custody_is_not_new_to_sessions(patch: pytest.MonkeyPatch) -> None:
-    came = Confirming.came
-
-    def mutant(self: Confirming, publish: Publish, hops: Any, link: str) -> Any:
-        for work in self._works.values():
-            work.restored = False
-        return came(self, publish, hops, link)
-
-    patch.setattr(Confirming, "came", mutant)
-
-
 def _done_does_not_follow(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Custody, "drop", lambda self, link, copy_id: None)
 
@@ -296,7 +285,6 @@ MUTANTS: list[tuple[Break, str, str, int]] = [
     (_custody_goes_when_it_is_sent, "acyclic", "P1", 3),
     (_custody_is_not_read, "acyclic", "P4", 1),
     (_custody_has_no_order, "acyclic", "P3", 8),
-    (_what_was_in_custody_is_not_new_to_sessions, "acyclic", "P1", 353),
     (_done_does_not_follow, "acyclic", "P4", 1),
     (_nothing_is_entered_for_who_is_away, "acyclic", "P1", 45),
     (_advertisements_stand_before_they_settle, "acyclic", "P3", 36),

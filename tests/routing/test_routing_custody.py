@@ -17,6 +17,7 @@ from reefcast.model.messages import GiveUp, is_deputy
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import edges_of, graph
 from reefcast.routing.broker import Broker
+from reefcast.routing.confirming import Confirming
 from reefcast.routing.custody import CUSTODY, SET_ASIDE, Custody
 from reefcast.routing.holding import Holding
 from reefcast.routing.on_disk import RowLog
@@ -181,6 +182,40 @@ def comes_back(seed: int, how: str) -> list[str]:
 def test_nothing_is_missed_while_a_broker_comes_back(how: str) -> None:
     for seed in range(8):
         assert not comes_back(seed, how), seed
+
+
+def blocked_and_restarted() -> tuple[Network, Publisher]:
+    """An event has no room in a session of its first broker, which has it in custody for another
+    one, and restarts."""
+    network = Network([("a", "b")], 1)
+    network.want("s0", "a", "x >= 0", {"max_events": 1, "policy": "block"})
+    network.want("s1", "b", "x >= 0")
+    publisher = newcomer(network, "a")
+    network.settle()
+    publish(publisher, 1)
+    network.settle()
+    network.kill("b")
+    publish(publisher, 2)
+    goes_on(network)
+    assert 2 not in publisher.kept
+    network.kill("a", power=False)
+    network.start("a")
+    goes_on(network)
+    return network, publisher
+
+
+def test_what_was_in_custody_is_new_to_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, publisher = blocked_and_restarted()
+    assert 2 not in publisher.kept and not judge(network)
+    came = Confirming.came
+
+    def mutant(self: Confirming, *args: Any) -> Any:
+        for work in self._works.values():
+            work.restored = False
+        return came(self, *args)
+
+    monkeypatch.setattr(Confirming, "came", mutant)
+    assert 2 in blocked_and_restarted()[1].kept
 
 
 def deputies(network: Network) -> dict[str, int]:
