@@ -66,6 +66,7 @@ def an_answer(links: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
         "counters": {},
         "counted": counts(),
         "legend": dict(IDR.legend),
+        "owed": {},
         "tau": 10.0,
         "memory_mb": 100.0,
         "links": [{key: link[key] for key in LIVE} for link in links],

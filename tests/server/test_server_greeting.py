@@ -180,7 +180,7 @@ async def test_an_administrator_is_told_why_a_link_cannot_be_moved(live: Live) -
     node = await live.node(path_network(1), "b1", authenticator=authenticator)
     client = await live.dial(node, "o")
     client.say_hello(role=Role.ADMIN)
-    client.send(FrameKind.MOVE, MoveLink("b2", "b3"))
+    client.send(FrameKind.WISH, MoveLink("b2", "b3"))
     assert "granted" not in await client.reason()
 
 

@@ -11,10 +11,11 @@ import pytest
 
 from reefcast.client.unconfirmed import Unconfirmed
 from reefcast.model.keeping import PutRow
-from reefcast.model.messages import Publish, Send, Settled
+from reefcast.model.messages import LinkUp, Publish, Send, Settled
 from reefcast.routing import delivering, neighbour_links, tree
 from reefcast.routing.confirming import Confirming, Work
 from reefcast.routing.consequences import Consequences
+from reefcast.routing.custody import CUSTODY, Custody
 from reefcast.routing.delivering import Delivering
 from reefcast.routing.gate import Gate
 from reefcast.routing.holding import Holding
@@ -22,6 +23,7 @@ from reefcast.routing.idr import Idr
 from reefcast.routing.on_disk import OnDisk, RowLog
 from reefcast.routing.scot import ScotRouter
 from reefcast.routing.settlement import Settlement
+from reefcast.routing.tree_router import TreeRouter
 from reefcast.sessions.consumers import Consumer, Lane
 from reefcast.sessions.events import Event, Events, State
 from reefcast.sessions.home import Home
@@ -469,6 +471,77 @@ def sessions_end_with_their_consumers(patch: Patch) -> None:
     patch.setattr(Home, "detach", mutant)
 
 
+# --- custody, and advertisements where a neighbour is away ---------------------------------------
+
+
+def who_waited_before_is_forgotten(patch: Patch) -> None:
+    came = Confirming.came
+
+    def mutant(self: Confirming, *args: Any) -> Any:
+        work, copies, anew = came(self, *args)
+        for link in work.waiters.keys() - {args[2]}:
+            del work.waiters[link]
+        return work, copies, anew
+
+    patch.setattr(Confirming, "came", mutant)
+
+
+def what_is_kept_is_not_written(patch: Patch) -> None:
+    write = OnDisk.write
+
+    def mutant(self: OnDisk, change: Any) -> None:
+        if not (isinstance(change, PutRow) and change.table == CUSTODY):
+            write(self, change)
+
+    patch.setattr(OnDisk, "write", mutant)
+
+
+def a_full_custody_says_kept(patch: Patch) -> None:
+    take = Custody.take
+    patch.setattr(Custody, "take", lambda self, *args: take(self, *args) or True)
+
+
+def custody_goes_when_it_is_sent(patch: Patch) -> None:
+    link_up = Delivering.link_up
+
+    def mutant(self: Delivering, up: LinkUp, link: str) -> LinkUp:
+        custody = self.confirming.custody
+        assert custody is not None
+        for copy_id in list(custody._items.get(link, ())):
+            custody.drop(link, copy_id)
+        return link_up(self, up, link)
+
+    patch.setattr(Delivering, "link_up", mutant)
+
+
+def custody_is_not_read(patch: Patch) -> None:
+    patch.setattr(Custody, "stored", lambda self, rows: [])
+
+
+def custody_has_no_order(patch: Patch) -> None:
+    stored = Custody.stored
+    patch.setattr(Custody, "stored", lambda self, rows: stored(self, rows)[::-1])
+
+
+def done_does_not_follow(patch: Patch) -> None:
+    patch.setattr(Custody, "drop", lambda self, link, copy_id: None)
+
+
+def nothing_is_entered_for_who_is_away(patch: Patch) -> None:
+    patch.setattr(TreeRouter, "deputy", lambda self, advertisement, link: None)
+
+
+def advertisements_stand_before_they_settle(patch: Patch) -> None:
+    advertise = Gate.advertise
+
+    def mutant(self: Gate, client: Any, message: Any, filter: Any, now: float) -> Any:
+        assert self._standing is not None
+        self._standing.settled(client.name, message.id, filter)
+        return advertise(self, client, message, filter, now)
+
+    patch.setattr(Gate, "advertise", mutant)
+
+
 MUTANTS = [
     Mutant("1", answers_at_once, "acyclic", ("P1",), quick=True),
     Mutant("1", answers_before_the_sync, "acyclic", ("P1",), quick=True),
@@ -489,6 +562,15 @@ MUTANTS = [
     Mutant("5", relearning_ends_early, "acyclic", ("P1",)),
     Mutant("6", nothing_is_sent_again, "acyclic", ("P4",), first=42, quick=True),
     Mutant("6", holding_has_no_order, "acyclic", ("P3",), first=3, quick=True),
+    Mutant("2", who_waited_before_is_forgotten, "acyclic", ("P4",), first=12, quick=True),
+    Mutant("6", what_is_kept_is_not_written, "acyclic", ("P1",), quick=True),
+    Mutant("6", a_full_custody_says_kept, "acyclic", ("P1",)),
+    Mutant("6", custody_goes_when_it_is_sent, "acyclic", ("P1",), quick=True),
+    Mutant("6", custody_is_not_read, "acyclic", ("P4",), quick=True),
+    Mutant("6", custody_has_no_order, "acyclic", ("P3",), quick=True),
+    Mutant("6", done_does_not_follow, "acyclic", ("P4",), quick=True),
+    Mutant("5", nothing_is_entered_for_who_is_away, "acyclic", ("P1",)),
+    Mutant("5", advertisements_stand_before_they_settle, "acyclic", ("P1",)),
     Mutant("8", clients_send_nothing_again, "acyclic", ("P4",), first=9, live=True),
     Mutant("9", events_go_with_the_first, "acyclic", ("P1",)),
     Mutant("9", events_never_go, "acyclic", ("rule 9",), quick=True),

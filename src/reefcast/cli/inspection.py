@@ -69,6 +69,8 @@ def print_status(answers: Answers) -> None:
         ends = "1 end of a link is" if idle == 1 else f"{idle} ends of links are"
         click.echo(f"LST: {ends} up and idle")
     _print("Clients that do not keep up", SLOW_CLIENTS, _slow_clients(there))
+    for line in owed_in_words(there):
+        click.echo(line)
     legend = _merged(there, "legend")
     for table, told in _merged(there, "rows").items():
         if _print(table, ("broker", *told["columns"]), _rows(there, table)):
@@ -98,6 +100,24 @@ def _merged(answers: Mapping[str, Answer], key: str) -> dict[str, Any]:
 def _say(legend: str | None) -> None:
     if legend:
         click.echo(click.wrap_text(legend, width=min(plain_console().width, 100)))
+
+
+def owed_in_words(answers: Mapping[str, Answer]) -> Iterator[str]:
+    """Yield a line for each neighbour for which something waits, or is in custody."""
+    for broker, answer in answers.items():
+        for link, owed in answer["owed"].items():
+            down = "" if owed["away_s"] is None else f", down for {_duration(owed['away_s'])}"
+            parts = []
+            if waiting := max(owed["waiting"], owed["held"]):
+                noun = "publication waits" if waiting == 1 else "publications wait"
+                parts.append(f"{waiting} {noun} for broker {link}{down}")
+            if owed["unsettled"] and down:
+                parts.append(f"{owed['unsettled']} changes of tables wait for its answer")
+            if count := owed.get("in_custody", 0):
+                full = ", and there is no room for more" if owed["full"] else ""
+                parts.append(f"{count} ({owed['custody_bytes']} bytes) in custody{full}")
+            if parts:
+                yield f"{broker}: {'; '.join(parts)}"
 
 
 # --- brokers --------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reefcast.cli.exit_codes import DONE, NO
+from reefcast.cli.network_custody import command as custody_command
 from reefcast.cli.network_move_link import command as move_command
 from reefcast.cli.network_move_storages import command as place_command
 from reefcast.cli.options import json_option, network_argument, rows_option, table_option
@@ -33,6 +34,7 @@ def command() -> None:
     """
 
 
+command.add_command(custody_command)
 command.add_command(move_command)
 command.add_command(place_command)
 
@@ -208,10 +210,10 @@ def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> 
 
         reefcast network status net.toml --table PRT
 
-    It shows the brokers; the links that carry something or have problems, with the LST; the
-    storages and their topics; and the counters of the routing, with the tables that it always shows
-    (CLT with the CIVs, SRT of a TID routing). `reefcast simulate --inspect` shows the same for
-    simulated brokers.
+    It shows the brokers; the links that carry something or have problems, with the LST; what waits
+    for brokers that are away, and what is in custody for them; the storages and their topics; and
+    the counters of the routing, with the tables that it always shows (CLT with the CIVs, SRT of a
+    TID routing). `reefcast simulate --inspect` shows the same for simulated brokers.
 
     A broker returns 1000 rows of a table at most.
     """

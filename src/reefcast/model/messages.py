@@ -23,6 +23,8 @@ from reefcast.model.publication import Publication, PublicationId
 EntityId = tuple[str, int]
 SESSION_MARK = "$"
 """How the name of a durable session's link begins, and no client's."""
+DEPUTY_MARK = "/"
+"""What is in the owner of a deputy's name (`is_deputy`), and in no session's link."""
 MOST_ATTEMPTS = 2**62
 MOST_HOPS = 2**31
 """That a header may say; what has gone further is no publication of ours."""
@@ -37,6 +39,12 @@ def is_durable(name: LinkName) -> bool:
     """Return whether a link, or the owner of a subscription, is a durable session: what is written
     to disks, and no neighbour's patience withdraws."""
     return name.startswith(SESSION_MARK)
+
+
+def is_deputy(name: LinkName) -> bool:
+    """Return whether the owner of a subscription is a broker that entered it in the name of a
+    neighbour that is away (`routing.away`)."""
+    return is_durable(name) and DEPUTY_MARK in name
 
 
 class LinkKind(IntEnum):
@@ -247,7 +255,20 @@ class LinkDown(msgspec.Struct, frozen=True):
 
 
 class Away(msgspec.Struct, frozen=True):
-    """The connection of a client is gone; its rows stay, for it may come back."""
+    """The connection of a client or a neighbour is gone; its rows stay, for it may come back."""
+
+
+class Back(msgspec.Struct, frozen=True):
+    """A neighbour that was `Away` is connected again, and has not lost its memory of the link: what
+    was sent on it before is on its way."""
+
+
+class GiveUp(msgspec.Struct, frozen=True, tag="give_up"):
+    """An operator's wish about a neighbour that never comes back: what this broker owes it is
+    routed again by the rows (`reroute`), or dropped."""
+
+    neighbour: LinkName
+    reroute: bool
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -256,11 +277,15 @@ class Timer(msgspec.Struct, frozen=True):
     key: str
 
 
-class MoveLink(msgspec.Struct, frozen=True):
+class MoveLink(msgspec.Struct, frozen=True, tag="move_link"):
     """An operator's wish: this broker is to have its link to `new` in place of the one to `old`."""
 
     old: LinkName
     new: LinkName
+
+
+Wish = MoveLink | GiveUp
+"""What operators may wish of a running broker."""
 
 
 class Leave(msgspec.Struct, frozen=True):
@@ -285,7 +310,18 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 Input = (
-    ControlMessage | Publish | LinkUp | LinkDown | Away | Timer | MoveLink | Leave | Kept | Fetched
+    ControlMessage
+    | Publish
+    | LinkUp
+    | LinkDown
+    | Away
+    | Back
+    | GiveUp
+    | Timer
+    | MoveLink
+    | Leave
+    | Kept
+    | Fetched
 )
 
 

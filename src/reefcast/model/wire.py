@@ -50,9 +50,9 @@ Rules
   after `PING_INTERVAL_S`, and a broker that has heard nothing of it for `SILENCE_S` closes the
   connection. A broker does so after `BROKER_PING_S`, or more often to its neighbours: those who
   wait for it are told how long they should (`[limits] silence_s`, `connect(silence_s=...)`).
-- STATUS comes from an admin connection (`StatusRequest`), and is answered with a map. MOVE comes
-  from one, too (`MoveLink`); it is answered with STATUS, in which the last move is this one, or
-  with CLOSE if there can be none.
+- STATUS comes from an admin connection (`StatusRequest`), and is answered with a map. WISH comes
+  from one, too (`MoveLink`, `GiveUp`); it is answered with STATUS after it has been met (the last
+  move in it is this one), or with CLOSE if it cannot be.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ from reefcast.model.messages import (
     MOST_ATTEMPTS,
     ControlMessage,
     Header,
-    MoveLink,
     PeerMessage,
     Publish,
     ServiceMessage,
     SharedMessage,
+    Wish,
 )
 from reefcast.model.publication import Publication
 from reefcast.model.versions import Offer
@@ -123,7 +123,7 @@ class FrameKind(IntEnum):
     CLOSE = 9
     PING = 10
     DONE = 11
-    MOVE = 12
+    WISH = 12
     PUBLISH_AGAIN = 13
     DELIVER_AGAIN = 14
     PUBLISH_CONFIRM = 15
@@ -220,7 +220,7 @@ _close_frame = msgspec.msgpack.Decoder(Close)
 _dropped = msgspec.msgpack.Decoder(Dropped)
 _congestion = msgspec.msgpack.Decoder(Congestion)
 _status_request = msgspec.msgpack.Decoder(StatusRequest)
-_move = msgspec.msgpack.Decoder(MoveLink)
+_wish: msgspec.msgpack.Decoder[Wish] = msgspec.msgpack.Decoder(Wish)
 _asking_fields = msgspec.msgpack.Decoder(list[Any])
 _header_fields = msgspec.msgpack.Decoder(list[object])
 _publication = msgspec.msgpack.Decoder(Publication)
@@ -353,8 +353,8 @@ def decode_status_request(payload: bytes | memoryview) -> StatusRequest:
     return _decode(_status_request, payload, "request for the status")
 
 
-def decode_move(payload: bytes | memoryview) -> MoveLink:
-    return _decode(_move, payload, "request for a move")
+def decode_wish(payload: bytes | memoryview) -> Wish:
+    return _decode(_wish, payload, "wish of an operator")
 
 
 def decode_any(payload: bytes | memoryview) -> object:

@@ -137,6 +137,10 @@ class SessionsSection(Section):
     - `memory_bytes`: how many bytes of events that wait a broker keeps in memory; the rest is read
       from the disk when it is delivered.
     - `max_sessions`: how many durable sessions a broker has at most.
+    - `custody_after_s`: seconds that a neighbour has to be away until a broker takes confirmed
+      publications for it into custody, on its own disk, and advertisements go on without it.
+    - `custody_bytes`: how many bytes of publications a broker has in custody at most, on disk and
+      in memory; when it is full, confirmations wait until neighbours are back.
     """
 
     directory: str = ""
@@ -145,6 +149,8 @@ class SessionsSection(Section):
     dedup_s: float = 3600.0
     memory_bytes: int = 64 << 20
     max_sessions: int = 100_000
+    custody_after_s: float = 2.0
+    custody_bytes: int = 256 << 20
 
 
 class RetainedSection(Section):

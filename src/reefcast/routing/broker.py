@@ -28,11 +28,13 @@ from reefcast.model.filters import parse_filter
 from reefcast.model.messages import (
     Advertise,
     Away,
+    Back,
     Confirmed,
     Demote,
     Effect,
     EntityId,
     Fetched,
+    GiveUp,
     Header,
     Input,
     Kept,
@@ -72,6 +74,7 @@ from reefcast.routing.confirming import Confirming
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.counts import Counts
 from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
+from reefcast.routing.custody import LIMITS, CustodyLimits
 from reefcast.routing.delivering import HOME_TIMER, MOST_SESSIONS, Delivering
 from reefcast.routing.failures import Failures
 from reefcast.routing.forwarding import Forwarding
@@ -86,6 +89,7 @@ from reefcast.routing.plain import PlainWay
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Decision, RoutingOptions, Surroundings
 from reefcast.routing.services import Service, Services, serve
+from reefcast.routing.standing import STANDING_TIMER
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
 from reefcast.sessions.home import Home
@@ -93,8 +97,9 @@ from reefcast.sessions.messages import FROM_CLIENTS
 
 ROUND_TIMER = "round"
 NO_ROWS: Rows = {}
+_CHANGES = (Advertise, Unadvertise, Subscribe, Unsubscribe)
 Handler = Callable[[Any, LinkName, float], list[Effect]]
-OF_THE_DRIVER = (LinkUp, LinkDown, Timer, MoveLink, Leave, Kept, Fetched)
+OF_THE_DRIVER = (LinkUp, LinkDown, Timer, MoveLink, GiveUp, Leave, Kept, Fetched)
 """Inputs that come by no link that must be up."""
 
 
@@ -102,7 +107,7 @@ class Broker:
     """One broker. `neighbours`: the brokers to which it has links, up or not, and from which it
     should hear when it relearns. `most_held`: publications that wait here for one of them;
     `patience_s`: how long after the start settling waits for neighbours that were not up. `home`,
-    `rows`, `most_sessions`: see `Delivering`."""
+    `rows`, `most_sessions`, `custody`: see `Delivering`."""
 
     def __init__(
         self,
@@ -123,6 +128,7 @@ class Broker:
         home: Home | None = None,
         rows: Rows = NO_ROWS,
         most_sessions: int = MOST_SESSIONS,
+        custody: CustodyLimits = LIMITS,
     ) -> None:
         self.name, self.links = name, Links(queues, overload)
         self._neighbours, self._scot = tuple(neighbours), scot
@@ -147,64 +153,60 @@ class Broker:
         self._refuses = capability(self.router, Refuses)
         self._opens_links = capability(self.router, OpensLinks)
         self._then = self._new_consequences(most_held)
-        self._holding = self._then.holding
-        self.links.held = self._holding.queue_len
-        self._delivering = Delivering(
-            *(self.router, self._then, self._then.confirming, home, rows, self._neighbours),
-            *(most_sessions, self._enter),
+        self.links.held = self._then.holding.queue_len
+        self.delivering = Delivering(
+            *(name, self.router, self._then, self._then.confirming, home, rows, self._neighbours),
+            *(most_sessions, custody, patience_s, self._enter),
         )
-        self.plain_way = PlainWay(self.router, self.clients, self._ordering, self._holding)
+        self.plain_way = PlainWay(self.router, self.clients, self._ordering, self._then.holding)
         self._forwarding = Forwarding(
-            self.router, self._then, self._delivering, self._failures, self.plain_way.forget
+            self.router, self._then, self.delivering, self._failures, self.plain_way.forget
         )
         self._gate = self._new_gate()
         self.neighbours = NeighbourLinks(
-            name, self.router, self._then, patience_s, gives_up=home is None
+            name, self.router, self._then, patience_s, away=self.delivering.away
         )
-        self._handlers = self._own_handlers()
-        self._handlers.update(dict.fromkeys(FROM_CLIENTS, self._asked))
+        self._handlers = self._own_handlers() | dict.fromkeys(FROM_CLIENTS, self._asked)
         self._services = Services(services)
-        self._delivering.serve(self._services, rows)
+        self.delivering.serve(self._services, rows)
         for service in self._services:
             self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
 
     def _own_handlers(self) -> dict[type, Handler]:
         return {
             Publish: self._one_publication,
-            Advertise: self._table_change,
-            Unadvertise: self._table_change,
-            Subscribe: self._table_change,
-            Unsubscribe: self._table_change,
-            Settled: self._answer,
-            Refused: self._answer,
+            **dict.fromkeys(_CHANGES, self._table_change),
+            **dict.fromkeys((Settled, Refused), self._answer),
             Confirmed: self._confirmed,
-            Kept: self._delivering.kept,
-            Fetched: self._delivering.fetched,
+            Kept: self.delivering.kept,
+            Fetched: self.delivering.fetched,
             Synced: self._synced,
             Relearned: self._neighbour_relearned,
             Leaving: self._neighbour_leaves,
             LinkUp: self._link_up,
             LinkDown: self._link_down,
             Away: self._away,
+            Back: self.neighbours.is_back,
             Timer: self._timer,
             MoveLink: self._move,
-            Leave: self._leave,
+            GiveUp: self.delivering.give_up,
+            Leave: self.neighbours.leave,
         }
 
     def _new_consequences(self, most_held: int) -> Consequences:
-        about_links = (self._is_up, self._neighbour_changed)
-        confirming = Confirming(self.router.one_way, self.router.rng)
-        return Consequences(
-            self.router, self._neighbours, *about_links, self._routed, confirming, most_held
-        )
+        router, about_links = self.router, (self._is_up, self._neighbour_changed)
+        confirming = Confirming(router.one_way, router.rng)
+        ways = (*about_links, self._routed)
+        return Consequences(router, self._neighbours, *ways, confirming, most_held)
 
     def _routed(self, batch: Sequence[Publish], link: LinkName) -> list[Effect]:
         return self._forwarding.route(batch, link, hosted=False)
 
     def _new_gate(self) -> Gate:
         route = partial(self._forwarding.route, hosted=True)
-        onward = Onward(route, self._delivering.failed, self._client_left)
-        return Gate(self.name, self.router, self._then, self.counters, self._failures, onward)
+        onward = Onward(route, self.delivering.failed, self._client_left)
+        parts = (self.name, self.router, self._then, self.counters, self._failures)
+        return Gate(*parts, onward, self.delivering.standing)
 
     # --- entry ------------------------------------------------------------------------------------
 
@@ -223,8 +225,8 @@ class Broker:
         self._services.pass_time(now)
         if isinstance(item, Timer) and item.key.startswith(ORDER_TIMER):
             return self._ordering.due(item.key.removeprefix(ORDER_TIMER), now)
-        effects = self._delivering.begin(now) + self._enter(item, link, now)
-        effects = self._delivering.end_input(item, effects, now)
+        effects = self.delivering.begin(now) + self._enter(item, link, now)
+        effects = self.delivering.end_input(item, effects, now)
         return self._failures.told(self.name, self._ordering.arranged(effects, now))
 
     def _enter(self, item: Input, link: LinkName, now: float) -> list[Effect]:
@@ -239,8 +241,8 @@ class Broker:
         its decision. Raises `PartlyFailed` if it failed on some: the others are done.
         """
         effects = self._handle_publications(batch, link, now)
-        if self._delivering.keeps:
-            effects = self._delivering.end_input(None, effects, now)
+        if self.delivering.keeps:
+            effects = self.delivering.end_input(None, effects, now)
         effects = self._ordering.arranged(effects, now)
         return self._failures.told(self.name, effects) if self._failures else effects
 
@@ -290,9 +292,8 @@ class Broker:
             self._ordering.changed(message, link)
             if isinstance(message, Advertise) and filter is not None:
                 return self._gate.advertise(client, message, filter, now)
-            if isinstance(message, Unadvertise) and client.held:
-                client.withdrawn.append(message)
-                return []
+            if isinstance(message, Unadvertise):
+                return self._gate.unadvertise(client, message)
         sends = self.router.change(message, filter, link, local=client is not None)
         work = self._then.begin_work(link, message)
         if isinstance(message, Subscribe):
@@ -334,7 +335,7 @@ class Broker:
     def _asked(self, message: ServiceMessage, link: LinkName, now: float) -> list[Effect]:
         if link not in self.clients:
             raise ProtocolError(f"{link!r} sent {type(message).__name__}; only clients do")
-        return self._delivering.asked(message, link, now)
+        return self.delivering.asked(message, link, now)
 
     def _neighbour_changed(self, change: Promote | Demote) -> list[Effect]:
         """Tell the services of a neighbour whose link was promoted or demoted."""
@@ -352,12 +353,12 @@ class Broker:
             self._in_rounds = True
             effects.append(self._next_round(now))
         if up.kind is LinkKind.CLIENT:
-            self._delivering.link_up(up, link)
+            self.delivering.link_up(up, link)
             return effects + self._client_up(link)
         if up.kind is LinkKind.SOFT:
             effects += self._then.act(self._opens_links.soft_up(link))
             return effects + self._then.unopened.came_up(link)
-        effects += self.neighbours.up(self._delivering.link_up(up, link), link)
+        effects += self.neighbours.up(self.delivering.link_up(up, link), link)
         effects += self._then.act(self._services.link_up(link, client=False))
         return effects + self.neighbours.greet(link)
 
@@ -370,9 +371,6 @@ class Broker:
         if link not in self.router.brokers:
             raise ProtocolError(f"{link!r} said Leaving, but is no neighbour in the overlay")
         return self.neighbours.leaves(link, message.token)
-
-    def _leave(self, leave: Leave, link: LinkName, now: float) -> list[Effect]:
-        return self.neighbours.leave(leave.links, now)
 
     def _move(self, move: MoveLink, link: LinkName, now: float) -> list[Effect]:
         return self._then.act(moves_links(self.router).move(move.old, move.new))
@@ -401,17 +399,17 @@ class Broker:
     def _link_down(self, down: LinkDown, link: LinkName, now: float) -> list[Effect]:
         then = self._then
         if link in self.soft_links or down.lost:
-            lost = (*down.lost, *self._holding.given_up(link))
+            lost = (*down.lost, *then.holding.given_up(link))
             effects = then.act(self._opens_links.soft_down(link, lost)) + then.unopened.went(link)
             effects += then.finish(then.settlement.forget(link, then.unopened.tokens(link)))
             return effects + then.act(self._services.link_down(link, client=False))
         self._require_up(link)
         client = self.clients.get(link)
         if client is not None:
-            self._delivering.client_gone(link, now)
+            self.delivering.client_gone(link, now)
             client.leaving = True  # its publications that are held go first
             return [] if client.held else self._client_left(client)
-        if self._delivering.keeps:
+        if self.delivering.keeps:
             self.neighbours.stays_away(link)
             return then.act(self._services.link_down(link, client=False))
         effects = self.neighbours.lose(link)
@@ -419,15 +417,17 @@ class Broker:
         return effects + self.neighbours.lost(link)
 
     def _away(self, _: Away, link: LinkName, now: float) -> list[Effect]:
-        self._delivering.hosting.left(link, now)
+        if link not in self.clients:
+            return self.neighbours.went_away(link, now)
+        self.delivering.hosting.left(link, now)
         return self._then.act(self._services.away(link))
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         effects = self.neighbours.due(timer.key, now)
         if effects is not None:
             return effects
-        if timer.key == HOME_TIMER:
-            return self._delivering.due(now)
+        if timer.key in (HOME_TIMER, STANDING_TIMER):
+            return self.delivering.due(timer.key, now)
         if timer.key == ROUND_TIMER:
             return [self._next_round(now), *self._then.act(self._opens_links.round())]
         client = self.clients.get(timer.key.removeprefix(HOLD_TIMER))
@@ -463,11 +463,10 @@ class Broker:
 
     # --- what can be seen -------------------------------------------------------------------------
 
-    def waiting(self) -> Iterator[Publish]:
-        """Yield the publications that wait in memory, for advertisements or for neighbours."""
-        for client in self.clients.values():
-            yield from client.held
-        yield from self.neighbours.waiting()
+    def waiting(self, sent: Iterable[Publish] = ()) -> Iterator[Publish]:
+        """Yield the publications in memory only that wait, and of those that the driver `sent`."""
+        held = (publish for client in self.clients.values() for publish in client.held)
+        yield from self.delivering.in_memory((*held, *self.neighbours.waiting(), *sent))
 
     @property
     def holds_publications(self) -> bool:
@@ -494,6 +493,7 @@ class Broker:
             "broker": self.name,
             "relearning": self.relearning,
             **links_status(self.links, self._neighbours, self._scot, self.soft_links),
+            "owed": self.delivering.status(now),
             **router_status(
                 self.router, self._services, self.counters, asked, (skip, skip + most_rows)
             ),

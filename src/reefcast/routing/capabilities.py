@@ -127,6 +127,11 @@ class KeepsRows:
         """Enter a row that a neighbour told before the broker started; none is up."""
         self.durable_tables()[table].add(Row(id, filter, link, False))
 
+    def deputy(self, advertisement: EntityId, link: LinkName) -> Filter | None:
+        """Return the filter of the subscription in a neighbour's name by which everything of an
+        advertisement goes there while the neighbour is away (`away`); None if it does anyway."""
+        return None
+
 
 class SettlesTogether:
     """A routing in which an input settles only when what neighbours are told of another one has

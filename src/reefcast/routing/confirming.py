@@ -19,11 +19,15 @@ Rules
   order and before anything new, when the hop comes up without memory (`unanswered`). If u comes up
   without memory it waits for nothing here any more: it will send p again if somebody waits there.
 
+- An answer of a hop that says `kept` rests on custody further on, and what this broker has in
+  custody itself (`custody`) counts as much: who waits for nothing else is told `kept`, once, and
+  hears again when the hops have answered for good.
+
 What is remembered of p is which hops have answered. Forgotten, it is routed again, and homes
 recognise it.
 
-Source: `delivery.md`, rules 1, 2 and 7. Cost: one answer for each copy, and a dict entry for each
-copy under way.
+Source: `delivery.md`, rules 1, 2, 6 and 7. Cost: one answer for each copy, and a dict entry for
+each copy under way.
 """
 
 from __future__ import annotations
@@ -40,43 +44,50 @@ from reefcast.model.messages import (
     Send,
 )
 from reefcast.model.publication import PublicationId
+from reefcast.routing.custody import CopyId, Custody, Stored
 
-CopyId = tuple[PublicationId, int]
-"""A publication and its attempt, 0 where attempts share their ways."""
 _WorkId = tuple[PublicationId, int, LinkName]
 _Out = tuple[LinkName, CopyId]
 
 
 class Waiter:
-    """A link that waits, with the attempt that it is answered and the copies that it waits for."""
+    """A link that waits, with the attempt that it is answered and the copies that it waits for;
+    `knows`: it has been told that the rest is kept."""
 
-    __slots__ = ("attempt", "copies")
+    __slots__ = ("attempt", "copies", "knows")
 
     def __init__(self) -> None:
         self.attempt = 0
+        self.knows = False
         self.copies: set[_Out] = set()
 
 
 class Work:
-    """A publication under way here. `sent`: the copies, and whether each is answered; `blocked`: a
-    session has no room for it yet; `refused`: the sentence of one that did not take it."""
+    """A publication under way here. `sent`: the copies, and whether each is answered; `kept`: those
+    that are in custody, here or further on; `blocked`: a session has no room for it yet;
+    `restored`: it was in custody when the broker started, and has not come since: nobody knows
+    whether the sessions of this broker have it; `refused`: the sentence of one that did not take
+    it."""
 
-    __slots__ = ("blocked", "key", "refused", "sent", "waiters")
+    __slots__ = ("blocked", "kept", "key", "refused", "restored", "sent", "waiters")
 
     def __init__(self, key: _WorkId) -> None:
         self.key = key
         self.waiters: dict[LinkName, Waiter] = {}
         self.sent: dict[_Out, bool] = {}
-        self.blocked = False
+        self.kept: set[_Out] = set()
+        self.blocked = self.restored = False
         self.refused = ""
 
 
 class Confirming:
-    """The confirmed publications under way at one broker. `one_way`: see `Router.one_way`."""
+    """The confirmed publications under way at one broker. `one_way`: see `Router.one_way`;
+    `custody`: of a broker with a disk."""
 
     def __init__(self, one_way: bool, rng: Random) -> None:
         self._one_way = one_way
         self._rng = rng
+        self.custody: Custody | None = None
         self._works: dict[_WorkId, Work] = {}
         self._out: dict[LinkName, dict[CopyId, tuple[Work, Publish]]] = {}
         self._blocked: dict[PublicationId, list[Work]] = {}
@@ -95,21 +106,23 @@ class Confirming:
         self, publish: Publish, hops: Iterable[tuple[LinkName, Header]], link: LinkName
     ) -> tuple[Work, list[tuple[LinkName, Publish]], bool]:
         """Begin or join the work on a publication that came by `link` and is to go to `hops`.
-        Return it, the copies that are to be sent now, and whether the work is new."""
+        Return it, the copies that are to be sent now, and whether it is new here."""
         id = publish.publication.id
         key = (id, 0, "") if self._one_way else (id, publish.confirm, link)
         work = self._works.get(key)
         anew = work is None
         if work is None:
             work = self._works[key] = Work(key)
+        is_new, work.restored = anew or work.restored, False
         waiter = work.waiters.setdefault(link, Waiter())
         waiter.attempt = publish.confirm
+        waiter.knows = False
         copies: list[tuple[LinkName, Publish]] = []
         if anew or self._one_way:
             for hop, header in hops:
                 if hop != link or not self._one_way:
                     copies += self._pass_on(work, waiter, publish, hop, header)
-        return work, copies, anew
+        return work, copies, is_new
 
     def _pass_on(
         self, work: Work, waiter: Waiter, publish: Publish, hop: LinkName, header: Header
@@ -129,6 +142,8 @@ class Confirming:
                 out[copy_id] = (work, copy)
                 del before.sent[hop, copy_id]
                 work.sent[hop, copy_id] = False
+                if (hop, copy_id) in before.kept:
+                    work.kept.add((hop, copy_id))
                 waiter.copies.add((hop, copy_id))
                 return []
             attempt = self._rng.randrange(2**32, MOST_ATTEMPTS)
@@ -137,6 +152,8 @@ class Confirming:
         out[copy_id] = (work, copy)
         work.sent[hop, copy_id] = False
         waiter.copies.add((hop, copy_id))
+        if self.custody is not None and hop in self.custody.owed:
+            self._take(hop, copy_id)
         return [(hop, copy)]
 
     # --- sessions of this broker ------------------------------------------------------------------
@@ -166,6 +183,11 @@ class Confirming:
         for link in done:
             attempt = work.waiters.pop(link).attempt
             answers.append(Send(link, Confirmed(publisher, seq, attempt, refused=work.refused)))
+        for link, waiter in work.waiters.items() if work.kept else ():
+            if not waiter.knows and waiter.copies <= work.kept:
+                waiter.knows = True
+                kept = Confirmed(publisher, seq, waiter.attempt, kept=True, refused=work.refused)
+                answers.append(Send(link, kept))
         if not work.waiters and all(work.sent.values()):
             self._forget(work)
         return answers
@@ -179,15 +201,100 @@ class Confirming:
         waits for is no error: this broker was restarted since, or has it already."""
         copy_id: CopyId = (answer.id, 0 if self._one_way else answer.attempt)
         found = self._out.get(link, {}).get(copy_id)
-        if found is None or answer.kept:
+        if found is None:
             return []
-        del self._out[link][copy_id]
         work, _ = found
-        work.sent[link, copy_id] = True
         work.refused = work.refused or answer.refused
+        if answer.kept:
+            work.kept.add((link, copy_id))
+            return self.answers(work)
+        return self._done(link, copy_id, work) + self._use_room(link, copy_id)
+
+    def _done(self, link: LinkName, copy_id: CopyId, work: Work) -> list[Send]:
+        """Handle that a copy is where it is to be; return the answers that this completes."""
+        del self._out[link][copy_id]
+        work.sent[link, copy_id] = True
+        work.kept.discard((link, copy_id))
         for waiter in work.waiters.values():
             waiter.copies.discard((link, copy_id))
         return self.answers(work)
+
+    # --- custody ----------------------------------------------------------------------------------
+
+    def restore(self, stored: Iterable[Stored], custody: Custody) -> None:
+        """Enter what was in custody when the broker stopped; nobody waits for it here yet."""
+        self.custody = custody
+        for _, link, publish, item in stored:
+            id, attempt = publish.publication.id, publish.confirm
+            key: _WorkId = (id, 0 if self._one_way else attempt, "")
+            work = self._works.setdefault(key, Work(key))
+            work.restored = True
+            copy_id: CopyId = key[:2]
+            self._out.setdefault(link, {})[copy_id] = (work, publish)
+            work.sent[link, copy_id] = False
+            work.kept.add((link, copy_id))
+            custody.enter(link, copy_id, item)
+
+    def take_all(self, link: LinkName) -> list[Send]:
+        """Take into custody what `link` has not answered, the oldest first, as far as there is
+        room; return the answers that rest on that."""
+        answers: list[Send] = []
+        for copy_id, (work, _) in self._out.get(link, {}).items():
+            if (link, copy_id) not in work.kept:
+                if not self._take(link, copy_id):
+                    break
+                answers += self.answers(work)
+        return answers
+
+    def _take(self, link: LinkName, copy_id: CopyId) -> bool:
+        work, copy = self._out[link][copy_id]
+        taken = self.custody is not None and self.custody.take(link, copy_id, copy)
+        if taken:
+            work.kept.add((link, copy_id))
+        return taken
+
+    def owed_to(self, link: LinkName) -> list[Publish]:
+        """Return all copies that `link` has not answered, in their order."""
+        return [copy for _, copy in self._out.get(link, {}).values()]
+
+    def give_up(self, copy: Publish, link: LinkName, refused: str = "") -> list[Send]:
+        """Owe a copy to `link` no longer; return the answers that this completes."""
+        copy_id = self._copy_id(copy)
+        work, _ = self._out[link][copy_id]
+        work.refused = work.refused or refused
+        return self._done(link, copy_id, work) + self._use_room(link, copy_id)
+
+    def move(
+        self, copy: Publish, link: LinkName, hops: Iterable[tuple[LinkName, Header]]
+    ) -> tuple[Work, list[tuple[LinkName, Publish]]]:
+        """Owe a copy to other hops, too; if it was in custody for `link`, it is in custody for them
+        instead from the same write on. Return its work, and the copies that are to be sent;
+        `give_up` has to follow."""
+        copy_id = self._copy_id(copy)
+        work, _ = self._out[link][copy_id]
+        waiter, copies = Waiter(), list[tuple[LinkName, Publish]]()
+        for hop, header in hops:
+            copies += self._pass_on(work, waiter, copy, hop, header)
+        for other in work.waiters.values():
+            if (link, copy_id) in other.copies:
+                other.copies |= waiter.copies
+        if self.custody is not None and self.custody.has(link, copy_id):
+            self.custody.drop(link, copy_id)
+            for hop, new_id in sorted(waiter.copies - work.kept):
+                self._take(hop, new_id)
+        return work, copies
+
+    def _copy_id(self, copy: Publish) -> CopyId:
+        return copy.publication.id, 0 if self._one_way else copy.confirm
+
+    def _use_room(self, link: LinkName, copy_id: CopyId) -> list[Send]:
+        """Drop from custody what is answered; take what had no room."""
+        if self.custody is None:
+            return []
+        self.custody.drop(link, copy_id)
+        if not self.custody.has_room_again():
+            return []
+        return [send for other in sorted(self.custody.owed) for send in self.take_all(other)]
 
     # --- links ------------------------------------------------------------------------------------
 
@@ -200,11 +307,7 @@ class Confirming:
 
     def copy_ids(self, publications: Iterable[Publish]) -> set[CopyId]:
         """Return what tells these copies apart."""
-        return {
-            (each.publication.id, 0 if self._one_way else each.confirm)
-            for each in publications
-            if each.confirm
-        }
+        return {self._copy_id(each) for each in publications if each.confirm}
 
     def forgets(self, link: LinkName) -> None:
         """Handle that what is at the other end of `link` waits for nothing any more: it has lost

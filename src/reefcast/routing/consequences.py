@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from reefcast.model.messages import (
+    Advertise,
     Control,
     Demote,
     Effect,
@@ -16,6 +17,7 @@ from reefcast.model.messages import (
     Publish,
     Send,
     TableChange,
+    is_deputy,
 )
 from reefcast.routing.capabilities import OpensLinks, Relearns, SettlesTogether, capability
 from reefcast.routing.confirming import Confirming
@@ -47,7 +49,7 @@ class Consequences:
         self.relearning = Relearning(neighbours, capability(router, Relearns).passes_on)
         self.settling = capability(router, SettlesTogether)
         self.settlement = Settlement(self.settling.came_by)
-        self.holding = Holding(most_held)
+        self.holding = Holding(most_held, self.settlement.unanswered_advertisements)
         self.confirming = confirming
         self.unopened = Unopened(capability(router, OpensLinks))
         self.due: list[Callable[[], list[Effect]]] = []
@@ -72,10 +74,11 @@ class Consequences:
             self.settlement.follow(work, link, brought)
         if self.restored and brought is not None:
             self.settlement.join_all_said(work, brought)
-        if not self.relearning.complete:
+        deputy = brought is not None and is_deputy(brought[0])  # it goes where it is known to go
+        if not self.relearning.complete and not deputy:
             id = kept_by(message)
             known_as = None if id is None else self.settling.known_as(id, link)
-            self.settlement.hold(work, known_as)
+            self.settlement.hold(work, known_as, advertises=isinstance(message, Advertise))
         return work
 
     def wait_for_stand_ins(self, work: PendingWork, id: EntityId) -> None:

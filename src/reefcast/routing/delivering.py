@@ -10,25 +10,27 @@ Rules
   get.
 - A broker that has a disk gives up no neighbour: what is for one that is away waits, and its rows
   stay, however long that takes. Only publications that nobody wants confirmed are dropped when too
-  many wait.
+  many wait. The others are taken into custody (`custody`, `away`).
 
-Source: `delivery.md`, rules 1 to 5.
+Source: `delivery.md`, rules 1 to 6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from random import Random
 
 import msgspec
 
+from reefcast.errors import LocalError
 from reefcast.model.messages import (
     Confirmed,
     Deliver,
     Effect,
     Fetch,
     Fetched,
+    GiveUp,
     Input,
     Kept,
     LinkName,
@@ -40,16 +42,20 @@ from reefcast.model.messages import (
     SetTimer,
     Settled,
 )
+from reefcast.routing.away import AwayNeighbours
 from reefcast.routing.confirming import Confirming, Work
 from reefcast.routing.consequences import Consequences
+from reefcast.routing.custody import CUSTODY, Custody, CustodyLimits
 from reefcast.routing.hosting import Hosting
 from reefcast.routing.on_disk import OnDisk, Rows, restore
 from reefcast.routing.router import Decision, Router
 from reefcast.routing.services import Services
+from reefcast.routing.standing import STANDING, STANDING_TIMER, Standing
 from reefcast.sessions.home import Home
 
 HOME_TIMER = "home"
 MOST_SESSIONS = 100_000
+GIVEN_UP = "an operator dropped what was kept for broker {neighbour}"
 
 Enter = Callable[[Input, LinkName, float], list[Effect]]
 """The broker's handling of an input by itself."""
@@ -58,10 +64,12 @@ Enter = Callable[[Input, LinkName, float], list[Effect]]
 class Delivering:
     """The delivery guarantees of one broker; it uses the broker's parts. `home`: its durable
     sessions, None without a disk; `rows`: what its disk held at the start; `most_sessions`: that it
-    may have."""
+    may have; `limits`: of its custody; `patience_s`: how long it waits for clients
+    after a restart. `away`: its absent neighbours, if it has a disk."""
 
     def __init__(
         self,
+        name: str,
         router: Router,
         then: Consequences,
         confirming: Confirming,
@@ -69,6 +77,8 @@ class Delivering:
         rows: Rows,
         neighbours: Collection[LinkName],
         most_sessions: int,
+        limits: CustodyLimits,
+        patience_s: float,
         enter: Enter,
     ) -> None:
         self.confirming = confirming
@@ -82,8 +92,16 @@ class Delivering:
         self._enter = enter
         self._started = False
         self._timer_s: float | None = None
+        self._neighbours = neighbours
+        self.away: AwayNeighbours | None = None
+        self.standing: Standing | None = None
+        self._patience_s = patience_s
         if home is not None:
             then.restored = restore(router, rows, neighbours, self._disk)
+            custody = Custody(self._disk, router.header, limits.most_bytes)
+            confirming.restore(custody.stored(rows.get(CUSTODY, {})), custody)
+            self.standing = Standing(router, self._disk, rows.get(STANDING, {}))
+            self.away = AwayNeighbours(name, router, then, custody, limits.after_s)
 
     def serve(self, services: Services, rows: Rows) -> None:
         """Let the services of this broker keep their rows on its disk, and its sessions recall what
@@ -169,8 +187,10 @@ class Delivering:
             self._home.fetched(fetched.found, fetched.missing, now)
         return []
 
-    def due(self, now: float) -> list[Effect]:
-        """Handle that the sessions' time has come."""
+    def due(self, key: str, now: float) -> list[Effect]:
+        """Handle that the sessions' time has come, or that of clients that have not come back."""
+        if key == STANDING_TIMER:
+            return [] if self.standing is None else self._then.act(self.standing.overdue())
         self._timer_s = None
         if self._home is not None:
             self._home.due(now)
@@ -186,11 +206,89 @@ class Delivering:
         more = self.confirming.unanswered(link, known)
         return msgspec.structs.replace(up, kept=(*more, *up.kept)) if more else up
 
+    def give_up(self, wish: GiveUp, link: LinkName, now: float) -> list[Effect]:
+        """Route again by the rows, or drop, what is owed to a neighbour that never comes back.
+        Raises `LocalError` if it is here, or is not known."""
+        name, away = wish.neighbour, self.away
+        owed = self.confirming.owed_to(name)
+        if away is None or (name not in self._neighbours and not owed):
+            raise LocalError(
+                f"this broker keeps nothing for {name!r}: it is no neighbour, or there "
+                "is no [sessions] directory"
+            )
+        if name in self._router.brokers and name not in away.since:
+            raise LocalError(f"{name!r} is connected; it gets what is kept for it")
+        self._then.holding.drop_confirmed(name)
+        counted = "custody_rerouted" if wish.reroute else "custody_dropped"
+        self._router.counters[counted] += len(owed)
+        effects: list[Effect] = []
+        for copy in owed:
+            effects += (
+                self._move(copy, name)
+                if wish.reroute
+                else self._then.finish(
+                    self.confirming.give_up(copy, name, GIVEN_UP.format(neighbour=name))
+                )
+            )
+        return effects
+
+    def _move(self, copy: Publish, link: LinkName) -> list[Effect]:
+        """Route a publication again as if it came from the neighbour that it was for."""
+        found = self._router.match([copy], link)
+        (decision,) = self._router.route([copy], found, link)
+        hops = [(hop, header) for hop, header in decision.hops if hop != link]
+        again = msgspec.structs.replace(copy, again=True)
+        work, copies = self.confirming.move(again, link, hops)
+        effects = self._send(copies)
+        passing = self._owe(again, decision.local, work) if decision.local else {}
+        if passing:
+            effects.append(Deliver(again, passing))
+            self._router.counters["delivered"] += len(passing)
+        return effects + self._then.finish(self.confirming.give_up(copy, link))
+
     def client_gone(self, link: LinkName, now: float) -> None:
         """Handle that a client is gone for good."""
         self.confirming.forgets(link)
         self._disk.forget(link)
+        if self.standing is not None:
+            self.standing.left(link)
         self.hosting.left(link, now)
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    @property
+    def set_aside(self) -> Sequence[str]:
+        """What of the custody on disk could not be read at the start, in words."""
+        custody = self.confirming.custody
+        return () if custody is None else custody.set_aside
+
+    def in_memory(self, publications: Iterable[Publish]) -> Iterator[Publish]:
+        """Yield those of the publications that are in no custody of this broker."""
+        custody = self.confirming.custody
+        ids = set() if custody is None else custody.ids()
+        return (each for each in publications if each.publication.id not in ids)
+
+    def status(self, now: float) -> dict[str, dict[str, float | None]]:
+        """Return what is owed to each neighbour that is owed something, or is away (of a broker
+        with a disk). `away_s`: for how long it has been away, None if it is not; `waiting`:
+        confirmed publications that it has not answered; `held`: all publications that wait here
+        for it; `in_custody`, `custody_bytes`: what of that is on this broker's disk; `full`: there
+        is no room for more; `unsettled`: messages that it has not answered, such as
+        advertisements; `deputies`: advertisements that went on without it."""
+        settlement, holding = self._then.settlement, self._then.holding
+        waiting, away = self.confirming.waits_for(), self.away
+        unsettled = settlement.waits_for()
+        since = {} if away is None else away.since
+        found: dict[str, dict[str, float | None]] = {}
+        for link in sorted({*waiting, *unsettled, *since, *holding.closed}):
+            row: dict[str, float | None] = {
+                "away_s": round(now - since[link], 3) if link in since else None,
+                "waiting": waiting.get(link, 0),
+                "held": holding.queue_len(link),
+                "unsettled": unsettled.get(link, 0),
+            }
+            found[link] = row | ({} if away is None else away.status(link))
+        return found
 
     # --- the end of an input ----------------------------------------------------------------------
 
@@ -200,13 +298,18 @@ class Delivering:
             return []
         self._started = True
         self.hosting.start()
-        return self._wishes([], now)
+        effects = [] if self.away is None else self.away.begin(self._neighbours, now)
+        if self.standing:
+            effects.append(SetTimer(STANDING_TIMER, now + self._patience_s))
+        return self._wishes(effects, now)
 
     def end_input(self, item: Input | None, effects: list[Effect], now: float) -> list[Effect]:
         """Return the effects of an input with what it means for the sessions and the disk."""
         if self._home is None:
             return effects
         effects = self._wishes(effects, now)
+        if self.away is not None:
+            effects += self.away.meet()
         outcome = self._home.take(self._disk.next_token)
         answers = [send for id in outcome.taken for send in self.confirming.unblocked(id)]
         effects += self._then.finish(answers)

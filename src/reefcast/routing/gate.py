@@ -9,6 +9,8 @@ Rules
   first ones; but at most `HOLD_S`, in case a part of the network is away, or as long as the broker
   itself relearns its tables. Publications that are to be confirmed wait without a limit, and so do
   all that the client publishes behind them.
+- An advertisement that had settled before the broker was restarted settles at once when its client
+  comes back with it (`standing`).
 - Withdrawals, and the end of a client, take effect after the publications that wait."""
 
 from __future__ import annotations
@@ -23,16 +25,20 @@ from reefcast.model.messages import (
     Advertise,
     Discard,
     Effect,
+    EntityId,
     LinkName,
     Publish,
     Refused,
     Send,
     SetTimer,
+    Settled,
+    Unadvertise,
 )
 from reefcast.routing.clients import ClientState
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.failures import Failures
 from reefcast.routing.router import Router
+from reefcast.routing.standing import Standing
 
 HOLD_S = 2.0
 HOLD_TIMER = "hold:"
@@ -63,6 +69,7 @@ class Gate:
         counters: Counter[str],
         failures: Failures,
         onward: Onward,
+        standing: Standing | None = None,
     ) -> None:
         self._broker = broker
         self._router = router
@@ -70,6 +77,7 @@ class Gate:
         self._counters = counters
         self._failures = failures
         self._onward = onward
+        self._standing = standing
 
     def publish(self, client: ClientState, batch: Sequence[Publish], now: float) -> list[Effect]:
         """Accept publications of the client, in this order."""
@@ -125,18 +133,35 @@ class Gate:
         self, client: ClientState, message: Advertise, filter: Filter, now: float
     ) -> list[Effect]:
         """Handle an advertisement of the client; its publications wait until that has settled."""
+        standing, timer = self._standing, SetTimer(HOLD_TIMER + client.name, now + HOLD_S)
+        if standing is not None and standing.take_up(client.name, message.id, filter):
+            client.holding = client.holding or self._then.relearning.active
+            answers = [Send(client.name, Settled(message.token))] if message.token else []
+            return [*([timer] if client.holding else []), *self._then.finish(answers)]
         work = self._then.begin_work(client.name, message)
         client.unsettled += 1
         client.holding = True
-        work.then.append(lambda: self._one_settled(client))
-        timer = SetTimer(HOLD_TIMER + client.name, now + HOLD_S)
+        work.then.append(lambda: self._one_settled(client, message.id, filter))
         sends = self._router.change(message, filter, client.name, local=True)
         return [timer, *self._then.send(work, sends)]
 
-    def _one_settled(self, client: ClientState) -> None:
+    def _one_settled(self, client: ClientState, id: EntityId, filter: Filter) -> None:
         client.unsettled -= 1
+        if self._standing is not None and not client.leaving:
+            self._standing.settled(client.name, id, filter)
         if not client.unsettled and (client.holding or client.superseded):
             self._then.due.append(partial(self.release, client))
+
+    def unadvertise(self, client: ClientState, message: Unadvertise) -> list[Effect]:
+        """Handle the withdrawal of an advertisement of the client."""
+        if client.held:
+            client.withdrawn.append(message)
+            return []
+        work = self._then.begin_work(client.name, message)
+        if self._standing is not None:
+            message = self._standing.known_as(client.name, message)
+        sends = self._router.change(message, None, client.name, local=True)
+        return self._then.send(work, sends)
 
     def release(self, client: ClientState) -> list[Effect]:
         """Route what was held for the client: its advertisements have settled, or patience is
@@ -144,15 +169,15 @@ class Gate:
         held, client.held, client.holding = client.held, [], False
         effects = self._onward.route(held, client.name) if held else []
         for message in client.take_ended():
-            sends = self._router.change(message, None, client.name, local=True)
-            effects += self._then.send(self._then.begin_work(client.name, message), sends)
+            effects += self.unadvertise(client, message)
         return effects + (self._onward.left(client) if client.leaving else [])
 
     def release_for(self, old: ClientState, new: ClientState) -> list[Effect]:
         """Route what was held for a client that left and is here again. If some of that is to be
-        confirmed, all of it waits for the new advertisements; the client sends again what is not
-        confirmed, which comes behind it."""
-        if old.unsettled and any(publish.confirm for publish in old.held):
+        confirmed, all of it waits for the new advertisements, or until the broker has relearned;
+        the client sends again what is not confirmed, which comes behind it."""
+        waits = old.unsettled or self._then.relearning.active
+        if waits and any(publish.confirm for publish in old.held):
             new.held, old.held, new.holding = old.held, [], True
         return self.release(old)
 

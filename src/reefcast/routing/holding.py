@@ -15,6 +15,11 @@ Rules
   away; so the wait for answers ends `ANSWER_S` after `Relearned`.
 - An `Unadvertise` keeps its place among the publications: they need the advertisement that it
   withdraws. So does an advertisement that comes again behind it.
+- So do those for a neighbour whose custody has begun (`away`); if it is back and remembers the
+  link, the wait is over (`reopen`).
+- While a neighbour is *barred*, it has still to answer advertisements that publications which wait
+  for it need: what is to end its wait takes effect when that is over. An advertisement that waits
+  itself, behind its withdrawal, is sent with what is before it; what is behind it waits on.
 - At most `limit` publications wait for a neighbour. The oldest goes, counted as `link_lost`; all of
   them go when the link is given up. Those that are to be confirmed do not count, and stay.
 - Rows that the neighbour did not repeat are removed when it has said `Synced` and has answered
@@ -26,7 +31,7 @@ Source: `delivery.md`, P5. Cost: a look into a dict for each copy that goes to a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -51,17 +56,26 @@ TIMER = "answer:"
 
 class Wait:
     """The wait for one neighbour. `told`: it has answered what it was told; `relearned`, `synced`:
-    it has said so. `items`: what waits, in order; `publications`: how many of these are
-    publications, and `confirmed`: how many of those are to be confirmed; `withdrawn`:
-    advertisements among them that are withdrawn."""
+    it has said so; `over`: what waits may go, but the neighbour is barred. `items`: what waits, in
+    order; `publications`: how many of these are publications, and `confirmed`: how many of those
+    are to be confirmed; `withdrawn`: advertisements among them that are withdrawn."""
 
-    __slots__ = ("confirmed", "items", "publications", "relearned", "synced", "told", "withdrawn")
+    __slots__ = (
+        "confirmed",
+        "items",
+        "over",
+        "publications",
+        "relearned",
+        "synced",
+        "told",
+        "withdrawn",
+    )
 
     def __init__(self) -> None:
         self.items: deque[Send] = deque()
         self.publications = self.confirmed = 0
         self.withdrawn: set[EntityId] = set()
-        self.told = self.relearned = self.synced = False
+        self.told = self.relearned = self.synced = self.over = False
 
     def add(self, send: Send) -> None:
         message = send.message
@@ -77,6 +91,23 @@ class Wait:
         if isinstance(message, Advertise):
             return message.id in self.withdrawn
         return isinstance(message, Publish | Unadvertise)
+
+    def advertised(self) -> list[EntityId]:
+        """Return the advertisements that wait, too."""
+        return [send.message.id for send in self.items if isinstance(send.message, Advertise)]
+
+    def take_stage(self) -> list[Send]:
+        """Remove and return what is first, up to an advertisement."""
+        stage: list[Send] = []
+        rest, self.items, self.withdrawn = self.items, deque(), set()
+        self.publications = self.confirmed = 0
+        while rest:
+            stage.append(rest.popleft())
+            if isinstance(stage[-1].message, Advertise):
+                break
+        for send in rest:
+            self.add(send)
+        return stage
 
     def drop_oldest(self) -> Publish:
         """Remove the oldest publication that nobody wants confirmed; the remaining items keep their
@@ -98,12 +129,20 @@ def _again(message: ControlMessage | Publish, link: LinkName) -> Send:
 
 class Holding:
     """What waits for the neighbours of one broker. `closed`: the neighbours for which publications
-    wait."""
+    wait. `under_way` returns the advertisements that a neighbour has not answered, each as often as
+    it was told."""
 
-    def __init__(self, limit: int = HELD) -> None:
+    def __init__(
+        self,
+        limit: int = HELD,
+        under_way: Callable[[LinkName], list[EntityId]] = lambda link: [],
+    ) -> None:
+        self._under_way = under_way
         self.closed: dict[LinkName, Wait] = {}
         self._limit = limit
         self._returns: dict[LinkName, Wait] = {}
+        self._absent: dict[LinkName, Wait] = {}
+        self._barred: dict[LinkName, set[EntityId]] = {}
 
     def queue_len(self, link: LinkName) -> int:
         """Return how many publications wait for `link`."""
@@ -121,7 +160,8 @@ class Holding:
     def leaves(self, link: LinkName) -> None:
         """Hold publications for a neighbour that is about to stop."""
         self._returns.pop(link, None)
-        self.closed.setdefault(link, Wait())
+        self._absent.pop(link, None)
+        self.closed.setdefault(link, Wait()).over = False
 
     def publications(self) -> Iterator[Publish]:
         """Return all publications that wait, for any neighbour."""
@@ -129,9 +169,9 @@ class Holding:
         return (send.message for send in sends if isinstance(send.message, Publish))
 
     def misses(self, link: LinkName) -> None:
-        """Hold publications for a neighbour that has not been here yet, and for which the broker no
-        longer waits."""
-        self.closed.setdefault(link, Wait())
+        """Hold publications for a neighbour that is away, or has not been here yet."""
+        if link not in self.closed:
+            self.closed[link] = self._absent[link] = Wait()
 
     def begin(self, link: LinkName, kept: Iterable[Publish]) -> tuple[Wait, list[Effect]]:
         """Begin a wait for a neighbour that is here, without memory; return the wait, and the
@@ -146,6 +186,7 @@ class Holding:
         for message in (*kept, *held):
             if isinstance(message, Publish):
                 wait.add(_again(message, link))
+        self._absent.pop(link, None)
         self.closed[link] = self._returns[link] = wait
         return wait, self._bounded(link, wait)
 
@@ -167,7 +208,7 @@ class Holding:
     def told(self, link: LinkName, wait: Wait) -> list[Effect]:
         """Handle that the neighbour has answered what it was told when `wait` began."""
         wait.told = True
-        return self._release(link) if wait.relearned else []
+        return self._release(link, wait) if wait.relearned else []
 
     def is_present(self, link: LinkName, wait: Wait) -> bool:
         """Return whether `wait` began when the neighbour came up last."""
@@ -180,25 +221,62 @@ class Holding:
             return []
         wait.relearned = True
         if wait.told:
-            return self._release(link)
+            return self._release(link, wait)
         return [SetTimer(TIMER + link, now + ANSWER_S)]
 
     def answers_are_due(self, link: LinkName) -> list[Effect]:
         """Release what waits: the neighbour has been waited for long enough."""
         wait = self._returns.get(link)
-        return self._release(link) if wait is not None and wait.relearned else []
+        return self._release(link, wait) if wait is not None and wait.relearned else []
 
-    def _release(self, link: LinkName) -> list[Effect]:
-        wait = self._returns[link]
+    def reopen(self, link: LinkName) -> list[Effect]:
+        """Release what waits for a neighbour that was away and has not lost its memory."""
+        wait = self._absent.get(link)
+        return [] if wait is None else self._release(link, wait)
+
+    def bar(self, link: LinkName, id: EntityId) -> None:
+        """Release nothing that needs this advertisement until `unbar`."""
+        self._barred.setdefault(link, set()).add(id)
+
+    def unbar(self, link: LinkName, id: EntityId) -> None:
+        """Handle that the neighbour has answered an advertisement; `go_on` has to follow."""
+        its = self._barred.get(link, set())
+        its.discard(id)
+        if not its:
+            self._barred.pop(link, None)
+
+    def go_on(self, link: LinkName) -> list[Effect]:
+        """Release what waits as far as only bars have delayed it."""
+        wait = self.closed.get(link)
+        return self._release(link, wait) if wait is not None and wait.over else []
+
+    def _release(self, link: LinkName, wait: Wait) -> list[Effect]:
         if self.closed.get(link) is not wait:
             return []
+        if barred := self._barred.get(link):
+            wait.over = True
+            waiting, under_way = wait.advertised(), self._under_way(link)
+            is_own = all(0 < waiting.count(id) == under_way.count(id) for id in barred)
+            return list(wait.take_stage()) if is_own else []
+        self._absent.pop(link, None)
         del self.closed[link]
         items, wait.items = wait.items, deque()
         return list(items)
 
+    def drop_confirmed(self, link: LinkName) -> None:
+        """Drop the publications for `link` that are to be confirmed: it is owed them no longer."""
+        wait = self.closed.get(link)
+        if wait is not None:
+            kept, wait.items = wait.items, deque()
+            wait.publications = wait.confirmed = 0
+            for send in kept:
+                if not (isinstance(send.message, Publish) and send.message.confirm):
+                    wait.add(send)
+
     def given_up(self, link: LinkName) -> list[Publish]:
         """Forget a link that is gone; return the publications that waited for it."""
         self._returns.pop(link, None)
+        self._absent.pop(link, None)
         publications = self.for_link(link)
         self.closed.pop(link, None)
         return publications

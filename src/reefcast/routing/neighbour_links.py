@@ -9,7 +9,8 @@ Rules
   repeated. If some neighbour stays away for `RELEARN_S`, the broker goes on without it. Settling
   waits for it until `patience_s`, and so does `Synced` for others; all publications that might be
   wanted there wait for it.
-- A broker that has a disk gives up no neighbour (`delivering`): its publications wait.
+- A broker that has a disk gives up no neighbour (`delivering`): its publications wait, and others
+  go on without it (`away`).
 - When a broker has relearned, it says `Relearned`: then neighbours send it what they have held for
   it (`holding`).
 - A broker that is about to stop says `Leaving`, and has left when all neighbours that it can reach
@@ -18,14 +19,16 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from reefcast.model.filters import TRUE
 from reefcast.model.messages import (
     Advertise,
+    Back,
     Discard,
     Effect,
+    Leave,
     Leaving,
     LinkName,
     LinkUp,
@@ -37,6 +40,7 @@ from reefcast.model.messages import (
     Synced,
     Unadvertise,
 )
+from reefcast.routing.away import AWAY_TIMER, AwayNeighbours
 from reefcast.routing.capabilities import HandsOver, MovesLinks, Relearns, capability
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.holding import TIMER as ANSWER_TIMER
@@ -55,7 +59,7 @@ TOGETHER_S = 1.0
 
 class NeighbourLinks:
     """The links of broker `name` to its neighbours; it uses the broker's parts. `patience_s`: see
-    `Broker`; `gives_up`: whether the broker gives up a neighbour after that time."""
+    `Broker`; `away`: those that are away, of a broker with a disk, which gives up none."""
 
     def __init__(
         self,
@@ -64,8 +68,9 @@ class NeighbourLinks:
         then: Consequences,
         patience_s: float,
         *,
-        gives_up: bool = True,
+        away: AwayNeighbours | None = None,
     ) -> None:
+        self.away = away
         self._leaving = self._is_overdue = False
         self._unanswered: set[LinkName] = set()
         self._owed: dict[LinkName, int] = {}
@@ -78,9 +83,10 @@ class NeighbourLinks:
         self._relearns.relearning = self._relearning.active
         self._holding = then.holding
         self._patience_s = patience_s
-        self._gives_up = gives_up
         self._lent = 0
         self._absent: set[LinkName] = set()
+        if away is not None:
+            away.hand_over = self._hand_over
 
     @property
     def relearning(self) -> bool:
@@ -107,7 +113,10 @@ class NeighbourLinks:
         work = then.begin_work(link) if self._relearning.active else PendingWork(link)
         work.then.append(lambda: then.due.append(partial(self._told, link, wait)))
         lent = self._lend(link, wait)
-        effects += then.send(work, [*router.link_up(link), *(Send(link, a) for a in lent)])
+        told = [*router.link_up(link), *(Send(link, a) for a in lent)]
+        effects += then.send(work, told)
+        if self.away is not None:
+            self.away.came_up(link, wait, told, lent=bool(lent))
         for advertisement in lent:
             wait.add(Send(link, Unadvertise(advertisement.id)))
         return effects + then.finish(settlement.resume(link, before, then.settling.stand_ins))
@@ -156,6 +165,16 @@ class NeighbourLinks:
         """Hold what is for a neighbour that has been away for long, and is not given up."""
         self._owed.pop(link, None)
         self._holding.misses(link)
+
+    def went_away(self, link: LinkName, now: float) -> list[Effect]:
+        """Handle that the connection of a neighbour is gone, which may come back."""
+        if self.away is None or link not in self._router.brokers:
+            return []
+        return self.away.went(link, now)
+
+    def is_back(self, _: Back, link: LinkName, now: float) -> list[Effect]:
+        """Handle that a neighbour that was away is connected again, with its memory of the link."""
+        return [] if self.away is None else self._hand_over(self.away.is_back(link))
 
     def lost(self, link: LinkName) -> list[Effect]:
         """Stop waiting for a neighbour, after `lose` is done with."""
@@ -228,9 +247,10 @@ class NeighbourLinks:
 
     # --- this broker stops ------------------------------------------------------------------------
 
-    def leave(self, links: Sequence[LinkName], now: float) -> list[Effect]:
+    def leave(self, leave: Leave, _: LinkName, now: float) -> list[Effect]:
         """Tell these neighbours that this broker stops; wait for them alone, once they have been
         told."""
+        links = leave.links
         if self._leaving:
             self._unanswered.intersection_update(links)
             return self._answer_those_who_leave()
@@ -266,6 +286,8 @@ class NeighbourLinks:
         if key == TOGETHER_TIMER:
             self._is_overdue = True
             return self._answer_those_who_leave()
+        if key.startswith(AWAY_TIMER) and self.away is not None:
+            return self.away.due(key.removeprefix(AWAY_TIMER), now)
         if key.startswith(ANSWER_TIMER):
             released = self._holding.answers_are_due(key.removeprefix(ANSWER_TIMER))
             return self._hand_over(released)
@@ -279,7 +301,7 @@ class NeighbourLinks:
         for link in self._absent.difference(self._router.brokers):
             self._holding.misses(link)
         effects = self._tell_synced(told)
-        if self._gives_up and not self._relearning.complete:
+        if self.away is None and not self._relearning.complete:
             effects.append(SetTimer(ABSENT_TIMER, now + max(self._patience_s - RELEARN_S, 0.0)))
         return effects
 

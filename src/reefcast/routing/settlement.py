@@ -29,6 +29,8 @@ Rules
 - A subscription whose stand-in had settled before a neighbour restarted settles at once while the
   neighbour is away: like everything that had settled before, it is served again when the neighbour
   is back.
+- What waits for a neighbour's answer to an advertisement may be excused from that, if the neighbour
+  is away and everything of the advertisement is kept for it (`away`).
 - A link that is given up answers nothing and is waited for no longer.
 
 Source: diffusing computations (Dijkstra and Scholten, 1980), with one tree per message. Cost: one
@@ -130,6 +132,8 @@ class Settlement:
         self._lives: dict[LinkName, int] = {}
         self._held: list[PendingWork] = []
         self._held_by_id: dict[EntityId, list[PendingWork]] = {}
+        self.held_advertisements: list[tuple[EntityId, PendingWork]] = []
+        """What stays open until `let_go` although it is of an advertisement; see `away`."""
         self._under_way: dict[tuple[LinkName, EntityId], PendingWork] = {}
         self._told: dict[EntityId, tuple[LinkName, int]] = {}
         self._said: dict[tuple[LinkName, EntityId], int] = {}
@@ -176,9 +180,40 @@ class Settlement:
                 sent.pending[work] = None
                 work.outstanding += 1
 
-    def hold(self, work: PendingWork, id: EntityId | None) -> None:
+    def waits_for(self) -> dict[LinkName, int]:
+        """Return how many messages each link has not answered."""
+        return {link: len(sent) for link, sent in self._waiting.items() if sent}
+
+    def join_first_told(self, work: PendingWork, link: LinkName, id: EntityId) -> None:
+        """Let `work` wait for the oldest message under way that tells `link` of an
+        advertisement."""
+        for token, sent in self._waiting.get(link, {}).items():
+            if isinstance(sent.message, Advertise) and sent.message.id == id:
+                self._join(work, [(link, token)])
+                return
+
+    def unanswered_advertisements(self, link: LinkName) -> list[EntityId]:
+        """Return the advertisements that are being told to `link`, the oldest first."""
+        messages = (sent.message for sent in self._waiting.get(link, {}).values())
+        return [message.id for message in messages if isinstance(message, Advertise)]
+
+    def excuse(self, link: LinkName, id: EntityId) -> list[PendingWork]:
+        """Return the work of an advertisement that waits for this neighbour's answer to it, and
+        does so no longer; each has to be released once."""
+        excused: list[PendingWork] = []
+        for sent in self._waiting.get(link, {}).values():
+            if isinstance(sent.message, Advertise) and sent.message.id == id:
+                its = [work for work in sent.pending if work.key is not None and work.key[1] == id]
+                for work in its:
+                    del sent.pending[work]
+                excused += its
+        return excused
+
+    def hold(self, work: PendingWork, id: EntityId | None, *, advertises: bool = False) -> None:
         """Keep `work`, of what came with `id`, open until `let_go`: the broker is relearning."""
         work.outstanding += 1
+        if advertises and id is not None:
+            self.held_advertisements.append((id, work))
         self._held.append(work)
         if id is not None:
             self._held_by_id.setdefault(id, []).append(work)
@@ -192,8 +227,16 @@ class Settlement:
         """Release what was held, now that the broker has relearned everything; return the answers
         that this completes."""
         held, self._held = self._held, []
-        self._held_by_id = {}
+        self._held_by_id, self.held_advertisements = {}, []
         return [send for work in held for send in self.release(work)]
+
+    def let_go_advertisements(self) -> list[Send]:
+        """Release only what was held of advertisements; return the answers that this completes."""
+        held, self.held_advertisements = self.held_advertisements, []
+        for id, work in held:
+            self._held.remove(work)
+            self._held_by_id[id].remove(work)
+        return [send for _, work in held for send in self.release(work)]
 
     def attach(self, work: PendingWork, message: ControlMessage, link: LinkName) -> ControlMessage:
         """Return `message` with a token, so that `work` waits for its answer; answers carry

@@ -147,6 +147,10 @@ class TreeRouter(Router, Relearns, SettlesTogether, HandsOver, KeepsRows):
     def durable_tables(self) -> Mapping[str, Table[Any]]:
         return {"SRT": self.srt, SUBSCRIPTIONS: self.prt}
 
+    def deputy(self, advertisement: EntityId, link: LinkName) -> Filter | None:
+        row = self.srt.told(advertisement, link)
+        return None if row is None else row.filter
+
     # --- what can be seen -------------------------------------------------------------------------
 
     def tables(self) -> dict[str, TableView[Any]]:

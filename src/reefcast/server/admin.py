@@ -1,7 +1,7 @@
-"""Admin connections, which ask a broker for its status or to move a link: the broker's end, and the
-asking side.
+"""Admin connections, which ask a broker for its status, to move a link, or to give up what it keeps
+for a neighbour: the broker's end, and the asking side.
 
-Any proved user may ask for the status; only administrators may move links."""
+Any proved user may ask for the status; only administrators may have wishes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from reefcast.errors import ConnectionLostError, LocalError, ProtocolError, RefusedError
 from reefcast.model import wire
-from reefcast.model.messages import MoveLink
+from reefcast.model.messages import GiveUp, MoveLink, Wish
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.protocol.link import Link
 from reefcast.protocol.principal import UserRole
@@ -32,7 +32,7 @@ class AdminEnd(End):
         self,
         connection: Connection,
         status: Callable[[StatusRequest], dict[str, object]],
-        wish: Callable[[MoveLink], None],
+        wish: Callable[[Wish], None],
     ) -> None:
         self.principal = connection.principal
         self._connection = connection
@@ -43,10 +43,10 @@ class AdminEnd(End):
         frame = wire.encode(FrameKind.STATUS, self._status(request))
         self._connection.outbox.push_data(frame)
 
-    def move_wanted(self, move: MoveLink) -> None:
+    def wish_wanted(self, wish: Wish) -> None:
         self.principal.require(UserRole.ADMINISTRATOR)
         try:
-            self._wish(move)
+            self._wish(wish)
         except LocalError as error:
             self._connection.close(str(error))
         else:
@@ -78,7 +78,13 @@ class AdminConnection:
     async def move(self, old: str, new: str) -> dict[str, Any]:
         """Ask the broker to replace its link to `old` by one to `new`; return its status after the
         move. Raises `RefusedError` with the broker's reason if it cannot do that."""
-        return await self._ask(FrameKind.MOVE, MoveLink(old, new), RefusedError)
+        return await self._ask(FrameKind.WISH, MoveLink(old, new), RefusedError)
+
+    async def give_up(self, neighbour: str, *, reroute: bool) -> dict[str, Any]:
+        """Ask the broker to drop what it owes a neighbour that never comes back, or to route it
+        again; return its status after that. Raises `RefusedError` with the broker's reason if it
+        does not do so."""
+        return await self._ask(FrameKind.WISH, GiveUp(neighbour, reroute), RefusedError)
 
     async def _ask(
         self, kind: FrameKind, what: object, refused: Callable[[str], Exception]

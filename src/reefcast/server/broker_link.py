@@ -11,7 +11,8 @@ Rules
 - Sessions alone do not suffice: a late hello may restart the link at one end only, while the other
   end continues with the old numbers.
 - If an end dials several connections, only the last one counts.
-- The core learns of a broken connection only after `link_patience_s`.
+- The core hears at once that the connection is gone (`Away`), and that a link is resumed (`Back`);
+  it loses the neighbour (`LinkDown`) only after `link_patience_s`.
 - A soft link may become one of these, and one of these a soft link: see `overlay_links`.
 - `outputs.LinkQueue` holds the frames for the neighbour."""
 
@@ -23,7 +24,7 @@ from typing import ClassVar
 
 import msgspec
 
-from reefcast.model.messages import LinkKind, LinkUp, Publish
+from reefcast.model.messages import Away, Back, LinkKind, LinkUp, Publish
 from reefcast.model.wire import Congestion, Hello
 from reefcast.server.broker_end import BrokerEnd
 from reefcast.server.connection import Connection
@@ -103,8 +104,8 @@ class BrokerLink(BrokerEnd):
         self.reconnects += 1
         self.close()
         self.attach(connection)
-        if not resumed:
-            self._host.driver.handle(LinkUp(LinkKind.BROKER, kept), self.name)
+        item = Back() if resumed else LinkUp(LinkKind.BROKER, kept)
+        self._host.driver.handle(item, self.name)
 
     def knows(self, hello: Hello) -> bool:
         """Return whether both ends remember the same beginning of the link. (A broker that sends no
@@ -143,6 +144,7 @@ class BrokerLink(BrokerEnd):
         self._near_until_s = 0.0 if connection.left else self._loop.time() + MOMENT_S
         self.detach()
         self._patience = self._loop.call_later(self._host.limits.link_patience_s, self._give_up)
+        self._host.driver.handle(Away(), self.name)
 
     def _give_up(self) -> None:
         self._patience = None

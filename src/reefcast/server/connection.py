@@ -26,7 +26,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 from reefcast.errors import InternalError, ProtocolError
 from reefcast.model import wire
-from reefcast.model.messages import ControlMessage, MoveLink, Publish
+from reefcast.model.messages import ControlMessage, Publish, Wish
 from reefcast.model.versions import Offer
 from reefcast.model.wire import Close, Codec, Congestion, FrameKind, Hello, StatusRequest
 from reefcast.protocol.frames import RUN
@@ -86,8 +86,8 @@ class End:
     def status_wanted(self, request: StatusRequest) -> None:
         raise self._out_of_place("STATUS")
 
-    def move_wanted(self, move: MoveLink) -> None:
-        raise self._out_of_place("MOVE")
+    def wish_wanted(self, wish: Wish) -> None:
+        raise self._out_of_place("WISH")
 
     def lost(self, connection: Connection) -> None:
         """Handle that the connection is gone, or as good as gone."""
@@ -333,8 +333,8 @@ class Connection(asyncio.Protocol):
             self.end.done()
         elif kind == FrameKind.STATUS:
             self.end.status_wanted(wire.decode_status_request(payload))
-        elif kind == FrameKind.MOVE:
-            self.end.move_wanted(wire.decode_move(payload))
+        elif kind == FrameKind.WISH:
+            self.end.wish_wanted(wire.decode_wish(payload))
         elif kind != FrameKind.PING:
             raise ProtocolError(f"frame of kind {kind}, which has no place here")
 

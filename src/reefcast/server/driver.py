@@ -20,10 +20,10 @@ from reefcast.model.messages import (
     Input,
     Kept,
     LinkName,
-    MoveLink,
     Publish,
     SetTimer,
     Timer,
+    Wish,
 )
 from reefcast.protocol.credit import CongestionControl
 from reefcast.routing.broker import Broker
@@ -157,7 +157,7 @@ class Driver:
         self._run_later()
         return done
 
-    def wish(self, item: MoveLink) -> None:
+    def wish(self, item: Wish) -> None:
         """Handle an operator's wish. Raises `LocalError` if it cannot be met."""
         self._enter(item, "")
         self._run_later()

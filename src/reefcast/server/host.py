@@ -22,6 +22,7 @@ from reefcast.protocol.credit import CongestionControl
 from reefcast.retaining.service import RetainingService
 from reefcast.retaining.values import Limits
 from reefcast.routing.broker import Broker
+from reefcast.routing.custody import CustodyLimits
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import RoutingOptions, Shape
 from reefcast.server.driver import Driver
@@ -108,7 +109,10 @@ def make_host(
         home=_home(network.sessions, keeper),
         rows={} if keeper is None else keeper.contents.rows,
         most_sessions=network.sessions.max_sessions,
+        custody=CustodyLimits(network.sessions.custody_after_s, network.sessions.custody_bytes),
     )
+    for what in core.delivering.set_aside:
+        log.error("broker %s set aside what it cannot read: %s", name, what)
     driver = Driver(core, outputs, congestion, journal)
     if keeper is not None:
         keeper.contents = Contents()  # a backlog is large, and the core has it now

@@ -165,7 +165,7 @@ class Node:
 
     def _say_what_is_lost(self) -> None:
         """Log what this broker has taken over and nobody else has."""
-        count = len(list(self.host.core.waiting())) + self.overlay_links.unacknowledged
+        count = len(list(self.host.core.waiting(self.overlay_links.unacknowledged())))
         if count:
             self.host.journal.counters["link_lost"] += count
             log.warning("broker %s stops with %d publications that nobody took", self.name, count)

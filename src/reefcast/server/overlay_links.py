@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from reefcast.errors import ProtocolError
-from reefcast.model.messages import LinkDown, LinkName
+from reefcast.model.messages import LinkDown, LinkName, Publish
 from reefcast.model.wire import Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.server.broker_link import BrokerLink
@@ -208,10 +208,10 @@ class OverlayLinks:
                 self._forget(name)
         return tuple(sorted(self._near))
 
-    @property
-    def unacknowledged(self) -> int:
-        """Return how many publications the neighbours may not have."""
-        return sum(len(link.queue.window.publications()) for link in self.links.values())
+    def unacknowledged(self) -> Iterator[Publish]:
+        """Yield the publications that the neighbours may not have."""
+        for link in self.links.values():
+            yield from link.queue.window.publications()
 
     @property
     def connected(self) -> tuple[LinkName, ...]:

@@ -15,6 +15,7 @@ class Brokers(Protocol):
     `problems`: the promises that were broken, one sentence each."""
 
     rng: random.Random
+    routing: str
     now: float
     cores: dict[str, Broker]
     disks: dict[str, Disk]

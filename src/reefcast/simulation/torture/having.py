@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from reefcast.model import wire
 from reefcast.model.publication import PublicationId
+from reefcast.model.wire import Codec, FrameKind
+from reefcast.routing.custody import CUSTODY
+from reefcast.routing.registry import routing_named
 from reefcast.simulation.torture.clients import Brokers
 from reefcast.simulation.torture.durable import Wanted
 
@@ -21,6 +25,17 @@ def queue_of(network: Brokers, wanted: Wanted) -> list[PublicationId]:
                 if not (each.dead or each.late)
             ]
     return []
+
+
+def is_in_custody(network: Brokers, id: PublicationId) -> bool:
+    """Return whether a broker has an event in custody, as the disks are after a power cut now."""
+    codec = Codec(header=routing_named(network.routing).header)
+    frames = [
+        row for disk in network.disks.values() for row in disk.synced.rows.get(CUSTODY, {}).values()
+    ]
+    kind = FrameKind.PUBLISH_CONFIRM
+    bodies = (codec.decode_publish(frame[wire.HEAD_BYTES :], kind) for frame in frames)
+    return any(publish.publication.id == id for publish in bodies)
 
 
 def is_owed(wanted: Wanted, filters: Iterable[str]) -> bool:

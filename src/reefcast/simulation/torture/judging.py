@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from reefcast.routing.custody import CUSTODY
 from reefcast.simulation.torture.having import queue_of
 from reefcast.simulation.torture.network import Network
 
@@ -18,6 +19,7 @@ def judge(network: Network) -> list[str]:
     network.problems += check_confirmed(network)
     network.problems += check_queues(network)
     drain(network)
+    network.problems += check_kept(network)
     network.problems += check_progress(network)
     network.problems += check_drained(network)
     network.problems += check_unconfirmed(network)
@@ -41,16 +43,22 @@ def drain(network: Network) -> None:
 def check_confirmed(network: Network) -> Iterator[str]:
     """Check P1 for everything that was confirmed."""
     for publisher in network.publishers.values():
-        for seq in sorted(publisher.confirmed | publisher.kept):
-            if seq not in publisher.refused:
-                yield from publisher.check_loss(seq)
+        for seq in sorted(publisher.confirmed - publisher.refused.keys()):
+            yield from publisher.check_loss(seq)
+
+
+def check_kept(network: Network) -> Iterator[str]:
+    """Check P1 for everything that was in custody, when queues have had room for it."""
+    for publisher in network.publishers.values():
+        for seq in sorted(publisher.kept - publisher.refused.keys()):
+            yield from publisher.check_loss(seq, what="was kept", may_refuse=True)
 
 
 def check_unconfirmed(network: Network) -> Iterator[str]:
     """Check P5 where nothing was disturbed: what nobody confirmed has arrived all the same."""
     for publisher in network.publishers.values() if not network.disturbed else ():
         for seq in sorted(publisher.made.keys() - publisher.asked - publisher.refused.keys()):
-            yield from publisher.check_loss(seq, "P5", "was published")
+            yield from publisher.check_loss(seq, "P5", "was published", may_refuse=True)
 
 
 def check_queues(network: Network) -> Iterator[str]:
@@ -62,18 +70,22 @@ def check_queues(network: Network) -> Iterator[str]:
         for publisher in network.publishers.values() if network.ordered else ():
             made = publisher.made
             its = [s for name, s in queue if name == publisher.name and wanted in made[s]]
-            if any(s in publisher.confirmed and s < max(its[: at + 1]) for at, s in enumerate(its)):
+            sure = publisher.confirmed | publisher.kept
+            if any(s in sure and s < max(its[: at + 1]) for at, s in enumerate(its)):
                 yield f"P3: session {wanted.name} of {publisher.name}: {its}"
 
 
 def check_progress(network: Network) -> Iterator[str]:
     """Check P4 when nothing is left to do."""
     for publisher in network.publishers.values():
-        if publisher.open:
+        if publisher.open.keys() - publisher.kept:
             where = {
                 name: core._then.confirming.waits_for() for name, core in network.cores.items()
             }
             yield f"P4: {publisher.name} waits for {sorted(publisher.open)}: {where}"
+    for name, disk in network.disks.items():
+        if left := disk.synced.rows.get(CUSTODY):
+            yield f"P4: {len(left)} publications stay in custody of {name}"
     for wanted in network.all_sessions:
         if wanted.open and not (wanted.ended and wanted is not network.sessions[wanted.name]):
             yield f"P4: session {wanted.name} waits for {sorted(wanted.open)}"

@@ -18,6 +18,8 @@ from typing import Any
 
 from reefcast.model.keeping import StoredSession
 from reefcast.model.messages import (
+    Away,
+    Back,
     Fetch,
     Keep,
     LinkDown,
@@ -32,6 +34,7 @@ from reefcast.model.messages import (
 from reefcast.model.publication import PublicationId
 from reefcast.overlay.scot import Scot
 from reefcast.routing.broker import Broker
+from reefcast.routing.custody import CustodyLimits
 from reefcast.routing.registry import routing_named
 from reefcast.sessions.home import Home
 from reefcast.simulation.torture.clients import Client
@@ -56,8 +59,9 @@ class NeverQuietError(Exception):
 
 class Network:
     """`edges`: of the overlay; `scot`: what it is if it is one. `seed`: chooses everything;
-    `ordered`: the routing keeps the order of a publisher there; `dedup_s`: see `Home`. `text`:
-    whether the record of the run keeps the text of the steps.
+    `ordered`: the routing keeps the order of a publisher there; `dedup_s`: see `Home`;
+    `custody_bytes`: see `CustodyLimits`. `text`: whether the record of the run keeps the text of
+    the steps.
 
     `disturbed`: a broker was killed, or a link cut."""
 
@@ -70,6 +74,7 @@ class Network:
         scot: Scot | None = None,
         ordered: bool = True,
         dedup_s: float = 3600.0,
+        custody_bytes: int = 1 << 20,
         text: bool = False,
         **options: Any,
     ) -> None:
@@ -79,6 +84,7 @@ class Network:
         self.routing, self.scot = routing, scot
         self._options = routing_named(routing).options(**options)
         self._dedup_s = dedup_s
+        self._custody = CustodyLimits(most_bytes=custody_bytes)
         self.edges = list(edges)
         self.names = sorted({name for edge in edges for name in edge})
         self._neighbours = {
@@ -125,6 +131,7 @@ class Network:
         links = ", ".join(f"{one}-{other}" for one, other in self.edges)
         yield f"routing {self.routing}: {links}"
         yield f"options {self._options}, ids remembered for {self._dedup_s:g} s"
+        yield f"custody of {self._custody.most_bytes} bytes"
 
     # --- brokers ----------------------------------------------------------------------------------
 
@@ -149,6 +156,7 @@ class Network:
             patience_s=PATIENCE_S,
             home=Home(contents, now=self.now, dedup_s=self._dedup_s),
             rows=contents.rows,
+            custody=self._custody,
         )
         self.timers[name] = {}
         for other in self.neighbours(name):
@@ -166,6 +174,17 @@ class Network:
             self.links[a, b] = Link()
         for (a, b), publications in kept.items():
             self.put(a, LinkUp(LinkKind.BROKER, publications), b)
+        if self._is_cut(one, other):
+            self._tell_ends(one, other, Away())
+
+    def _is_cut(self, one: str, other: str) -> bool:
+        return (min(one, other), max(one, other)) in self.cut
+
+    def _tell_ends(self, one: str, other: str, item: Away | Back) -> None:
+        """Tell both ends of a link that its connection is gone, or back."""
+        for a, b in ((one, other), (other, one)):
+            if (a, b) in self.links and {a, b} <= self.cores.keys():
+                self.put(a, item, b)
 
     def kill(self, name: str, *, power: bool | None = None) -> None:
         """Kill a broker: its process dies, or (`power`) what is not synced is lost; by default the
@@ -178,6 +197,9 @@ class Network:
         self.disks[name].kill(self.rng if power else None)
         for other in self.neighbours(name):
             self.links.pop((name, other), None)
+            here = (other, name) in self.links and other in self.cores
+            if here and not self._is_cut(name, other):
+                self.put(other, Away(), name)
         for client in self.clients.values():
             client.killed(name)
 
@@ -350,6 +372,7 @@ class Network:
         self.record.step(f"cut {edge}")
         self.disturbed = True
         self.cut.add(edge)
+        self._tell_ends(*edge, Away())
 
     def part(self, edge: Directed, ends: Iterable[str]) -> None:
         """Have these ends of a link that is cut give the other one up: it begins anew then."""
@@ -363,8 +386,11 @@ class Network:
         self.record.step(f"mend {edge}")
         self.cut.discard(edge)
         one, other = edge
-        if {one, other} <= self.cores.keys() and not {edge, (other, one)} <= self.links.keys():
-            self.connect(one, other)
+        if {one, other} <= self.cores.keys():
+            if {edge, (other, one)} <= self.links.keys():
+                self._tell_ends(one, other, Back())
+            else:
+                self.connect(one, other)
 
     def settle(self, limit: int = MOST_STEPS) -> None:
         """Start all brokers, mend all links and disks, and let everything happen that is to happen.

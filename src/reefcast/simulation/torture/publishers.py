@@ -21,7 +21,7 @@ from reefcast.model.publication import Publication
 from reefcast.sessions.events import EXPIRES
 from reefcast.simulation.torture.clients import Brokers
 from reefcast.simulation.torture.durable import Wanted
-from reefcast.simulation.torture.having import missing_in
+from reefcast.simulation.torture.having import is_in_custody, missing_in
 
 
 class Publisher:
@@ -48,6 +48,7 @@ class Publisher:
         self.refused: dict[int, str] = {}
         self.confirmations = 0
         self.advertises = ""
+        self._kept_here: set[int] = set()
 
     def started(self, broker: str) -> None:
         """Attach to the publisher's broker, which has started."""
@@ -59,7 +60,10 @@ class Publisher:
         self._network.put(self.broker, LinkUp(LinkKind.CLIENT), self.name)
         if self.advertises:
             self.advertise()
-        for seq in sorted(self.open):
+        # What is only kept need not be sent again to the broker that said so.
+        all_again = self._network.rng.random() < 0.5
+        again = self.open.keys() - (set() if all_again else self._kept_here)
+        for seq in sorted(again):
             publication, attempt = self.open[seq]
             self.open[seq] = (publication, attempt + 1)
             self._send(publication, attempt + 1, again=True)
@@ -82,7 +86,7 @@ class Publisher:
         """Go to another broker; the old one notices at once."""
         if self.broker in self._network.cores:
             self._network.put(self.broker, LinkDown(), self.name)
-        self.broker = broker
+        self.broker, self._kept_here = broker, set()
         if broker in self._network.cores:
             self.attach()
 
@@ -116,7 +120,10 @@ class Publisher:
         """Handle a confirmation, or a refusal."""
         if isinstance(message, Confirmed):
             if message.kept and not message.refused:
+                self._network.problems += self._check_kept(message.seq)
                 self.kept.add(message.seq)
+                if broker == self.broker:
+                    self._kept_here.add(message.seq)
                 return
             if message.refused:
                 self._network.problems += self._check_refusal(message.refused)
@@ -131,14 +138,21 @@ class Publisher:
             self.open.pop(message.publication[1], None)
 
     def check_loss(
-        self, seq: int, promise: str = "P1", what: str = "is confirmed"
+        self, seq: int, promise: str = "P1", what: str = "is confirmed", *, may_refuse: bool = False
     ) -> Iterator[str]:
-        """Check that a publication is where it is to be, unless it has expired."""
+        """Check that a publication is where it is to be, unless it has expired. `may_refuse`:
+        whether sessions that refuse it when they are full may not have it, because its publisher
+        need not hear of that: what was kept first may be refused when it is handed over."""
         if self._network.now < self.expires_s.get(seq, inf):
             for wanted in missing_in(self._network, (self.name, seq), self.made[seq]):
-                if promise == "P1" or wanted.policy != "refuse":
+                if not may_refuse or wanted.policy != "refuse":
                     who = f"session {wanted.name} does not have it"
                     yield f"{promise}: {self.name}#{seq} {what}, and {who}"
+
+    def _check_kept(self, seq: int) -> Iterator[str]:
+        """Check that a publication is where it is to be, or in a custody on disk."""
+        if not is_in_custody(self._network, (self.name, seq)):
+            yield from self.check_loss(seq, what="is said to be kept")
 
     def _check_refusal(self, reason: str) -> Iterator[str]:
         if not any(

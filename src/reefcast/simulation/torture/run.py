@@ -46,6 +46,7 @@ def network_of(seed: int, routing: str, *, text: bool = False) -> Network:
     if coverings := _coverings(kind):
         options["covering"] = rng.choice(coverings)
     dedup_s = rng.choice((3600.0, 3600.0, 3600.0, 30.0))
+    custody_bytes = rng.choice((300, 1 << 20, 1 << 20))
     return Network(
         edges,
         seed,
@@ -53,6 +54,7 @@ def network_of(seed: int, routing: str, *, text: bool = False) -> Network:
         scot=product,
         ordered=kind.keeps_order,
         dedup_s=dedup_s,
+        custody_bytes=custody_bytes,
         text=text,
         **options,
     )

@@ -98,7 +98,10 @@ class Torture:
             confirm = rng.random() < 0.8
             if confirm or publisher.broker in self.network.cores:
                 self.left -= 1
-                attributes: dict[str, Any] = {"x": rng.randrange(10)}
+                attributes: dict[str, Any] = {
+                    "x": rng.randrange(10),
+                    "text": "-" * rng.choice((0, 0, 100)),
+                }
                 if self._expires and rng.random() < 0.3:
                     attributes[EXPIRES] = rng.choice((1, 10, 60))
                 publisher.publish(attributes, confirm=confirm)
