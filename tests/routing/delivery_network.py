@@ -267,7 +267,10 @@ class Network:
         self.put(publisher.broker, publish, publisher.name)
 
     def told(self, publisher: Publisher, broker: str, message: Any) -> None:
-        if isinstance(message, Confirmed):
+        if isinstance(message, Confirmed) and message.more:
+            for each in message.each():
+                self.told(publisher, broker, each)
+        elif isinstance(message, Confirmed):
             if message.refused:
                 publisher.refused[message.seq] = message.refused
             else:

@@ -29,11 +29,16 @@ copy under way.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
 from random import Random
+
+from msgspec.structs import replace
 
 from reefcast.model.messages import (
     MOST_ATTEMPTS,
+    MOST_MORE,
     Confirmed,
+    Effect,
     Header,
     LinkName,
     Publish,
@@ -219,3 +224,27 @@ class Confirming:
     def under_way(self) -> Sequence[Publish]:
         """Return the copies that are not answered."""
         return [copy for out in self._out.values() for _, copy in out.values()]
+
+
+def together(answers: Iterable[Effect]) -> list[Effect]:
+    """Return effects with the answers as one (`Confirmed.more`) that go to one link, one behind the
+    other, and say the same of consecutive publications of one publisher."""
+    found: list[Effect] = []
+    for _, run in groupby(enumerate(answers), _run_of):
+        effects = [effect for _, effect in run]
+        first = effects[0]
+        if len(effects) > 1 and isinstance(first, Send):
+            message = replace(first.message, more=len(effects) - 1)
+            effects = [Send(first.link, message)]
+        found += effects
+    return found
+
+
+def _run_of(numbered: tuple[int, Effect]) -> tuple[object, ...]:
+    """Return what is the same for effects of which `together` makes one."""
+    at, effect = numbered
+    message = effect.message if isinstance(effect, Send) else None
+    if not isinstance(effect, Send) or not isinstance(message, Confirmed) or message.more:
+        return (at,)
+    said = (message.publisher, message.attempt, message.kept, message.refused)
+    return (effect.link, *said, message.seq - at, at // MOST_MORE)

@@ -40,7 +40,7 @@ from reefcast.model.messages import (
     SetTimer,
     Settled,
 )
-from reefcast.routing.confirming import Confirming, Work
+from reefcast.routing.confirming import Confirming, Work, together
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.hosting import Hosting
 from reefcast.routing.on_disk import OnDisk, Rows, restore
@@ -209,7 +209,7 @@ class Delivering:
         if outcome.timer_s is not None and outcome.timer_s != self._timer_s:
             effects.append(SetTimer(HOME_TIMER, outcome.timer_s))
         self._timer_s = outcome.timer_s
-        sends = [e for e in ready if isinstance(e, Send)] + self.hosting.told(outcome)
+        sends = [e for e in together(ready) if isinstance(e, Send)] + self.hosting.told(outcome)
         return effects + self._then.finish(sends) + self.hosting.news(outcome)
 
     def _wishes(self, effects: list[Effect], now: float) -> list[Effect]:

@@ -186,7 +186,7 @@ class ReefcastPublisher(Publisher):
             if isinstance(message, Confirmed):
                 if message.refused:
                     raise PeerError(f"the broker did not take a publication: {message.refused}")
-                numbers.append(message.seq)
+                numbers += range(message.seq, message.seq + message.more + 1)
         self.credit = (self.credit or 0) + self._taken_credit()
         return numbers, self._frames.answer
 
