@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reefcast.model.messages import MOST_MORE, Confirmed, Effect, Send, Settled
+from reefcast.model.messages import MOST_MORE, Confirmed, Send, Settled
 from reefcast.routing.confirming import together
 
 ANSWERS = st.builds(
@@ -23,7 +23,7 @@ EFFECTS = st.builds(Send, st.sampled_from("ab"), ANSWERS | st.builds(Settled, st
 def test_answers_together_say_what_they_said_one_by_one(effects: list[Send]) -> None:
     said = [
         Send(send.link, each)
-        for send in map(as_send, together(effects))
+        for send in together(effects)
         for each in (
             send.message.each() if isinstance(send.message, Confirmed) else (send.message,)
         )
@@ -31,16 +31,9 @@ def test_answers_together_say_what_they_said_one_by_one(effects: list[Send]) -> 
     assert said == effects
 
 
-def as_send(effect: Effect) -> Send:
-    assert isinstance(effect, Send)
-    return effect
-
-
 def test_consecutive_publications_are_confirmed_with_one_answer() -> None:
     answers = [Send("a", Confirmed("p", seq, 1)) for seq in range(5, 5 + 2 * MOST_MORE)]
     counts = [
-        send.message.more + 1
-        for send in map(as_send, together(answers))
-        if isinstance(send.message, Confirmed)
+        send.message.more + 1 for send in together(answers) if isinstance(send.message, Confirmed)
     ]
     assert sum(counts) == 2 * MOST_MORE and len(counts) == 2

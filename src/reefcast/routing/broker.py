@@ -68,7 +68,7 @@ from reefcast.routing.capabilities import (
     moves_links,
 )
 from reefcast.routing.clients import ClientState
-from reefcast.routing.confirming import Confirming, together
+from reefcast.routing.confirming import Confirming
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.counts import Counts
 from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
@@ -328,9 +328,7 @@ class Broker:
     def _confirmed(self, answer: Confirmed, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
             raise ProtocolError(f"client {link!r} confirmed a publication; only brokers do")
-        confirming = self._then.confirming
-        answers = [send for each in answer.each() for send in confirming.answered(each, link)]
-        return self._then.finish(together(answers))
+        return self._then.finish(self._then.confirming.all_answered(answer, link))
 
     def _asked(self, message: ServiceMessage, link: LinkName, now: float) -> list[Effect]:
         if link not in self.clients:

@@ -38,7 +38,6 @@ from reefcast.model.messages import (
     MOST_ATTEMPTS,
     MOST_MORE,
     Confirmed,
-    Effect,
     Header,
     LinkName,
     Publish,
@@ -179,6 +178,10 @@ class Confirming:
         if self._works.get(work.key) is work:
             del self._works[work.key]
 
+    def all_answered(self, answer: Confirmed, link: LinkName) -> list[Send]:
+        """Handle an answer for one or more publications, as `answered` does."""
+        return together(send for each in answer.each() for send in self.answered(each, link))
+
     def answered(self, answer: Confirmed, link: LinkName) -> list[Send]:
         """Handle an answer that came by `link`; return those that this completes. One that nobody
         waits for is no error: this broker was restarted since, or has it already."""
@@ -226,25 +229,24 @@ class Confirming:
         return [copy for out in self._out.values() for _, copy in out.values()]
 
 
-def together(answers: Iterable[Effect]) -> list[Effect]:
-    """Return effects with the answers as one (`Confirmed.more`) that go to one link, one behind the
-    other, and say the same of consecutive publications of one publisher."""
-    found: list[Effect] = []
+def together(answers: Iterable[Send]) -> list[Send]:
+    """Return messages with the answers as one (`Confirmed.more`) that go to one link, one behind
+    the other, and say the same of consecutive publications of one publisher."""
+    found: list[Send] = []
     for _, run in groupby(enumerate(answers), _run_of):
-        effects = [effect for _, effect in run]
-        first = effects[0]
-        if len(effects) > 1 and isinstance(first, Send):
-            message = replace(first.message, more=len(effects) - 1)
-            effects = [Send(first.link, message)]
-        found += effects
+        sends = [send for _, send in run]
+        first = sends[0]
+        if len(sends) > 1:
+            sends = [Send(first.link, replace(first.message, more=len(sends) - 1))]
+        found += sends
     return found
 
 
-def _run_of(numbered: tuple[int, Effect]) -> tuple[object, ...]:
-    """Return what is the same for effects of which `together` makes one."""
-    at, effect = numbered
-    message = effect.message if isinstance(effect, Send) else None
-    if not isinstance(effect, Send) or not isinstance(message, Confirmed) or message.more:
+def _run_of(numbered: tuple[int, Send]) -> tuple[object, ...]:
+    """Return what is the same for messages of which `together` makes one."""
+    at, send = numbered
+    message = send.message
+    if not isinstance(message, Confirmed) or message.more:
         return (at,)
     said = (message.publisher, message.attempt, message.kept, message.refused)
-    return (effect.link, *said, message.seq - at, at // MOST_MORE)
+    return (send.link, *said, message.seq - at, at // MOST_MORE)
