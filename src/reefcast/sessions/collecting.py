@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from reefcast.model.keeping import (
     Change,
@@ -17,13 +17,18 @@ from reefcast.model.keeping import (
 from reefcast.model.publication import PublicationId
 from reefcast.sessions.outcome import Advisory, ConsumerName, Delivery, Ended, Read, Told
 
-if TYPE_CHECKING:
-    from reefcast.sessions.seen import Seen
-
 _Chunk = tuple[str, int]
 """A publisher, and the number of a chunk of its numbers."""
 _REST = ("deliveries", "ended", "read", "taken")
 _Advised = tuple[Told, str, str, ConsumerName, str]
+
+
+class Chunks(Protocol):
+    """The ids that one session has had (`seen.Seen`)."""
+
+    def change(self, key: _Chunk) -> Change:
+        """Return what writes how a chunk stands now."""
+        ...
 
 
 class Collected:
@@ -42,7 +47,7 @@ class Collected:
         self.read: list[Read] = []
         self.taken: list[PublicationId] = []
         self._changes: list[Change] = []
-        self._seen: dict[SessionNumber, tuple[Seen, set[_Chunk]]] = {}
+        self._seen: dict[SessionNumber, tuple[Chunks, set[_Chunk]]] = {}
         self._owed: dict[SessionNumber, list[Position]] = {}
         self._events: list[EventNumber] = []
         self._sessions: list[SessionNumber] = []
@@ -54,7 +59,7 @@ class Collected:
         """Write something."""
         self._changes.append(change)
 
-    def seen_changed(self, session: SessionNumber, chunk: _Chunk, seen: Seen) -> None:
+    def seen_changed(self, session: SessionNumber, chunk: _Chunk, seen: Chunks) -> None:
         """Write which ids of a chunk a session has had, as it stands when the batch is taken."""
         changed = self._seen.get(session)
         if changed is None:
