@@ -48,6 +48,8 @@ FREE_PAGES = 4000
 _CACHE_KIB = 32 * 1024
 ROWS_AT_ONCE = (512, 64, 8, 1)
 """That one statement writes: as many as fit, the largest first."""
+BODIES_AT_ONCE = 512
+"""That one statement reads."""
 _FULL = (sqlite3.SQLITE_FULL,)
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -225,20 +227,17 @@ class SqliteStore:
         return self._failing(lambda: self._bodies(events))
 
     def _bodies(self, events: Iterable[EventNumber]) -> Bodies:
-        found: dict[EventNumber, bytes] = {}
-        missing: list[EventNumber] = []
-        query = "SELECT body FROM event WHERE number = ?"
-        for number in events:
-            row = self._database.execute(query, (number,)).fetchone()
-            try:
-                if row is None:
-                    missing.append(number)
-                else:
-                    found[number] = coding.read_body(number, row[0])
-            except (DamagedError, TypeError):
-                self._report(f"{self.path}: the body of event {number} is damaged")
-                missing.append(number)
-        return Bodies(found, tuple(missing))
+        numbers, found = list(events), dict[EventNumber, bytes]()
+        for start in range(0, len(numbers), BODIES_AT_ONCE):
+            some = numbers[start : start + BODIES_AT_ONCE]
+            marks = ", ".join("?" * len(some))
+            query = f"SELECT number, body FROM event WHERE number IN ({marks})"
+            for number, body in self._database.execute(query, some):
+                try:
+                    found[number] = coding.read_body(number, body)
+                except (DamagedError, TypeError):
+                    self._report(f"{self.path}: the body of event {number} is damaged")
+        return Bodies(found, tuple(number for number in numbers if number not in found))
 
     def close(self) -> None:
         """Close the file, for others to open."""

@@ -56,7 +56,7 @@ class Lane:
         self._returned.push(entry.position, entry)
 
     def first(self) -> Entry | None:
-        """Return the first entry that is ready; it stays."""
+        """Return the first entry that is ready; it stays until it is not ready any more."""
         returned, fresh = self._returned.first(), self._fresh.first()
         if returned is not None and (fresh is None or returned[1].position <= fresh.position):
             return returned[1]
