@@ -104,3 +104,15 @@ def test_a_session_that_was_there_before_goes_on(spark: SparkSession) -> None:
     with spark_session("a command in a program that has a session") as session:
         assert session.range(3).count() == 3
     assert spark.range(3).count() == 3
+
+
+def test_java_shares_classes_or_writes_them(tmp_path):
+    classes = tmp_path / "classes.jsa"
+    java = settings("local[2]", classes=classes)["spark.driver.extraJavaOptions"]
+    assert f"-XX:ArchiveClassesAtExit={classes}" in java.split()
+    classes.write_bytes(b"")
+    java = settings("local[2]", classes=classes)["spark.driver.extraJavaOptions"]
+    assert f"-XX:SharedArchiveFile={classes}" in java.split()
+    assert "-Xshare" not in settings("local[2]")["spark.driver.extraJavaOptions"]
+    spaced = settings("local[2]", classes=tmp_path / "my classes.jsa")
+    assert "-XX:" not in spaced["spark.driver.extraJavaOptions"]

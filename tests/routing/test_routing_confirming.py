@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from delivery_network import Network, Publisher, torture
 
 from reefcast.model.messages import LinkKind, LinkUp, Publish, Refused, Send
 from reefcast.model.publication import Publication
@@ -21,6 +20,10 @@ from reefcast.routing.holding import Holding
 from reefcast.routing.on_disk import OnDisk
 from reefcast.routing.scot import ScotRouter
 from reefcast.routing.settlement import Settlement
+from reefcast.simulation.torture.judging import judge
+from reefcast.simulation.torture.network import Network
+from reefcast.simulation.torture.publishers import Publisher
+from reefcast.simulation.torture.run import torture
 
 SEEDS = {"acyclic": 60, "spr": 30, "idr": 25}
 
@@ -48,9 +51,7 @@ def _line(seed: int) -> tuple[Network, Publisher]:
     network = Network([("a", "b"), ("b", "c")], seed, covering="lazy")
     network.want("s0", "c", "x >= 0")
     network.settle()
-    network.publishers["p0"] = publisher = Publisher("p0", "a")
-    network.attach(publisher)
-    return network, publisher
+    return network, network.publisher("p0", "a")
 
 
 @pytest.mark.parametrize("seed", range(1))
@@ -58,7 +59,7 @@ def test_one_broker_is_killed_at_every_step_of_two_publications(seed: int) -> No
     def begun(steps: int) -> Network:
         network, publisher = _line(seed)
         for x in (1, 2):
-            network.publish(publisher, {"x": x}, confirm=True)
+            publisher.publish({"x": x}, confirm=True)
         network.run(steps)
         return network
 
@@ -70,7 +71,7 @@ def test_one_broker_is_killed_at_every_step_of_two_publications(seed: int) -> No
                 network.kill(name)
                 network.run(later)
                 network.start(name)
-                assert not network.judge(), f"{name} killed at step {steps}"
+                assert not judge(network), f"{name} killed at step {steps}"
                 assert network.publishers["p0"].confirmed == {1, 2}
         steps += 1
     assert steps > 15

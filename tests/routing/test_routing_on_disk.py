@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from delivery_network import Network, Publisher
-
 from reefcast.model.keeping import DropRow, PutRow
 from reefcast.model.messages import Confirmed, Keep, LinkKind, LinkUp, Send, Settled, Subscribe
 from reefcast.routing.acyclic import Acyclic
 from reefcast.routing.broker import Broker
 from reefcast.routing.on_disk import OnDisk
 from reefcast.sessions.home import Home
+from reefcast.simulation.torture.network import Network
 
 
 def test_durable_rows_are_there_before_the_first_link() -> None:
     network = Network([("a", "b"), ("b", "c")], 1)
     network.want("s0", "c", "x >= 0")
-    network.publishers["p0"] = publisher = Publisher("p0", "a")
-    publisher.advertises = "x >= 0"
-    network.attach(publisher)
+    network.publisher("p0", "a", advertises="x >= 0")
     network.pass_by("c", "x >= 5")
     network.settle()
     for name in "ac":
@@ -34,9 +31,7 @@ def test_durable_rows_are_there_before_the_first_link() -> None:
 def test_rows_of_who_is_no_neighbour_any_more_go() -> None:
     network = Network([("a", "b"), ("b", "c")], 1)
     network.want("s0", "c", "x >= 0")
-    network.publishers["p0"] = publisher = Publisher("p0", "a")
-    network.attach(publisher)
-    network.publish(publisher, {"x": 1}, confirm=True)
+    network.publisher("p0", "a").publish({"x": 1}, confirm=True)
     network.settle()
     rows = network.disks["b"].load().rows
     core = Broker("b", "acyclic", neighbours=["a"], home=Home(), rows=rows)

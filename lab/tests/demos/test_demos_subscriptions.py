@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from reefcast.model.filters import parse_filter
@@ -60,21 +62,25 @@ def test_places():
     assert about.most_common(1)[0][1] > 0.8 * about.total()
 
 
-@pytest.mark.spark
-def test_statistics_and_workload_from_events(spark, tmp_path):
-    rows = [("SFO", 10, 1.5), ("SFO", 20, None), ("LAX", 30, None), (None, 40, None)]
-    events = spark.createDataFrame(rows, "dest STRING, delay BIGINT, wind DOUBLE")
-    data = gather(events, ("delay", "wind"), ("dest",))
+def test_statistics_and_workload_from_events(tmp_path):
+    events = pa.table(
+        {
+            "dest": ["SFO", "SFO", "LAX", None],
+            "delay": [10, 20, 30, 40],
+            "wind": [1.5, None, None, None],
+            "snow": pa.array([None] * 4, pa.float64()),
+        }
+    )
+    data = gather(events, ("delay", "wind", "snow"), ("dest",))
     assert data.frequent == {"dest": (("SFO", 2), ("LAX", 1))}
     assert (data.quantile("delay", 0), data.quantile("delay", 100)) == (10, 40)
+    assert data.quantile("delay", 50) == 20
     assert data.quantile("wind", 50) == 1.5
+    assert "snow" not in data.quantiles
 
-    numbers = dict.fromkeys(shapes.NUMBERS, "DOUBLE") | {"hour": "BIGINT"}
-    columns = ", ".join(f"{name} {kind}" for name, kind in numbers.items())
-    columns += "".join(f", {name} STRING" for name in shapes.STRINGS)
-    row = tuple(7 if name == "hour" else 7.0 for name in numbers)
-    flights = spark.createDataFrame([row + ("X1-2",) * len(shapes.STRINGS)], columns)
+    columns = {name: [7.0] for name in shapes.NUMBERS} | {"hour": [7]}
+    columns |= {name: ["X1-2"] for name in shapes.STRINGS}
     path = tmp_path / "subscriptions.parquet"
-    wanted = write_workload(flights, path, 20, BROKERS, seed=3)
-    stored = spark.read.parquet(str(path)).orderBy("subscription").collect()
-    assert [Wanted(*row) for row in stored] == wanted
+    wanted = write_workload(pa.table(columns), path, 20, BROKERS, seed=3)
+    stored = pq.read_table(path).sort_by("subscription").to_pylist()
+    assert [Wanted(**row) for row in stored] == wanted

@@ -37,7 +37,7 @@ WRITE_S, SYNC_S = 0.0005, 0.002
 """What a batch takes on average until it is written, and from then on until it is synced."""
 
 
-class _State:
+class Stored:
     """Everything that is stored."""
 
     def __init__(self) -> None:
@@ -61,9 +61,14 @@ class SimulatedStore:
     """What `write` has written may be gone after `kill`, unless `sync` was called since then."""
 
     def __init__(self) -> None:
-        self._state = _State()
+        self._state = Stored()
         self._unsynced: list[tuple[Change, ...]] = []
         self.fails = False
+
+    @property
+    def synced(self) -> Contents:
+        """What a power failure now would leave; it is not to be changed."""
+        return self._state.contents
 
     def load(self) -> Contents:
         """Return all that is there, once it is synced."""
@@ -86,8 +91,11 @@ class SimulatedStore:
         count = len(self._unsynced) if batches is None else batches
         for batch in self._unsynced[:count]:
             for change in batch:
-                apply(change, self._state)
+                self._store(change)
         del self._unsynced[:count]
+
+    def _store(self, change: Change) -> None:
+        apply(change, self._state)
 
     def kill(self, rng: random.Random | None = None) -> None:
         """Lose batches that are not synced: of a power failure with `rng` all behind a random
@@ -172,23 +180,23 @@ class SimulatedKeeper:
 
 
 @singledispatch
-def apply(change: Change, state: _State) -> None:
+def apply(change: Change, state: Stored) -> None:
     """Apply a change to what is stored, in the plainest way."""
     raise TypeError(f"{change!r} is no change")
 
 
 @apply.register
-def _(change: PutRow, state: _State) -> None:
+def _(change: PutRow, state: Stored) -> None:
     state.contents.rows.setdefault(change.table, {})[change.key] = change.row
 
 
 @apply.register
-def _(change: DropRow, state: _State) -> None:
+def _(change: DropRow, state: Stored) -> None:
     state.contents.rows.get(change.table, {}).pop(change.key, None)
 
 
 @apply.register
-def _(change: PutSession, state: _State) -> None:
+def _(change: PutSession, state: Stored) -> None:
     sessions = state.contents.sessions
     if change.session in sessions:
         sessions[change.session].record = change.record
@@ -197,38 +205,38 @@ def _(change: PutSession, state: _State) -> None:
 
 
 @apply.register
-def _(change: DropSession, state: _State) -> None:
+def _(change: DropSession, state: Stored) -> None:
     state.contents.sessions.pop(change.session, None)
 
 
 @apply.register
-def _(change: PutMark, state: _State) -> None:
+def _(change: PutMark, state: Stored) -> None:
     state.contents.sessions[change.session].mark = change.position
 
 
 @apply.register
-def _(change: PutEvent, state: _State) -> None:
+def _(change: PutEvent, state: Stored) -> None:
     state.bodies[change.event] = change.body
     event = StoredEvent(change.id, change.expires_s, len(change.body))
     state.contents.events[change.event] = event
 
 
 @apply.register
-def _(change: DropEvents, state: _State) -> None:
+def _(change: DropEvents, state: Stored) -> None:
     for number in range(change.first, change.last + 1):
         state.bodies.pop(number, None)
         state.contents.events.pop(number, None)
 
 
 @apply.register
-def _(change: PutOwed, state: _State) -> None:
+def _(change: PutOwed, state: Stored) -> None:
     state.contents.sessions[change.session].owed[change.position] = StoredOwed(
         change.event, change.at_s, change.subscriptions, change.late
     )
 
 
 @apply.register
-def _(change: PutTries, state: _State) -> None:
+def _(change: PutTries, state: Stored) -> None:
     owed = state.contents.sessions[change.session].owed
     if change.position in owed:
         at = owed[change.position]
@@ -238,17 +246,17 @@ def _(change: PutTries, state: _State) -> None:
 
 
 @apply.register
-def _(change: DropOwed, state: _State) -> None:
+def _(change: DropOwed, state: Stored) -> None:
     for position in range(change.first, change.last + 1):
         state.contents.sessions[change.session].owed.pop(position, None)
 
 
 @apply.register
-def _(change: PutSeen, state: _State) -> None:
+def _(change: PutSeen, state: Stored) -> None:
     seen = state.contents.sessions[change.session].seen
     seen[change.publisher, change.chunk] = change.bits, change.at_s
 
 
 @apply.register
-def _(change: DropSeen, state: _State) -> None:
+def _(change: DropSeen, state: Stored) -> None:
     state.contents.sessions[change.session].seen.pop((change.publisher, change.chunk), None)

@@ -88,7 +88,7 @@ def bench(
         flights = spark.read.parquet(str(ensure_flights(spark, data))).limit(events)
         cores = spark.sparkContext.defaultParallelism
         flights = flights.select("event", *BOUNDED).repartition(2 * cores).persist()
-        found = gather(flights, BOUNDED, ["event"])
+        found = gather(flights.toArrow(), BOUNDED, ["event"])
         tell("warming up")
         few = flights.where(F.col("event") < WARM_EVENTS)
         for turn in range(WARM_TURNS):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from reefcast.errors import ConfigurationError
@@ -29,8 +30,9 @@ from reefcast.pipeline.report import Report
 from reefcast.pipeline.session import DEFAULT_MASTER, spark_session
 from reefcast.server.supervisor import Overlay, free_ports
 from reefcast_lab.datasets.flights import EVENT_COUNT, ensure_flights, flights_path
+from reefcast_lab.demos import shapes
 from reefcast_lab.demos.check import Check, check
-from reefcast_lab.demos.costs import Cost, compare
+from reefcast_lab.demos.costs import Cost, Flooding, compare
 from reefcast_lab.demos.demo_report import DemoReport, write_report
 from reefcast_lab.demos.flooding import sample_events, simulate_flooding
 from reefcast_lab.demos.replay import Programs, Replay, Timing, run_replay
@@ -47,6 +49,9 @@ MOST_BROKERS = 200
 
 BRIEF_EVENTS = 50_000
 """With up to so many of them Spark is through before it pays to compile its methods well."""
+
+CLASSES = "java-classes.jsa"
+"""The file of `DemoOptions.data` with Java's classes; see `spark_session`."""
 
 TRACE_FLUSH_S = 10.0
 """Fewer and larger files than by default: Spark reads them at the end, nobody before."""
@@ -145,43 +150,66 @@ def run_demo(options: DemoOptions, show: Show) -> Summary:
     clock = Clock(show)
     with ExitStack() as stack:
         live = asyncio.run(_run_live(options, show, clock, stack))
-        spark, events, replay = live.prepared.spark, live.prepared.events, live.replay
-        with clock.step("Spark SQL checks the deliveries"):
-            verdict = run_check(spark, events, replay)
-        with clock.step("Spark reads the brokers' traces"):
-            analysis = analyze(spark, Path(replay.network.trace.directory))
-        with clock.step("flooding is simulated"):
-            wanted = live.prepared.wanted
-            sample = sample_events(replay.events, options.events)
-            flooding = simulate_flooding(replay.network.graph(), wanted, replay.publishers, sample)
+        with clock.step("Spark checks the deliveries and reads traces, flooding is simulated"):
+            found = asyncio.run(_judge(live, options))
         with clock.step("the report is written"):
-            clients = len({each.client for each in wanted})
-            costs = compare(analysis, options.events, clients, flooding)
-            report = make_report(options, analysis, verdict, costs, replay.publishers, live.timing)
+            replay = live.replay
+            clients = len({each.client for each in live.wanted})
+            costs = compare(found.analysis, options.events, clients, found.flooding)
+            report = make_report(options, found, costs, replay.publishers, live.timing)
             write_report(report, options.report)
-    return Summary(verdict, analysis, costs, options, live.timing, clock.seconds, clock.steps)
+    steps, seconds = clock.steps, clock.seconds
+    return Summary(found.check, found.analysis, costs, options, live.timing, seconds, steps)
+
+
+class Found(NamedTuple):
+    """What is computed when the network has carried everything."""
+
+    check: Check
+    analysis: Analysis
+    flooding: Flooding
+
+
+async def _judge(live: Live, options: DemoOptions) -> Found:
+    """Compute all of it at the same time: each part by itself keeps one core busy at most half."""
+    replay, spark = live.replay, live.spark
+    events = spark.read.parquet(str(replay.events)).where(F.col("event") < options.events)
+    sample = sample_events(replay.events, options.events)
+    graph, publishers = replay.network.graph(), replay.publishers
+    return Found(
+        *await asyncio.gather(
+            asyncio.to_thread(run_check, spark, events, replay),
+            asyncio.to_thread(analyze, spark, Path(replay.network.trace.directory)),
+            asyncio.to_thread(simulate_flooding, graph, live.wanted, publishers, sample),
+        )
+    )
 
 
 def prepare_demo(data: Path, master: str = DEFAULT_MASTER) -> None:
-    """Make what demos find ready from then on: the compiled kernels of brokers, and the events in
-    `data`. Raises `LocalError` where Spark does not start."""
+    """Make what demos find ready from then on: the compiled kernels of brokers, and the events and
+    Java's classes in `data`. Raises `LocalError` where Spark does not start."""
     warm_up()
-    with spark_session("reefcast-lab demo", master, brief=True) as spark:
-        ensure_flights(spark, data)
+    with ExitStack() as stack:
+        ensure_flights(start_spark(DemoOptions(data=data, master=master), stack), data)
 
 
-class Prepared(NamedTuple):
-    """What Spark does before anything is published. `events`: those to replay."""
-
-    spark: SparkSession
-    events: DataFrame
-    wanted: list[Wanted]
+def start_spark(options: DemoOptions, stack: ExitStack) -> SparkSession:
+    """Start Spark, which stops with `stack`."""
+    options.data.mkdir(parents=True, exist_ok=True)
+    session = spark_session(
+        "reefcast-lab demo",
+        options.master,
+        brief=options.events <= BRIEF_EVENTS,
+        classes=options.data / CLASSES,
+    )
+    return stack.enter_context(session)
 
 
 class Live(NamedTuple):
-    """What was prepared, and carried by the network."""
+    """What the network carried, and who wanted what; Spark is there by then."""
 
-    prepared: Prepared
+    spark: SparkSession
+    wanted: list[Wanted]
     replay: Replay
     timing: Timing
 
@@ -203,22 +231,22 @@ async def _run_live(options: DemoOptions, show: Show, clock: Clock, stack: ExitS
             preparing = asyncio.create_task(asyncio.to_thread(prepare, options, replay, stack))
             overlay = await running.enter_async_context(Overlay(network, restart=False))
             programs = await running.enter_async_context(Programs(replay))
-            prepared = await preparing
+            spark, wanted = await preparing
         with clock.step("the network carries the events"):
             timing = await run_replay(overlay, programs, show.replayed)
-    return Live(prepared, replay, timing)
+    return Live(spark, wanted, replay, timing)
 
 
-def prepare(options: DemoOptions, replay: Replay, stack: ExitStack) -> Prepared:
-    """Start Spark, which stops with `stack`; make the events, if they are not there, and the
-    subscriptions."""
-    brief = options.events <= BRIEF_EVENTS
-    session = spark_session("reefcast-lab demo", options.master, brief=brief)
-    spark = stack.enter_context(session)
+def prepare(
+    options: DemoOptions, replay: Replay, stack: ExitStack
+) -> tuple[SparkSession, list[Wanted]]:
+    """Start Spark; make the events, if they are not there, and the subscriptions."""
+    spark = start_spark(options, stack)
     flights = ensure_flights(spark, options.data)
-    events = spark.read.parquet(str(flights)).where(F.col("event") < options.events)
+    columns = [*shapes.NUMBERS, *shapes.STRINGS]
+    events = pq.read_table(flights, columns=columns, filters=[("event", "<", options.events)])
     names, count, seed = replay.network.names, options.subscriptions, options.seed
-    return Prepared(spark, events, write_workload(events, replay.workload, count, names, seed))
+    return spark, write_workload(events, replay.workload, count, names, seed)
 
 
 def make_network(options: DemoOptions) -> NetworkFile:
@@ -256,19 +284,18 @@ def run_check(spark: SparkSession, events: DataFrame, replay: Replay) -> Check:
 
 def make_report(
     options: DemoOptions,
-    analysis: Analysis,
-    verdict: Check,
+    found: Found,
     costs: Sequence[Cost],
     publishers: Mapping[str, str],
     timing: Timing,
 ) -> DemoReport:
-    rate = f"{verdict.published / timing.publishing_s:,.0f} a second, paced below saturation"
+    rate = f"{found.check.published / timing.publishing_s:,.0f} a second, paced below saturation"
     airports: dict[str, list[str]] = {}
     for origin, broker in publishers.items():
         airports.setdefault(broker, []).append(origin)
     trace = Report(
         title="Flights over a network of brokers",
-        analysis=analysis,
+        analysis=found.analysis,
         notes={broker: f"publishes {', '.join(names)}" for broker, names in airports.items()},
         facts=(
             (
@@ -285,4 +312,4 @@ def make_report(
             ("seed", str(options.seed)),
         ),
     )
-    return DemoReport(trace, verdict, costs)
+    return DemoReport(trace, found.check, costs)

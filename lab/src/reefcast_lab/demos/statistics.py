@@ -6,13 +6,11 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-from pyspark.sql.window import Window
+import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pyspark.sql import DataFrame
 
 PERCENT = 100
 _FREQUENT = 40
@@ -35,39 +33,17 @@ class Statistics:
         return str(rng.choices(values, counts)[0])
 
 
-def gather(events: DataFrame, numbers: Sequence[str], strings: Sequence[str]) -> Statistics:
-    """Compute the statistics of the attributes, in two jobs. Attributes that no event has are left
+def gather(events: pa.Table, numbers: Sequence[str], strings: Sequence[str]) -> Statistics:
+    """Compute the statistics of these columns of `events`. Attributes that no event has are left
     out."""
-    shares = F.array(*(F.lit(percent / PERCENT) for percent in range(PERCENT + 1)))
-    row = events.agg(*(F.percentile_approx(name, shares, 10_000).alias(name) for name in numbers))
-    found = row.collect()[0].asDict()
-    return Statistics(
-        {name: tuple(values) for name, values in found.items() if values},
-        _collect(frequencies(events, strings)),
-    )
-
-
-def frequencies(events: DataFrame, strings: Sequence[str]) -> DataFrame:
-    """Return attribute, value, count: the most frequent values of each attribute, by falling
-    count."""
-    counted = (
-        events.select(*(F.col(name).cast("string").alias(name) for name in strings))
-        .unpivot([], list(strings), "attribute", "value")
-        .where(F.col("value").isNotNull())
-        .groupBy("attribute", "value")
-        .count()
-    )
-    falling = Window.partitionBy("attribute").orderBy(F.desc("count"), "value")
-    return (
-        counted.withColumn("rank", F.row_number().over(falling))
-        .where(F.col("rank") <= _FREQUENT)
-        .orderBy("attribute", "rank")
-        .select("attribute", "value", "count")
-    )
-
-
-def _collect(counted: DataFrame) -> dict[str, tuple[tuple[str, int], ...]]:
-    frequent: dict[str, list[tuple[str, int]]] = {}
-    for row in counted.collect():
-        frequent.setdefault(row["attribute"], []).append((row["value"], row["count"]))
-    return {name: tuple(values) for name, values in frequent.items()}
+    shares = [percent / PERCENT for percent in range(PERCENT + 1)]
+    quantiles, frequent = {}, {}
+    for name in numbers:
+        values = pc.quantile(events[name], q=shares, interpolation="lower").to_pylist()
+        if values[0] is not None:
+            quantiles[name] = tuple(values)
+    for name in strings:
+        values = pc.value_counts(events[name].drop_null().cast(pa.string())).to_pylist()
+        falling = sorted(values, key=lambda each: (-each["counts"], each["values"]))
+        frequent[name] = tuple((each["values"], each["counts"]) for each in falling[:_FREQUENT])
+    return Statistics(quantiles, {name: values for name, values in frequent.items() if values})

@@ -10,14 +10,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import pyarrow as pa
 
 from reefcast_lab.demos import shapes
 from reefcast_lab.demos.replay_log import Log
 from reefcast_lab.demos.statistics import Statistics, gather
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 CLIENTS_PER_BROKER = 8
 NEAR_HOME = 0.85
@@ -36,7 +35,7 @@ class Wanted(NamedTuple):
 
 
 def write_workload(
-    events: DataFrame,
+    events: pa.Table,
     path: Path,
     count: int,
     brokers: Sequence[str],

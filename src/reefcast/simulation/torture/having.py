@@ -1,0 +1,39 @@
+"""What sessions have on disk, and what they should have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from reefcast.model.publication import PublicationId
+from reefcast.simulation.torture.clients import Brokers
+from reefcast.simulation.torture.durable import Wanted
+
+
+def queue_of(network: Brokers, wanted: Wanted) -> list[PublicationId]:
+    """Return the events that a session owes, as its home's disk has them after a power cut now;
+    those that may be doubles are left out."""
+    contents = network.disks[wanted.home].synced
+    for stored in contents.sessions.values():
+        if wanted.life is not None and stored.record.link == wanted.life.link:
+            return [
+                contents.events[each.event].id
+                for each in stored.owed.values()
+                if not (each.dead or each.late)
+            ]
+    return []
+
+
+def is_owed(wanted: Wanted, filters: Iterable[str]) -> bool:
+    """Return whether a session is still to have what these subscriptions asked for."""
+    return not wanted.ended and any(each not in wanted.removed for each in filters)
+
+
+def missing_in(
+    network: Brokers, id: PublicationId, to: Mapping[Wanted, Iterable[str]]
+) -> Iterator[Wanted]:
+    """Yield the sessions that do not have an event on disk, and never had, of those that are to
+    have it by these subscriptions. What leaves a queue is judged when it does (`watch`)."""
+    for wanted, filters in to.items():
+        link = "" if wanted.life is None else wanted.life.link
+        if is_owed(wanted, filters) and id not in network.disks[wanted.home].had.get(link, {}):
+            yield wanted

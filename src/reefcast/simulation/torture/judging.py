@@ -1,0 +1,92 @@
+"""What is checked when a tortured network has come to rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reefcast.simulation.torture.having import queue_of
+from reefcast.simulation.torture.network import Network, NeverQuietError
+
+WINDOW = 8
+"""The window of the consumers that empty all queues."""
+
+
+def judge(network: Network) -> list[str]:
+    """Let all come to rest, with all brokers up; return what was wrong then, and before."""
+    try:
+        network.settle()
+        network.problems += check_confirmed(network)
+        network.problems += check_queues(network)
+        drain(network)
+        network.problems += check_progress(network)
+        network.problems += check_drained(network)
+        network.problems += check_unconfirmed(network)
+    except NeverQuietError as error:
+        network.problems.append(str(error))
+    return network.problems
+
+
+def drain(network: Network) -> None:
+    """Let consumers acknowledge everything that is owed."""
+    for consumer in network.consumers.values():
+        consumer.greedy = True
+    for wanted in network.sessions.values():
+        if not wanted.ended and wanted.life is not None:
+            network.consumer(wanted.name, WINDOW).greedy = True
+    network.settle()
+
+
+def check_confirmed(network: Network) -> Iterator[str]:
+    """Check P1 for everything that was confirmed."""
+    for publisher in network.publishers.values():
+        for seq in sorted(publisher.confirmed | publisher.kept):
+            if seq not in publisher.refused:
+                yield from publisher.check_loss(seq)
+
+
+def check_unconfirmed(network: Network) -> Iterator[str]:
+    """Check P5 where nothing was disturbed: what nobody confirmed has arrived all the same."""
+    for publisher in network.publishers.values() if not network.disturbed else ():
+        for seq in sorted(publisher.made.keys() - publisher.asked - publisher.refused.keys()):
+            yield from publisher.check_loss(seq, "P5", "was published")
+
+
+def check_queues(network: Network) -> Iterator[str]:
+    """Check P2 and P3 in all queues."""
+    for wanted in network.all_sessions:
+        queue = queue_of(network, wanted)
+        if len(set(queue)) < len(queue):
+            yield f"P2: session {wanted.name} has events twice: {queue}"
+        for publisher in network.publishers.values() if network.ordered else ():
+            made = publisher.made
+            its = [s for name, s in queue if name == publisher.name and wanted in made[s]]
+            if any(s in publisher.confirmed and s < max(its[: at + 1]) for at, s in enumerate(its)):
+                yield f"P3: session {wanted.name} of {publisher.name}: {its}"
+
+
+def check_progress(network: Network) -> Iterator[str]:
+    """Check P4 when nothing is left to do."""
+    for publisher in network.publishers.values():
+        if publisher.open:
+            where = {
+                name: core._then.confirming.waits_for() for name, core in network.cores.items()
+            }
+            yield f"P4: {publisher.name} waits for {sorted(publisher.open)}: {where}"
+    for wanted in network.all_sessions:
+        if wanted.open and not (wanted.ended and wanted is not network.sessions[wanted.name]):
+            yield f"P4: session {wanted.name} waits for {sorted(wanted.open)}"
+        missing = wanted.asked.keys() - wanted.settled - wanted.removed
+        if missing and not wanted.ended:
+            yield f"P4: subscriptions of {wanted.name} do not settle: {sorted(missing)}"
+
+
+def check_drained(network: Network) -> Iterator[str]:
+    """Check that consumers have got all that was owed, and that disks keep nothing else."""
+    for wanted in network.all_sessions:
+        queue = queue_of(network, wanted)
+        if queue and not wanted.ended:
+            yield f"P4: nobody gets {queue} of session {wanted.name}"
+    for name, disk in network.disks.items():
+        owed = {each.event for s in disk.synced.sessions.values() for each in s.owed.values()}
+        if idle := disk.synced.events.keys() - owed:
+            yield f"rule 9: {name} keeps events {sorted(idle)} that nobody is owed"

@@ -1,0 +1,61 @@
+"""A durable session from the first time that it is on a disk until it ends, as the checkers know
+it. A session that is opened again under the same name is another one."""
+
+from __future__ import annotations
+
+from reefcast.model.keeping import Position, SessionOptions
+from reefcast.model.publication import PublicationId
+
+
+class Life:
+    """`link`: the name of its link, which no other life has.
+
+    - `acknowledged`: the positions that some consumer has acknowledged, whoever knows of that.
+    - `done`: the positions whose acknowledgement is on disk, as a consumer was told.
+    - `released`: the positions that an operator has dropped; `moves`, `drops`: whether one has
+      moved dead letters back, or dropped them.
+    - `tries`: position -> the highest count with which an event was handed out.
+    - `handed`: the events that were handed out and are no doubles -> their position.
+    - `holders`: position -> the consumer that has the event, and since when.
+    - `alone_since_s`: since when it has no consumer, None while it has some.
+    - `again`: the events that may come again, for they were dead letters that were moved.
+    """
+
+    def __init__(self, link: str, options: SessionOptions, now: float) -> None:
+        self.link = link
+        self.options = options
+        self.acknowledged: set[Position] = set()
+        self.done: set[Position] = set()
+        self.released: set[Position] = set()
+        self.moves = self.drops = False
+        self.tries: dict[Position, int] = {}
+        self.handed: dict[PublicationId, Position] = {}
+        self.holders: dict[Position, tuple[str, float]] = {}
+        self.attached: set[str] = set()
+        self.alone_since_s: float | None = now
+        self.again: set[PublicationId] = set()
+
+    def attach(self, consumer: str) -> None:
+        """Note that a consumer is attached."""
+        self.attached.add(consumer)
+        self.alone_since_s = None
+
+    def detach(self, consumer: str, now: float) -> None:
+        """Note that a consumer is attached no more: it has nothing any more."""
+        self.attached.discard(consumer)
+        for position in [at for at, (who, _) in self.holders.items() if who == consumer]:
+            del self.holders[position]
+        if not self.attached and self.alone_since_s is None:
+            self.alone_since_s = now
+
+    def restarted(self, now: float) -> None:
+        """Note that the home has started: nobody is attached."""
+        self.attached.clear()
+        self.holders.clear()
+        self.alone_since_s = now
+
+    def held(self, consumer: str, now: float) -> list[Position]:
+        """Return the positions that this consumer has and whose time is not over."""
+        late_s = now - self.options.ack_wait_s
+        held = self.holders.items()
+        return [at for at, (who, since_s) in held if who == consumer and since_s > late_s]

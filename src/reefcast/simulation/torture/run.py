@@ -1,0 +1,78 @@
+"""One run of a torture: a random network under a routing, and what was wrong in it."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from contextlib import suppress
+from typing import Any, get_args
+
+from reefcast.errors import ConfigurationError
+from reefcast.overlay.scot import scot
+from reefcast.overlay.topology import edges_of, graph
+from reefcast.routing.covering.strategies import CoveringOptions, Strategy
+from reefcast.routing.registry import ROUTINGS, routing_named
+from reefcast.routing.router import Router, Shape
+from reefcast.simulation.torture.network import Network
+from reefcast.simulation.torture.script import Torture
+
+PUBLICATIONS = 25
+
+
+def network_of(seed: int, routing: str, *, text: bool = False) -> Network:
+    """Return the random network of this seed."""
+    rng = random.Random(seed)
+    names = "abcde"[: rng.randint(2, 5)]
+    edges = [(names[rng.randrange(at)], names[at]) for at in range(1, len(names))]
+    kind, product = routing_named(routing), None
+    options: dict[str, Any] = {}
+    if kind.overlay is Shape.SCOT:
+        labels = sorted({name for edge in edges[:2] for name in edge})
+        product = scot(graph(labels, edges[:2]), rng.choice((1, 2, 3)))
+        edges = list(edges_of(product.graph))
+    elif kind.overlay is Shape.ANY and rng.random() < 0.5 and len(names) > 2:
+        more = [(one, other) for one in names for other in names if one < other]
+        edges = sorted({*edges, *rng.sample(more, rng.randint(1, 2))})
+    if coverings := _coverings(kind):
+        options["covering"] = rng.choice(coverings)
+    dedup_s = rng.choice((3600.0, 3600.0, 3600.0, 30.0))
+    return Network(
+        edges,
+        seed,
+        routing,
+        scot=product,
+        ordered=kind.keeps_order,
+        dedup_s=dedup_s,
+        text=text,
+        **options,
+    )
+
+
+def _coverings(kind: type[Router]) -> list[Strategy]:
+    """Return the covering strategies that a routing takes."""
+    found: list[Strategy] = []
+    for strategy in get_args(Strategy) if issubclass(kind.options, CoveringOptions) else ():
+        with suppress(ConfigurationError):
+            kind.options(covering=strategy)
+            found.append(strategy)
+    return found
+
+
+def routings() -> list[str]:
+    """Return the names of the routings that confirm publications."""
+    return [name for name in ROUTINGS if routing_named(name).confirms]
+
+
+def torture(
+    seed: int, routing: str = "acyclic", *, text: bool = False
+) -> tuple[Network, list[str]]:
+    """Run a random network under this routing; return it, and what was wrong."""
+    network = network_of(seed, routing, text=text)
+    try:
+        return network, Torture(network, PUBLICATIONS).run()
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        file = where.filename.rpartition("reefcast/")[2]
+        said = f"crash: {type(error).__name__}: {error} ({file}:{where.lineno})"
+        network.problems.append(said)
+        return network, network.problems
