@@ -213,7 +213,7 @@ class Client(SessionClient, Requesting):
     def __init__(self, thread: LoopThread, client: BackloggedClient) -> None:
         self._thread = thread
         self._client = client
-        self._seq = 0
+        self._seq = self._client.last_seq
         self._lock = threading.Lock()
         self._sending = False
         self._failure: ReefcastError | None = None
@@ -267,7 +267,7 @@ class Client(SessionClient, Requesting):
         identity = self._enqueue(merge_attributes(attributes, named), topics, payload, group)
         if group is not None:
             self._thread.run(self._client.sent_and_confirmed(group))
-        self._wait_for_backlog()
+        self._wait_until_taken(identity[1])
         return identity
 
     def _enqueue(
@@ -320,7 +320,7 @@ class Client(SessionClient, Requesting):
             published = Published(self._client.id, first_seq, len(frames))
             self._start_sending(frames)
             self._client.note_batch(published)
-        self._wait_for_backlog()
+        self._wait_until_taken(first_seq + len(frames) - 1)
         return published
 
     def _start_sending(self, frames: Sequence[bytes]) -> None:
@@ -332,9 +332,11 @@ class Client(SessionClient, Requesting):
             self._sending = True
             self._thread.start(self._send())
 
-    def _wait_for_backlog(self) -> None:
+    def _wait_until_taken(self, seq: int) -> None:
         """Wait without the lock, and never in a callback: the client's thread does the sending."""
-        if len(self._client.backlog) >= BACKLOG and not self._thread.is_current:
+        if self._client.stores and not self._thread.is_current:
+            self._thread.run(self._client.taken(seq))
+        elif len(self._client.backlog) >= BACKLOG and not self._thread.is_current:
             self._thread.run(self._client.send_backlog())
 
     async def _send(self) -> None:

@@ -12,6 +12,7 @@ import pytest
 from drawn_changes import Changes
 from reefcast.errors import ConfigurationError
 from reefcast.keeping import store as module
+from reefcast.keeping.database import one_number
 from reefcast.keeping.store import SqliteStore
 from reefcast.model.keeping import (
     Contents,
@@ -128,7 +129,7 @@ def test_a_batch_that_fails_leaves_nothing_and_can_be_tried_again(tmp_path):
     store = opened(tmp_path / "b.sqlite")
     store.load()
     store.commit([PutSession(1, RECORD)])
-    pages = store._number("PRAGMA page_count")
+    pages = one_number(store._database, "PRAGMA page_count")
     store._database.execute(f"PRAGMA max_page_count = {pages + 2}")
     batch = [PutOwed(1, 1, 1, 0.0, (1,)), PutEvent(1, ("p", 1), 0.0, bytes(100_000))]
     with pytest.raises(OSError, match="full"):
@@ -209,11 +210,11 @@ def test_a_newer_format_is_refused_and_an_older_one_brought_up(tmp_path, monkeyp
     store.close()
     upgrade = "CREATE TABLE more (one INTEGER); INSERT INTO more VALUES (7);"
     with monkeypatch.context() as newer:
-        newer.setattr(module, "VERSION", 2)
-        newer.setattr(module, "UPGRADES", {1: upgrade})
+        two = module.FORMAT._replace(version=2, upgrades={1: upgrade})
+        newer.setattr(module, "FORMAT", two)
         store = opened(path)
         assert store.load().rows == {"prt": {b"key": b"row"}}
-        assert store._number("SELECT one FROM more") == 7
+        assert one_number(store._database, "SELECT one FROM more") == 7
         store.close()
     with pytest.raises(ConfigurationError, match="has format 2, and this is the program of"):
         opened(path)
@@ -237,8 +238,8 @@ def test_commits_are_synced_by_themselves_or_not(tmp_path, always):
     store = opened(tmp_path / "b.sqlite", always=always)
     store.load()
     normal, full = 1, 2
-    assert store._number("PRAGMA synchronous") == (full if always else normal)
+    assert one_number(store._database, "PRAGMA synchronous") == (full if always else normal)
     store.sync()
-    assert store._number("PRAGMA synchronous") == (full if always else normal)
+    assert one_number(store._database, "PRAGMA synchronous") == (full if always else normal)
     assert store._database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     store.close()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reefcast.model.keeping import CHUNK, Contents, StoredSession
 from reefcast.sessions.collecting import Collected
 from reefcast.sessions.seen import Seen
-from reefcast.simulation.stores import _State, apply
+from reefcast.simulation.stores import Stored, apply
 
 KEEP_S = 10.0
 ids = st.tuples(
@@ -22,7 +22,7 @@ def test_ids_are_remembered_for_long_enough_and_survive_a_restart(had):
     collected, now = Collected(), 0.0
     seen = Seen(1, KEEP_S, {})
     times: dict[tuple[str, int], float] = {}
-    state = _State()
+    state = Stored()
     state.contents = Contents(sessions={1: StoredSession(None)})
     for id, wait_s in had:
         now += wait_s

@@ -17,6 +17,7 @@ SECTIONS = {
     },
     "Use it": {
         "publish": "Publish events from the command line, a file or standard input.",
+        "outbox": "Show what a publisher's outbox file holds.",
         "subscribe": "Print the events that match filters.",
         "request": "Publish a request, and print the replies.",
         "reply": "Answer the requests that match a filter, and print them.",

@@ -47,6 +47,7 @@ class Job(msgspec.Struct):
     topics: tuple[str, ...]
     payload: bytes
     confirm: bool
+    outbox: str
     published: int = 0
     first_at_s: float = 0.0
 
@@ -73,6 +74,12 @@ class Job(msgspec.Struct):
     is_flag=True,
     help="Wait until all durable sessions that they are for have the events on disk.",
 )
+@click.option(
+    "--outbox",
+    default="",
+    metavar="FILE",
+    help="Keep the events in this file until they are confirmed; a later call goes on with it.",
+)
 @json_option("how many events, and the seconds that it took")
 def command(
     *,
@@ -84,6 +91,7 @@ def command(
     topics: tuple[str, ...],
     payload: str,
     confirm: bool,
+    outbox: str,
     as_json: bool,
 ) -> None:
     """Publish events from the command line, a file or standard input.
@@ -109,6 +117,7 @@ def command(
         topics=topics,
         payload=payload.encode(),
         confirm=confirm,
+        outbox=outbox,
     )
     sys.exit(_carry_out(job, as_json))
 
@@ -142,7 +151,7 @@ def _carry_out(job: Job, as_json: bool) -> int:
 
 async def _publish(job: Job) -> None:
     progress = Progress("publishing", job.total)
-    async with connect(job.url, name="publish") as client:
+    async with connect(job.url, name="publish", outbox=job.outbox) as client:
         for filter in job.advertise:
             await client.advertise(filter)
         try:

@@ -81,8 +81,23 @@ class BackloggedClient(Client):
     def expect(self, seq: int, group: Group) -> None:
         """Have the publication with this number confirmed, which is about to come to the backlog;
         any thread may."""
-        group.open += 1
-        self._session.unconfirmed.expected[seq] = group
+        self._expect(seq, group)
+
+    async def taken(self, seq: int) -> None:
+        """Wait until the publication with this number, which may be in the backlog, is in the
+        outbox file."""
+        await self.send_backlog()
+        await self._until_taken(seq)
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last publication, also of a former life."""
+        return self._outbox.seq
+
+    @property
+    def stores(self) -> bool:
+        """Whether there is an outbox file."""
+        return self._stored is not None
 
     async def sent_and_confirmed(self, group: Group) -> None:
         """Wait until all of a group, some of which may be in the backlog, are answered. Raises as
@@ -99,7 +114,7 @@ class BackloggedClient(Client):
         await super()._end_group(group)
 
     def _has_room(self) -> bool:
-        """Return whether there is room; a call that waits for room stops when another call has sent
+        """Return whether there is room. A call that waits for it stops when another call has sent
         everything."""
         return not self.backlog or super()._has_room()
 
@@ -112,7 +127,8 @@ class BackloggedClient(Client):
             elif self._session.unconfirmed.full:
                 await self._until_room_to_ask()
             elif self.backlog:
-                count = min(len(self.backlog), self._outbox.credit, AT_ONCE)
+                most = AT_ONCE if self._stored is not None else self._outbox.credit
+                count = min(len(self.backlog), most, AT_ONCE)
                 self._publish_all([self.backlog.popleft() for _ in range(count)])
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (for convenience)

@@ -18,7 +18,6 @@ from typing import Literal, Self, overload
 from reefcast.client.address import Address
 from reefcast.client.batches import Published, encode_batch
 from reefcast.client.blocks import special_of
-from reefcast.client.confirming import ConfirmingClient
 from reefcast.client.connection import Connection, Handler
 from reefcast.client.dialling import Dialler
 from reefcast.client.encoding import encode_event, merge_attributes
@@ -41,6 +40,8 @@ from reefcast.client.settings import (
     check_local_queue_limit,
     check_order_s,
 )
+from reefcast.client.storing import Storing, open_outbox
+from reefcast.client.storing_client import StoringClient
 from reefcast.client.unconfirmed import Group
 from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.history.asking import question_about
@@ -53,7 +54,7 @@ WRITE_AT_BYTES = 64 * 1024
 _log = logging.getLogger("reefcast.client")
 
 
-class Client(SessionClient, ConfirmingClient, Requesting):
+class Client(SessionClient, StoringClient, Requesting):
     """A connection to the network, made by `connect` and used in one event loop.
 
     It reconnects by itself. A broker that is reached again within `session_s` (60 s, see its
@@ -73,8 +74,13 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         first_s, max_s = settings["backoff_first_s"], settings["backoff_max_s"]
         self._write_is_due = False
         client_id = client_id or f"{settings['name']}-{machine.token(6)}"
+        self._stored: Storing | None = None
+        if settings["outbox"]:
+            self._stored = open_outbox(settings["outbox"], client_id, self._written)
+            client_id = self._stored.left.publisher
         self._session = Session(
-            client_id, machine.token(16), settings, self._output_came, self._watch_reading
+            *(client_id, machine.token(16), settings, self._output_came, self._watch_reading),
+            self._stored,
         )
         self._session.replier = self
         self._outbox = self._session.outbox
@@ -134,13 +140,14 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         `attributes`: a mapping, a msgspec Struct or a dataclass, or keywords; None means missing.
         docs/reference/values.md says which values travel, and how. Waits only while the broker
         gives no credit or there is no connection; the event is written in the next turn of the
-        loop. `confirm`: wait until every durable session that it is for has it on disk; meanwhile
-        the client keeps the event, and sends it again after reconnects. Use `confirming` for many.
+        loop. With an outbox file, returns when the event is in it. `confirm`: wait until every
+        durable session that it is for has it on disk; meanwhile the client keeps the event, and
+        sends it again after reconnects. Use `confirming` for many.
 
         Raises `InvalidValueError` if this is no event, `RefusedError` if earlier publications were
         refused, or a session did not take this one, and `ConnectionLostError`."""
         session, outbox = self._session, self._outbox
-        asks = confirm or session.unconfirmed.asks
+        asks = confirm or session.unconfirmed.asking
         if asks and session.unconfirmed.full:
             await self._until_room_to_ask()
         if session.refusals or not self._has_room():
@@ -151,6 +158,8 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         frame = encode_event(identity, time_us, attributes, topics, payload)
         if not asks:
             self._publish(frame)
+        elif self._stored is not None:
+            await self._publish_stored(identity[1], frame, confirm=confirm)
         elif not confirm:
             self._publish(session.unconfirmed.add(identity[1], frame))
         else:
@@ -190,7 +199,7 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         published = Published(session.client_id, first_seq, len(frames))
         session.note_batch(published)
         self._publish_all(frames)
-        await self._until_sent(outbox.seq)
+        await self._until_taken(outbox.seq)
         return published
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (for convenience)
@@ -298,8 +307,9 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         """Wait for acknowledgements, close the connection and end all iterations.
 
         Raises `RefusedError` if publications were refused and nothing has reported it yet, and
-        `ConnectionLostError` if some were not acknowledged within `close_timeout_s`. For a client
-        that has ended before, raises the reason if some were not acknowledged.
+        `ConnectionLostError` if some were not acknowledged within `close_timeout_s`; with an outbox
+        file these stay in it. For a client that has ended before, raises the reason if some were
+        not acknowledged.
         """
         if self._closing:
             await self._stop()
@@ -315,6 +325,11 @@ class Client(SessionClient, ConfirmingClient, Requesting):
                 await self._until_all_confirmed()
                 await self.flush()
         except TimeoutError:
+            if self._stored is not None:
+                _log.warning(
+                    "%d publications are not done; they stay in the outbox", self.unconfirmed
+                )
+                return
             raise ConnectionLostError(
                 f"closed with {self.unacknowledged} publications that no broker acknowledged, "
                 f"{self.unconfirmed} that are not confirmed, and "
@@ -345,6 +360,8 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         _, late = await asyncio.wait([self._runner], timeout=self._settings["close_timeout_s"])
         if late and self._connection is not None:
             self._connection.abort()
+        if self._stored is not None:
+            await self._stored.writer.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -375,27 +392,20 @@ class Client(SessionClient, ConfirmingClient, Requesting):
 
     def _publish_all(self, frames: Sequence[bytes]) -> None:
         """Send frames as far as there is credit; the others wait for it in the outbox."""
+        if self._stored is not None:
+            self._stored.writer.put(frames)
         self._outbox.publish_all(self._session.unconfirmed.noted(self._outbox.seq + 1, frames))
         if self._outbox.output_bytes >= WRITE_AT_BYTES:
             self._write()
 
     def _has_room(self) -> bool:
-        return self._outbox.has_room and self._is_writable
+        """Return whether something may be published now. With an outbox file it always may: what
+        waits there is limited by `Unconfirmed.full`."""
+        return self._stored is not None or (self._outbox.has_room and self._is_writable)
 
     @property
     def _is_writable(self) -> bool:
         return self._connection is not None and self._connection.writable
-
-    async def _until_sent(self, seq: int) -> None:
-        """Wait until no publication up to this one waits for credit."""
-        session, outbox = self._session, self._outbox
-        if outbox.sent_seq >= seq and self._is_writable:
-            return
-        with session.awaiting_answer():
-            while outbox.sent_seq < seq or not self._is_writable:
-                if session.ended:
-                    raise session.ending()
-                await session.room.wait()
 
     async def _until_room(self) -> None:
         session = self._session

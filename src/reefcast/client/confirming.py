@@ -37,6 +37,12 @@ class ConfirmingClient:
             raise
         await self._end_group(group)
 
+    def _expect(self, seq: int, group: Group) -> None:
+        """Have the publication with this number confirmed, which is about to be sent; any thread
+        may."""
+        group.open += 1
+        self._session.unconfirmed.expected[seq] = group
+
     async def _begin_group(self) -> Group:
         return self._session.unconfirmed.begin()
 

@@ -16,6 +16,7 @@ Rules
   `Repeat`: these count for credit, but not for the acknowledgement.
 - Each publication takes one of the broker's credits, resent ones too; those without a credit wait
   in `_unsent`, and nothing new may be published before them. So does the rest of a batch.
+- With `withholds`, publications also wait there until they are on disk (`written`).
 - Frames collect in the output until the driver takes them, once per turn of its loop."""
 
 from __future__ import annotations
@@ -61,13 +62,32 @@ class Outbox:
             0  # that are not acknowledged; among them, and the first of it, in `_unsent`:
         )
         self._unsent_repeats = 0
+        self.withholds = False
+        self._unwritten = 0  # at the end of `_unsent`
+
+    def continue_from(self, seq: int) -> None:
+        """Go on behind a former life of the publisher, whose last number was `seq`: what of it is
+        not done is among those `asked` for (see `begin`)."""
+        self.seq = self.acknowledged_seq = seq
+        self.withholds = True
+
+    def written(self, count: int) -> None:
+        """Handle that the next `count` publications are on disk: they may be sent."""
+        self._unwritten -= count
+        self._send_unsent()
+
+    @property
+    def written_seq(self) -> int:
+        """The number of the last publication that need not wait for the disk."""
+        return self.seq - self._unwritten
 
     @property
     def has_room(self) -> bool:
         return self.credit > 0 and not self._unsent
 
     def publish(self, frame: bytes) -> None:
-        """Queue a publication under the next number; there must be room for it."""
+        """Queue a publication under the next number; there must be room for it, and it must not
+        have to wait for the disk."""
         self.seq += 1
         self.credit -= 1
         self._unacknowledged.add(frame)
@@ -77,6 +97,8 @@ class Outbox:
         """Queue publications under the next numbers; those without a credit wait for one."""
         self.seq += len(frames)
         self._unsent.extend(frames)
+        if self.withholds:
+            self._unwritten += len(frames)
         self._send_unsent()
 
     @property
@@ -182,7 +204,7 @@ class Outbox:
         return data
 
     def _send_unsent(self) -> None:
-        count = min(self.credit, len(self._unsent))
+        count = min(self.credit, len(self._unsent) - self._unwritten)
         if count <= 0:
             return
         frames = [self._unsent.popleft() for _ in range(count)]

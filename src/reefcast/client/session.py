@@ -23,7 +23,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reefcast.client.batches import Published
 from reefcast.client.consuming import Consuming, about_sessions
@@ -42,6 +42,9 @@ from reefcast.model import wire
 from reefcast.model.messages import Confirmed, ControlMessage, Refused, ServiceMessage, Settled
 from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.protocol.registrations import Registration, Registrations, State
+
+if TYPE_CHECKING:
+    from reefcast.client.storing import Storing
 
 _log = logging.getLogger("reefcast.client")
 
@@ -67,6 +70,8 @@ class Session:
     called when there is output and there was none before; `watch_reading`: called when `may_read`
     may have changed.
 
+    `stored`: the outbox file, if there is one.
+
     `taken`: numbered frames that were taken over from the broker, while it has this session.
 
     `refusals`: the numbers of refused publications that have not been reported yet, with the
@@ -85,12 +90,19 @@ class Session:
         settings: Options,
         wake: Callable[[], None],
         watch_reading: Callable[[], None],
+        stored: Storing | None = None,
     ) -> None:
         self.client_id = client_id
         self.settings = settings
         self.outbox = Outbox(client_id, wake)
         self.unconfirmed = Unconfirmed()
-        self.registrations: Registrations[Holding] = Registrations(client_id)
+        last_number = 0
+        if stored is not None:
+            last_number = stored.last_registration
+            self.outbox.continue_from(stored.left.last_seq)
+            self.unconfirmed.load(stored.left.frames)
+            self.unconfirmed.on_done = stored.writer.done
+        self.registrations: Registrations[Holding] = Registrations(client_id, last_number)
         self.connected = False
         self.ended = False
         self.error: ReefcastError | None = None

@@ -44,6 +44,15 @@ class Options(TypedDict, total=False):
             "the readable part of the client's id (default: {}); a random part follows it.",
         ),
     ]
+    outbox: Annotated[
+        str,
+        Option(
+            "",
+            "the path of a file in which publications are until every durable session that they "
+            "are for has them; a program that died goes on with it (default: none). All of them "
+            "are confirmed, and `publish` returns when they are in the file.",
+        ),
+    ]
     network: Annotated[
         str, Option("", "the network that the broker must belong to (default: any).")
     ]

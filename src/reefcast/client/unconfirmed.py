@@ -14,7 +14,7 @@ Source: `delivery.md`, rule 8.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from reefcast.client.signal import Signal
 from reefcast.errors import ReefcastError
@@ -46,21 +46,33 @@ class _Kept:
 
     __slots__ = ("attempt", "frame", "groups")
 
-    def __init__(self, frame: bytes, groups: tuple[Group, ...]) -> None:
+    def __init__(self, frame: bytes, groups: tuple[Group, ...], attempt: int = 1) -> None:
         self.frame = frame
-        self.attempt = 1
+        self.attempt = attempt
         self.groups = groups
 
 
 class Unconfirmed:
     """All of one client, by number. `asks`: the groups to which everything belongs that is
-    published now. `expected`: groups of single publications that are still to be sent."""
+    published now. `expected`: groups of single publications that are still to be sent. `on_done`:
+    if there is one, everything that is published asks, and it is called with the number of each
+    that is done (see `outbox_file`)."""
 
     def __init__(self) -> None:
         self.asks: tuple[Group, ...] = ()
         self.expected: dict[int, Group] = {}
         self.room = Signal()
+        self.on_done: Callable[[int], None] | None = None
         self._kept: dict[int, _Kept] = {}
+
+    def load(self, frames: Mapping[int, bytes]) -> None:
+        """Begin with what a former life of the publisher left, by number."""
+        self._kept |= {seq: _Kept(frame, (), attempt=0) for seq, frame in frames.items()}
+
+    @property
+    def asking(self) -> bool:
+        """Whether what is published now asks for confirmation."""
+        return bool(self.asks) or self.on_done is not None
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -103,7 +115,7 @@ class Unconfirmed:
     def noted(self, first_seq: int, frames: Sequence[bytes]) -> Sequence[bytes]:
         """Return frames as they are to be sent; those that ask, or whose numbers are `expected`,
         are kept."""
-        if not (self.asks or self.expected):
+        if not (self.asks or self.expected or self.on_done):
             return frames
         found = []
         for seq, frame in enumerate(frames, first_seq):
@@ -112,7 +124,7 @@ class Unconfirmed:
                 expected.open -= 1  # it stood for this one
                 found.append(self.add(seq, frame, expected))
             else:
-                found.append(self.add(seq, frame) if self.asks else frame)
+                found.append(self.add(seq, frame) if self.asking else frame)
         return found
 
     def again(self) -> dict[int, bytes]:
@@ -140,6 +152,8 @@ class Unconfirmed:
         known = self._kept.pop(seq, None) is not None
         if known and len(self._kept) < MOST_UNCONFIRMED:
             self.room.fire()
+        if known and self.on_done is not None:
+            self.on_done(seq)
         return known
 
     def _let_go(self, seq: int, reason: str) -> None:

@@ -20,7 +20,6 @@ is refused.
 
 from __future__ import annotations
 
-import errno
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -32,15 +31,20 @@ from reefcast.directories import make_directory
 from reefcast.errors import ConfigurationError, DamagedError
 from reefcast.keeping import coding
 from reefcast.keeping.batches import Batch
+from reefcast.keeping.database import (
+    Format,
+    failing,
+    is_damage,
+    one_number,
+    open_database,
+    set_aside,
+)
 from reefcast.keeping.interface import Bodies
 from reefcast.keeping.loading import Loader, no_damage
 from reefcast.model.keeping import Change, Contents, EventNumber
 
 T = TypeVar("T")
 
-APPLICATION_ID = 0x72656573
-VERSION = 1
-SET_ASIDE = ".damaged"
 CHECKPOINT_PAGES = 4000
 """In the log before they are moved into the file: 16 MB."""
 FREE_PAGES = 4000
@@ -50,12 +54,10 @@ ROWS_AT_ONCE = (512, 64, 8, 1)
 """That one statement writes: as many as fit, the largest first."""
 BODIES_AT_ONCE = 512
 """That one statement reads."""
-_FULL = (sqlite3.SQLITE_FULL,)
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-UPGRADES: dict[int, str] = {}
-"""Format -> the statements that make the next one of it."""
-
+_SETTINGS = (
+    f"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA cache_size = -{_CACHE_KIB}; "
+    f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};"
+)
 _TABLES = """
 CREATE TABLE row (
     tab TEXT NOT NULL, key BLOB NOT NULL, data BLOB NOT NULL, PRIMARY KEY (tab, key)
@@ -78,6 +80,7 @@ CREATE TABLE seen (
 CREATE TABLE synced (one INTEGER PRIMARY KEY, times INTEGER NOT NULL);
 INSERT INTO synced VALUES (1, 0);
 """
+FORMAT = Format(0x72656573, version=1, tables=_TABLES, upgrades={}, holds="sessions")
 
 
 class SqliteStore:
@@ -97,7 +100,8 @@ class SqliteStore:
         try:
             self._begin()
         except BaseException:
-            self.close()
+            if "_database" in vars(self):
+                self.close()
             raise
 
     def _begin(self) -> None:
@@ -115,52 +119,13 @@ class SqliteStore:
     # --- opening ---------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        self._database = database = sqlite3.connect(
-            self.path, timeout=0.0, isolation_level=None, check_same_thread=False
-        )
-        is_new = self._is_new()
-        database.execute("PRAGMA locking_mode = EXCLUSIVE")
-        database.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        database.execute("PRAGMA synchronous = FULL")
-        if is_new:
-            marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
-            database.executescript(f"BEGIN IMMEDIATE; {_TABLES} {marks} COMMIT;")
-        self._upgrade()
-
-    def _is_new(self) -> bool:
-        """Return whether there is nothing yet. Raises `ConfigurationError` for another program's
-        file, before anything is changed."""
-        is_new = self._number("PRAGMA schema_version") == 0
-        if not is_new and self._number("PRAGMA application_id") != APPLICATION_ID:
-            raise ConfigurationError(
-                f"{self.path} holds no sessions, but something else: name another directory"
-            )
-        return is_new
-
-    def _upgrade(self) -> None:
-        version = self._number("PRAGMA user_version")
-        if version > VERSION:
-            raise ConfigurationError(
-                f"{self.path} has format {version}, and this is the program of format {VERSION}: "
-                "start the newer one again"
-            )
-        for old in range(version, VERSION):
-            self._database.executescript(
-                f"BEGIN IMMEDIATE; {UPGRADES[old]} PRAGMA user_version = {old + 1}; COMMIT;"
-            )
-
-    def _number(self, query: str) -> int:
-        (found,) = self._database.execute(query).fetchone()
-        return int(found)
+        self._database = open_database(self.path, FORMAT, _SETTINGS)
 
     def _start_over(self, error: Exception) -> None:
         """Set the damaged file aside, and save what can be read of it."""
         with suppress(sqlite3.Error):
             self._database.close()
-        aside = _set_aside(self.path)
+        aside = set_aside(self.path)
         self._open()
         lost: list[str] = []
         old = sqlite3.connect(aside, isolation_level=None, check_same_thread=False)
@@ -206,7 +171,10 @@ class SqliteStore:
 
     def _give_back(self) -> None:
         """Give pages that are free back to the file system, some at a time."""
-        free, pages = self._number("PRAGMA freelist_count"), self._number("PRAGMA page_count")
+        free, pages = (
+            one_number(self._database, f"PRAGMA {name}")
+            for name in ("freelist_count", "page_count")
+        )
         if free > FREE_PAGES and 4 * free > pages:
             # Each step gives back one page; `execute` makes one step.
             self._database.executescript(f"PRAGMA incremental_vacuum({FREE_PAGES // 4})")
@@ -245,19 +213,7 @@ class SqliteStore:
             self._database.close()
 
     def _failing(self, call: Callable[[], T]) -> T:
-        """Make a call; SQLite's errors become `OSError`."""
-        try:
-            return call()
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            number = errno.ENOSPC if code in _FULL else errno.EIO
-            raise OSError(number, f"{self.path}: {error}") from error
-
-
-def is_damage(error: BaseException) -> bool:
-    """Return whether the file is damaged, not busy, full or closed."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return isinstance(error, DamagedError) or code in _DAMAGE
+        return failing(self.path, call)
 
 
 def _write(database: sqlite3.Connection, batch: Batch) -> None:
@@ -300,15 +256,3 @@ def _put(database: sqlite3.Connection, table: str, rows: Sequence[tuple[object, 
 def _run(database: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:
     if rows:
         database.executemany(statement, rows)
-
-
-def _set_aside(path: Path) -> Path:
-    """Rename the file and its log, and return the new name, which no other has."""
-    number = 1
-    while (target := path.with_name(f"{path.name}{SET_ASIDE}-{number}")).exists():
-        number += 1
-    for suffix in ("", "-wal"):
-        source = path.with_name(path.name + suffix)
-        if source.exists():
-            source.replace(target.with_name(target.name + suffix))
-    return target

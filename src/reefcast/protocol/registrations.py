@@ -81,13 +81,14 @@ class Registration(Generic[OwnerType]):
 
 
 class Registrations(Generic[OwnerType]):
-    """All registrations of one client, by number and by awaited token."""
+    """All registrations of one client, by number and by awaited token. They have numbers above
+    `last_number`."""
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, last_number: int = 0) -> None:
         self.by_number: dict[int, Registration[OwnerType]] = {}
         self._client_id = client_id
         self._by_token: dict[int, Registration[OwnerType]] = {}
-        self._last_number = 0
+        self._last_number = last_number
         self._last_token = 0
 
     def add(self, registration: Registration[OwnerType]) -> ControlMessage:
