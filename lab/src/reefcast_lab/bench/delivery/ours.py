@@ -181,7 +181,7 @@ class ReefcastPublisher(Publisher):
         )
 
     def confirmed(self, data: bytes) -> tuple[list[int], bytes]:
-        numbers = []
+        numbers: list[int] = []
         for message in self._frames.feed(data):
             if isinstance(message, Confirmed):
                 if message.refused:
