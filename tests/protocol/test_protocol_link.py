@@ -210,6 +210,14 @@ def test_both_speak_the_newest_version_that_both_know() -> None:
 # --- acknowledgements -----------------------------------------------------------------------------
 
 
+def test_a_timer_that_comes_a_rounding_error_early_need_not_be_set_again() -> None:
+    _, other = met()
+    other.handle(control(1), 0.1)
+    assert other.link.time_passed(other.link.due_s - 1e-9) is None
+    assert other.take() == wire.encode(FrameKind.ACK, 1)
+    assert other.link.due_s == other.link.tick_s
+
+
 def test_several_are_acknowledged_at_once_and_a_few_a_little_later() -> None:
     one, other = met()
     other.handle(b"".join(control(n) for n in range(ACK_EVERY)))

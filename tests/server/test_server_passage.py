@@ -373,6 +373,18 @@ def test_both_ways_write_the_same(dialect: Dialect, folder: Path) -> None:
     same()
 
 
+def test_many_subscriptions_of_a_client_match() -> None:
+    """Their numbers are in ascending order, however the index finds them."""
+    kinds = ("a > {}", "a <> {}", "b >= {}", "s = 'x' AND b > {}", "c IS NULL AND a > {}")
+    filters = [kinds[i % 7 % 5].format(-(i * 37 % 101)) for i in range(240)]
+    wanted = [("subscribe", who, filter, 0.0) for who in "st" for filter in filters]
+    events = [event for a in range(4) for event in plain(1, a=a, b=a, s="xy"[a % 2])]
+    with clock() as loop:
+        twins = open_twins(loop)
+        tell(twins, [BEGINNING, ("say", wanted, []), ("say", [("publish", "p", events)], [])])
+        twins.end()
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("before", [("break off", "s"), ("pause", "s", 1)])
 def test_a_queue_that_gets_too_full_within_one_read(policy: str, before: tuple[Any, ...]) -> None:

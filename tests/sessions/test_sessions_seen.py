@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reefcast.model.keeping import CHUNK, Contents, StoredSession
+from reefcast.model.keeping import CHUNK, Contents, SessionRecord, StoredSession
 from reefcast.sessions.collecting import Collected
 from reefcast.sessions.seen import Seen
 from reefcast.simulation.stores import Stored, apply
@@ -18,12 +18,16 @@ ids = st.tuples(
 
 
 @given(st.lists(st.tuples(ids, st.floats(0, 6)), max_size=20))
-def test_ids_are_remembered_for_long_enough_and_survive_a_restart(had):
+def test_ids_are_remembered_for_long_enough_and_survive_a_restart(
+    had: list[tuple[tuple[str, int], float]],
+) -> None:
     collected, now = Collected(), 0.0
     seen = Seen(1, KEEP_S, {})
     times: dict[tuple[str, int], float] = {}
     state = Stored()
-    state.contents = Contents(sessions={1: StoredSession(None)})
+    state.contents = Contents(
+        sessions={1: StoredSession(SessionRecord(name="s", owner="", link="$s", created_s=0.0))}
+    )
     for id, wait_s in had:
         now += wait_s
         seen.forget(now, collected)

@@ -321,7 +321,8 @@ class Session:
         elif isinstance(message, Settled):
             self.registrations.settled(message.token)
         elif isinstance(message, Confirmed):
-            self.unconfirmed.answered(message)
+            for each in message.each():
+                self.unconfirmed.answered(each)
         elif isinstance(message, Refused) and message.publication is not None:
             self._publication_refused(message)
         elif isinstance(message, Refused):

@@ -23,6 +23,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,6 +50,10 @@ CHECKPOINT_PAGES = 4000
 FREE_PAGES = 4000
 """So many pages that nothing is in, and as many as a quarter of the file, are given back."""
 _CACHE_KIB = 32 * 1024
+ROWS_AT_ONCE = (512, 64, 8, 1)
+"""That one statement writes: as many as fit, the largest first."""
+BODIES_AT_ONCE = 512
+"""That one statement reads."""
 _SETTINGS = (
     f"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA cache_size = -{_CACHE_KIB}; "
     f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};"
@@ -190,20 +195,17 @@ class SqliteStore:
         return self._failing(lambda: self._bodies(events))
 
     def _bodies(self, events: Iterable[EventNumber]) -> Bodies:
-        found: dict[EventNumber, bytes] = {}
-        missing: list[EventNumber] = []
-        query = "SELECT body FROM event WHERE number = ?"
-        for number in events:
-            row = self._database.execute(query, (number,)).fetchone()
-            try:
-                if row is None:
-                    missing.append(number)
-                else:
-                    found[number] = coding.read_body(number, row[0])
-            except (DamagedError, TypeError):
-                self._report(f"{self.path}: the body of event {number} is damaged")
-                missing.append(number)
-        return Bodies(found, tuple(missing))
+        numbers, found = list(events), dict[EventNumber, bytes]()
+        for start in range(0, len(numbers), BODIES_AT_ONCE):
+            some = numbers[start : start + BODIES_AT_ONCE]
+            marks = ", ".join("?" * len(some))
+            query = f"SELECT number, body FROM event WHERE number IN ({marks})"
+            for number, body in self._database.execute(query, some):
+                try:
+                    found[number] = coding.read_body(number, body)
+                except (DamagedError, TypeError):
+                    self._report(f"{self.path}: the body of event {number} is damaged")
+        return Bodies(found, tuple(number for number in numbers if number not in found))
 
     def close(self) -> None:
         """Close the file, for others to open."""
@@ -215,33 +217,42 @@ class SqliteStore:
 
 
 def _write(database: sqlite3.Connection, batch: Batch) -> None:
-    many = database.executemany
-    many(
-        "REPLACE INTO row VALUES (?, ?, ?)",
-        [(*key, row) for key, row in batch.rows.items() if row is not None],
-    )
-    many(
-        "DELETE FROM row WHERE tab = ? AND key = ?",
-        [key for key, row in batch.rows.items() if row is None],
-    )
-    many("REPLACE INTO session VALUES (?, ?)", batch.sessions.items())
+    rows = [(*key, row) for key, row in batch.rows.items() if row is not None]
+    _put(database, "row", rows)
+    keys = [key for key, row in batch.rows.items() if row is None]
+    _run(database, "DELETE FROM row WHERE tab = ? AND key = ?", keys)
+    _put(database, "session", list(batch.sessions.items()))
     marks = [(session, coding.pack_mark(session, at)) for session, at in batch.marks.items()]
-    many("REPLACE INTO mark VALUES (?, ?)", marks)
-    many("REPLACE INTO event VALUES (?, ?, ?)", batch.events)
-    many("REPLACE INTO owed VALUES (?, ?, ?)", batch.owed)
-    many("REPLACE INTO tries VALUES (?, ?, ?)", batch.tries)
-    many(
-        "REPLACE INTO seen VALUES (?, ?, ?, ?)",
-        [(*key, coding.pack_seen(put)) for key, put in batch.seen.items() if put is not None],
-    )
-    many(
-        "DELETE FROM seen WHERE session = ? AND publisher = ? AND chunk = ?",
-        [key for key, put in batch.seen.items() if put is None],
-    )
-    for table in ("owed", "tries") if batch.owed_gone else ():
-        many(f"DELETE FROM {table} WHERE session = ? AND position BETWEEN ? AND ?", batch.owed_gone)
-    many("DELETE FROM event WHERE number BETWEEN ? AND ?", batch.events_gone)
+    _put(database, "mark", marks)
+    _put(database, "event", batch.events)
+    _put(database, "owed", batch.owed)
+    _put(database, "tries", batch.tries)
+    seen = [(*key, coding.pack_seen(put)) for key, put in batch.seen.items() if put is not None]
+    _put(database, "seen", seen)
+    unseen = [key for key, put in batch.seen.items() if put is None]
+    _run(database, "DELETE FROM seen WHERE session = ? AND publisher = ? AND chunk = ?", unseen)
+    between = "DELETE FROM {} WHERE session = ? AND position BETWEEN ? AND ?"
+    for table in ("owed", "tries"):
+        _run(database, between.format(table), batch.owed_gone)
+    _run(database, "DELETE FROM event WHERE number BETWEEN ? AND ?", batch.events_gone)
     gone = [(number,) for number in batch.sessions_gone]
-    for table in ("mark", "owed", "tries", "seen") if gone else ():
-        many(f"DELETE FROM {table} WHERE session = ?", gone)
-    many("DELETE FROM session WHERE number = ?", gone)
+    for table in ("mark", "owed", "tries", "seen"):
+        _run(database, f"DELETE FROM {table} WHERE session = ?", gone)
+    _run(database, "DELETE FROM session WHERE number = ?", gone)
+
+
+def _put(database: sqlite3.Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """Write rows, many with one statement: the interpreter's lock is given away and taken again for
+    each statement, and whoever takes it may have to wait for the event loop's thread."""
+    at = 0
+    for size in ROWS_AT_ONCE:
+        while len(rows) - at >= size:
+            row = f"({', '.join('?' * len(rows[at]))})"
+            values = list(chain.from_iterable(rows[at : at + size]))
+            database.execute(f"REPLACE INTO {table} VALUES {', '.join([row] * size)}", values)
+            at += size
+
+
+def _run(database: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:
+    if rows:
+        database.executemany(statement, rows)

@@ -12,6 +12,7 @@ call gets a fresh one, never used again, not even for the same filter or a clien
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Annotated, ClassVar, Self
 
@@ -26,6 +27,8 @@ SESSION_MARK = "$"
 DEPUTY_MARK = "/"
 """What is in the owner of a deputy's name (`is_deputy`), and in no session's link."""
 MOST_ATTEMPTS = 2**62
+MOST_MORE = 65_535
+"""Further publications that one answer confirms."""
 MOST_HOPS = 2**31
 """That a header may say; what has gone further is no publication of ours."""
 
@@ -114,17 +117,24 @@ class Confirmed(Control, frozen=True, tag="confirmed"):
 
     `attempt`: what its `Publish.confirm` said. `kept`: some broker has it in custody for a
     neighbour that is away; another answer follows. `refused`: a sentence that says which session
-    did not take it, "" if all did."""
+    did not take it, "" if all did. `more`: so many of the publisher's next publications are
+    answered alike (see `each`)."""
 
     publisher: str
     seq: int
     attempt: Annotated[int, msgspec.Meta(ge=1, le=MOST_ATTEMPTS)]
     kept: bool = False
     refused: str = ""
+    more: Annotated[int, msgspec.Meta(ge=0, le=MOST_MORE)] = 0
 
     @property
     def id(self) -> PublicationId:
         return (self.publisher, self.seq)
+
+    def each(self) -> Iterator[Confirmed]:
+        """Yield an answer for each publication."""
+        for seq in range(self.seq, self.seq + self.more + 1):
+            yield Confirmed(self.publisher, seq, self.attempt, self.kept, self.refused)
 
 
 class Synced(Control, frozen=True, tag="synced"):

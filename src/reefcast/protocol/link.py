@@ -37,6 +37,9 @@ LINGER_S = 1.0
 TICK_S = 1.0
 TICKS_OF_SILENCE = 10
 """The least number of ticks in `silence_s`, so that a silence is noticed within a tenth of it."""
+EARLY_S = 0.0005
+"""By how much timers may come too early: uvloop counts whole milliseconds, and times are rounded.
+Set again for the rest, they would come at once, again and again until the millisecond is over."""
 PING = wire.encode(FrameKind.PING, 0)
 
 
@@ -217,10 +220,11 @@ class Link:
 
     def time_passed(self, now: float) -> Overdue | None:
         """Do what is due; return what is overdue, or None."""
-        if now >= self.taken.due_s:
+        until_s = now + EARLY_S
+        if until_s >= self.taken.due_s:
             self.acknowledge_now()
             self.taken.due_s = math.inf
-        if now < self._next_s:
+        if until_s < self._next_s:
             return None
         self._next_s = math.inf
         if self.state is State.OPEN:

@@ -330,7 +330,7 @@ class Broker:
     def _confirmed(self, answer: Confirmed, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
             raise ProtocolError(f"client {link!r} confirmed a publication; only brokers do")
-        return self._then.finish(self._then.confirming.answered(answer, link))
+        return self._then.finish(self._then.confirming.all_answered(answer, link))
 
     def _asked(self, message: ServiceMessage, link: LinkName, now: float) -> list[Effect]:
         if link not in self.clients:

@@ -33,10 +33,14 @@ each copy under way.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
 from random import Random
+
+from msgspec.structs import replace
 
 from reefcast.model.messages import (
     MOST_ATTEMPTS,
+    MOST_MORE,
     Confirmed,
     Header,
     LinkName,
@@ -196,6 +200,10 @@ class Confirming:
         if self._works.get(work.key) is work:
             del self._works[work.key]
 
+    def all_answered(self, answer: Confirmed, link: LinkName) -> list[Send]:
+        """Handle an answer for one or more publications, as `answered` does."""
+        return together(send for each in answer.each() for send in self.answered(each, link))
+
     def answered(self, answer: Confirmed, link: LinkName) -> list[Send]:
         """Handle an answer that came by `link`; return those that this completes. One that nobody
         waits for is no error: this broker was restarted since, or has it already."""
@@ -322,3 +330,26 @@ class Confirming:
     def under_way(self) -> Sequence[Publish]:
         """Return the copies that are not answered."""
         return [copy for out in self._out.values() for _, copy in out.values()]
+
+
+def together(answers: Iterable[Send]) -> list[Send]:
+    """Return messages with the answers as one (`Confirmed.more`) that go to one link, one behind
+    the other, and say the same of consecutive publications of one publisher."""
+    found: list[Send] = []
+    for _, run in groupby(enumerate(answers), _run_of):
+        sends = [send for _, send in run]
+        first = sends[0]
+        if len(sends) > 1:
+            sends = [Send(first.link, replace(first.message, more=len(sends) - 1))]
+        found += sends
+    return found
+
+
+def _run_of(numbered: tuple[int, Send]) -> tuple[object, ...]:
+    """Return what is the same for messages of which `together` makes one."""
+    at, send = numbered
+    message = send.message
+    if not isinstance(message, Confirmed) or message.more:
+        return (at,)
+    said = (message.publisher, message.attempt, message.kept, message.refused)
+    return (send.link, *said, message.seq - at, at // MOST_MORE)

@@ -43,7 +43,7 @@ from reefcast.model.messages import (
     Settled,
 )
 from reefcast.routing.away import AwayNeighbours
-from reefcast.routing.confirming import Confirming, Work
+from reefcast.routing.confirming import Confirming, Work, together
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.custody import CUSTODY, Custody, CustodyLimits
 from reefcast.routing.hosting import Hosting
@@ -151,15 +151,15 @@ class Delivering:
         self, publish: Publish, local: dict[LinkName, list[int]], work: Work | None
     ) -> dict[LinkName, list[int]]:
         """Give the sessions among `local` what is theirs; return the others."""
-        owed = {link: numbers for link, numbers in local.items() if link in self.sessions}
-        if not owed or self._home is None:
+        passing = {link: numbers for link, numbers in local.items() if link not in self.sessions}
+        if len(passing) == len(local) or self._home is None:
             return local
-        verdict = self._home.owe(publish, owed, self._router.links.now)
+        verdict = self._home.owe(publish, local, self._router.links.now)
         if work is not None:
             work.refused = work.refused or verdict.refused
             if verdict.blocked:
                 self.confirming.block(work)
-        return {link: numbers for link, numbers in local.items() if link not in owed}
+        return passing
 
     def failed(self, publish: Publish | None, link: LinkName) -> list[Effect]:
         """Return the answer to whoever waits for a publication that the broker failed on."""
@@ -320,7 +320,7 @@ class Delivering:
         if outcome.timer_s is not None and outcome.timer_s != self._timer_s:
             effects.append(SetTimer(HOME_TIMER, outcome.timer_s))
         self._timer_s = outcome.timer_s
-        sends = [e for e in ready if isinstance(e, Send)] + self.hosting.told(outcome)
+        sends = together(e for e in ready if isinstance(e, Send)) + self.hosting.told(outcome)
         return effects + self._then.finish(sends) + self.hosting.news(outcome)
 
     def _wishes(self, effects: list[Effect], now: float) -> list[Effect]:

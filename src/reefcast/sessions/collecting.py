@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from reefcast.model.keeping import (
     Change,
     DropEvents,
     DropOwed,
-    DropSeen,
     DropSession,
     EventNumber,
     Position,
-    PutSeen,
     SessionNumber,
 )
 from reefcast.model.publication import PublicationId
 from reefcast.sessions.outcome import Advisory, ConsumerName, Delivery, Ended, Read, Told
 
+_Chunk = tuple[str, int]
+"""A publisher, and the number of a chunk of its numbers."""
 _REST = ("deliveries", "ended", "read", "taken")
 _Advised = tuple[Told, str, str, ConsumerName, str]
+
+
+class Chunks(Protocol):
+    """The ids that one session has had (`seen.Seen`)."""
+
+    def change(self, key: _Chunk) -> Change:
+        """Return what writes how a chunk stands now."""
+        ...
 
 
 class Collected:
@@ -39,7 +47,7 @@ class Collected:
         self.read: list[Read] = []
         self.taken: list[PublicationId] = []
         self._changes: list[Change] = []
-        self._seen: dict[tuple[SessionNumber, str, int], PutSeen | DropSeen] = {}
+        self._seen: dict[SessionNumber, tuple[Chunks, set[_Chunk]]] = {}
         self._owed: dict[SessionNumber, list[Position]] = {}
         self._events: list[EventNumber] = []
         self._sessions: list[SessionNumber] = []
@@ -51,9 +59,12 @@ class Collected:
         """Write something."""
         self._changes.append(change)
 
-    def put_seen(self, change: PutSeen | DropSeen) -> None:
-        """Write which ids a session has had; takes the place of what was said of the same ones."""
-        self._seen[change.session, change.publisher, change.chunk] = change
+    def seen_changed(self, session: SessionNumber, chunk: _Chunk, seen: Chunks) -> None:
+        """Write which ids of a chunk a session has had, as it stands when the batch is taken."""
+        changed = self._seen.get(session)
+        if changed is None:
+            changed = self._seen[session] = (seen, set())
+        changed[1].add(chunk)
 
     def drop_owed(self, session: SessionNumber, position: Position) -> None:
         """Write that a session owes nothing at this position any more."""
@@ -66,13 +77,14 @@ class Collected:
     def drop_session(self, session: SessionNumber) -> None:
         """Write that a session is gone, with all that it owed."""
         self._owed.pop(session, None)
-        self._seen = {key: change for key, change in self._seen.items() if key[0] != session}
+        self._seen.pop(session, None)
         self._sessions.append(session)
 
     def take_changes(self) -> tuple[Change, ...]:
         """Return the changes of this batch, and begin the next one if there are any."""
         changes = self._changes
-        changes += self._seen.values()
+        for seen, chunks in self._seen.values():
+            changes += map(seen.change, sorted(chunks))
         for session, positions in self._owed.items():
             changes += (DropOwed(session, first, last) for first, last in runs(positions))
         changes += (DropEvents(first, last) for first, last in runs(self._events))

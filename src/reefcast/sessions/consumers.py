@@ -56,7 +56,7 @@ class Lane:
         self._returned.push(entry.position, entry)
 
     def first(self) -> Entry | None:
-        """Return the first entry that is ready; it stays."""
+        """Return the first entry that is ready; it stays until it is not ready any more."""
         returned, fresh = self._returned.first(), self._fresh.first()
         if returned is not None and (fresh is None or returned[1].position <= fresh.position):
             return returned[1]
@@ -92,23 +92,20 @@ class Lane:
 
 
 class Consumers:
-    """All consumers of one session."""
+    """All consumers of one session. `window`: how many events they may have together."""
 
     __slots__ = (
         "_turn",
         "by_name",
         "lanes",
+        "window",
     )
 
     def __init__(self) -> None:
         self.by_name: dict[ConsumerName, Consumer] = {}
         self.lanes: list[Lane] = []
+        self.window = 0
         self._turn = 0
-
-    @property
-    def window(self) -> int:
-        """How many events all consumers together may have."""
-        return sum(each.window for each in self.by_name.values())
 
     def add(
         self, name: ConsumerName, window: int, filter: Filter | None, ready: Iterable[Entry]
@@ -123,10 +120,17 @@ class Consumers:
         self._turn += 1
         consumer = self.by_name[name] = Consumer(name, window, lane, self._turn)
         lane.consumers.append(consumer)
+        self.window += window
+
+    def resize(self, consumer: Consumer, window: int) -> None:
+        """Change a consumer's window."""
+        self.window += window - consumer.window
+        consumer.window = window
 
     def remove(self, name: ConsumerName) -> Consumer:
         """Remove a consumer; what it has is the caller's."""
         consumer = self.by_name.pop(name)
+        self.window -= consumer.window
         consumer.lane.consumers.remove(consumer)
         if not consumer.lane.consumers:
             self.lanes.remove(consumer.lane)

@@ -70,6 +70,8 @@ def body_of(publish: Publish) -> bytes:
 def expiry_of(publish: Publish) -> float:
     """Return when the publication is worth nothing any more, in seconds UTC; 0: never."""
     seconds = publish.publication.attributes.get(EXPIRES)
+    if seconds is None:
+        return 0.0
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         return 0.0
     return publish.publication.time_us / 1e6 + seconds
@@ -100,14 +102,15 @@ class Events:
         """Yield the events that nobody is owed."""
         return (event for event in self._all.values() if not event.owed)
 
-    def add(self, publish: Publish, body: bytes, expires_s: float, collected: Collected) -> Event:
+    def add(self, id: PublicationId, body: bytes, expires_s: float, collected: Collected) -> Event:
         """Write a new event, which nobody is owed yet."""
-        number, self._next = self._next, self._next + 1
-        event = Event(number, publish.publication.id, expires_s, len(body), body, collected.batch)
+        number = self._next
+        self._next = number + 1
+        event = Event(number, id, expires_s, len(body), body, collected.batch)
         self._all[number] = event
         self._held_bytes += event.size
         self._unsynced.append(event)
-        collected.put(PutEvent(number, event.id, expires_s, body))
+        collected.put(PutEvent(number, id, expires_s, body))
         return event
 
     def release(self, event: Event, collected: Collected) -> None:

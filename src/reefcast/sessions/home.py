@@ -220,15 +220,14 @@ class Home:
         """Owe a publication to the sessions with the links in `to` (-> numbers of their matching
         subscriptions, ascending). Sessions that have had it before do not get it again. Links that
         are no session's are left out. `publish.body` is needed."""
-        found = [
-            (session, tuple(numbers))
-            for link, numbers in to.items()
-            if (session := self._by_link.get(link)) is not None
-        ]
-        verdict = self._intake.owe(publish, found, now + self._epoch_s)
-        for session, _ in found:
-            self._touch(session, now)
-        return verdict
+        found, by_link = [], self._by_link
+        for link, numbers in to.items():
+            session = by_link.get(link)
+            if session is not None:
+                found.append((session, tuple(numbers)))
+                self._touched[session] = None
+        self._utc_s = now + self._epoch_s
+        return self._intake.owe(publish, found, self._utc_s)
 
     def when_kept(self, owner: str, name: str, now: float, reply: object) -> None:
         """Give `reply` when all is synced that the session has been owed so far."""
@@ -260,7 +259,7 @@ class Home:
     def resize(self, consumer: ConsumerName, window: int, now: float) -> None:
         """Change a consumer's window; 0 pauses it."""
         session, attached = self._consumer(consumer)
-        attached.window = window
+        session.consumers.resize(attached, window)
         self._touch(session, now)
 
     def detach(self, consumer: ConsumerName, now: float) -> None:

@@ -6,7 +6,7 @@ from reefcast.model.messages import Publish
 from reefcast.model.publication import PublicationId
 from reefcast.sessions.collecting import Collected
 from reefcast.sessions.events import Event, Events, body_of, expiry_of
-from reefcast.sessions.outcome import Told, Verdict
+from reefcast.sessions.outcome import TAKEN, Told, Verdict
 from reefcast.sessions.session import Session
 from reefcast.sessions.waiting import Waiting
 
@@ -29,8 +29,8 @@ class Intake:
         self, publish: Publish, to: list[tuple[Session, tuple[int, ...]]], utc_s: float
     ) -> Verdict:
         """Owe a publication to these sessions, with the numbers of their subscriptions."""
-        id, refused, blocked = publish.publication.id, "", False
-        parcel = _Parcel(publish, self._events, self._collected)
+        parcel, refused, blocked = _Parcel(publish), "", False
+        id = parcel.id
         for session, subscriptions in to:
             if id in session.seen:
                 continue
@@ -54,14 +54,18 @@ class Intake:
                     self._take(session, parcel, subscriptions, utc_s)
                 else:
                     _drop(session, id)
-        return Verdict(refused, blocked and not refused)
+        return Verdict(refused, blocked and not refused) if refused or blocked else TAKEN
 
     def _take(
         self, session: Session, parcel: _Parcel, subscriptions: tuple[int, ...], utc_s: float
     ) -> None:
-        event, made_s = parcel.event, parcel.publish.publication.time_us / 1e6
-        session.seen.add(event.id, utc_s, self._collected)
-        late = utc_s - made_s > self._dedup_s
+        event = parcel.event
+        if event is None:
+            event = parcel.event = self._events.add(
+                parcel.id, parcel.body, parcel.expires_s, self._collected
+            )
+        session.seen.add(parcel.id, utc_s, self._collected)
+        late = utc_s - parcel.made_s > self._dedup_s
         session.added(session.queue.owe(event, subscriptions, utc_s, late=late))
 
     # --- full queues -----------------------------------------------------------------------------
@@ -85,7 +89,7 @@ class Intake:
         """Owe what waits for room, as far as there is room now."""
         while session.waiting:
             id, waiting = next(iter(session.waiting.items()))
-            parcel = _Parcel(waiting.publish, self._events, self._collected)
+            parcel = _Parcel(waiting.publish)
             fits = parcel.size <= session.queue.options.max_bytes
             if fits and not session.queue.has_room(parcel.size):
                 return
@@ -115,20 +119,15 @@ class Intake:
 class _Parcel:
     """A publication on its way into queues; its event is made when the first one takes it."""
 
-    def __init__(self, publish: Publish, events: Events, collected: Collected) -> None:
-        self.publish = publish
+    __slots__ = ("body", "event", "expires_s", "id", "made_s", "size")
+
+    def __init__(self, publish: Publish) -> None:
+        self.id = publish.publication.id
+        self.made_s = publish.publication.time_us / 1e6
         self.body = body_of(publish)
         self.size = len(self.body)
         self.expires_s = expiry_of(publish)
-        self._events = events
-        self._collected = collected
-        self._event: Event | None = None
-
-    @property
-    def event(self) -> Event:
-        if self._event is None:
-            self._event = self._events.add(self.publish, self.body, self.expires_s, self._collected)
-        return self._event
+        self.event: Event | None = None
 
 
 def _drop(session: Session, id: PublicationId) -> None:

@@ -49,17 +49,25 @@ class Seen:
         publisher, seq = id
         key = publisher, seq // CHUNK
         bits, _ = self._chunks.get(key, (0, 0.0))
-        bits |= 1 << seq % CHUNK
-        self._chunks[key] = bits, utc_s
+        self._chunks[key] = bits | 1 << seq % CHUNK, utc_s
         self._chunks.move_to_end(key)
-        packed = bits.to_bytes(_BYTES, "little")
-        collected.put_seen(PutSeen(self._session, publisher, key[1], packed, utc_s))
+        collected.seen_changed(self._session, key, self)
 
     def forget(self, utc_s: float, collected: Collected) -> None:
         """Forget what is old enough."""
         while self._chunks and self.due_s <= utc_s:
-            publisher, chunk = self._chunks.popitem(last=False)[0]
-            collected.put_seen(DropSeen(self._session, publisher, chunk))
+            key = self._chunks.popitem(last=False)[0]
+            collected.seen_changed(self._session, key, self)
+
+    def change(self, key: tuple[str, int]) -> PutSeen | DropSeen:
+        """Return what writes how a chunk, (publisher, number), stands now."""
+        publisher, number = key
+        chunk = self._chunks.get(key)
+        if chunk is None:
+            return DropSeen(self._session, publisher, number)
+        bits, at_s = chunk
+        packed = bits.to_bytes(_BYTES, "little")
+        return PutSeen(self._session, publisher, number, packed, at_s)
 
     @property
     def due_s(self) -> float:

@@ -155,13 +155,20 @@ class Session:
             self._mark = self._marks.pop(0)[1]
         self.lacks_bodies = False
         lanes = list(self.consumers.lanes)
+        alone = len(self.consumers.by_name) == 1
         while (consumer := self.consumers.freest(lanes)) is not None:
+            if not self._hand_out_to(consumer, consumer.room if alone else 1, utc_s):
+                lanes.remove(consumer.lane)
+
+    def _hand_out_to(self, consumer: Consumer, count: int, utc_s: float) -> bool:
+        """Hand the next `count` entries to a consumer, as its window allows; return whether there
+        were so many. What goes out leaves the lanes by itself."""
+        for _ in range(count):
             entry = self._next(consumer.lane, consumer.room)
             if entry is None:
-                lanes.remove(consumer.lane)
-            else:
-                consumer.lane.pop(entry)
-                self._hand_out(entry, consumer, utc_s)
+                return False
+            self._hand_out(entry, consumer, utc_s)
+        return True
 
     def _next(self, lane: Lane, room: int) -> Entry | None:
         """Return what the lane's consumers get next; None if there is nothing yet. What follows in
@@ -232,7 +239,8 @@ class Session:
             self.remove(entry)
         if up_to:
             for each in [each for each in consumer.out.values() if each.position <= position]:
-                self.remove(each)
+                del consumer.out[each.position]
+                self.queue.remove(each)
 
     def find(self, position: Position) -> Entry | None:
         """Return the entry that a consumer speaks of; None: it is owed no more. Raises `LocalError`

@@ -248,19 +248,76 @@ def _append(desk: Int, destination: Int, publication: Int, number: Int) -> None:
 
 
 @part
-def _insert(desk: Int, destination: Int, publication: Int, number: Int) -> None:
-    """Insert another row of the publication, so that the numbers stay in ascending order. The entry
-    that others refer to keeps its place; only numbers change theirs."""
-    at = entry_at(desk, get8(destination, D_LAST))
-    while get8(at, E_NUMBER) < number and get8(at, E_MORE) != 0:
-        at = entry_at(desk, get8(at, E_MORE))
+def _add_number(desk: Int, destination: Int, publication: Int, number: Int) -> None:
+    """Add another row of the publication behind the first one; see `_sort_numbers`."""
+    first = entry_at(desk, get8(destination, D_LAST))
     entry = _new_entry(desk, publication, number)
-    new = entry_at(desk, entry)
-    if get8(at, E_NUMBER) > number:
-        put8(new, E_NUMBER, get8(at, E_NUMBER))
-        put8(at, E_NUMBER, number)
-    put8(new, E_MORE, get8(at, E_MORE))
-    put8(at, E_MORE, entry)
+    put8(entry_at(desk, entry), E_MORE, get8(first, E_MORE))
+    put8(first, E_MORE, entry)
+    put8(destination, D_SEEN, get8(destination, D_SEEN) + 1)
+
+
+@unit
+def sorted_entries(entries: Int, first: Int) -> Int:
+    """Sort a chain of entries by their numbers, ascending, and return the new first one: runs are
+    merged that are twice as long each time."""
+    width = 1
+    while True:
+        left, last, first, merges = first, 0, 0, 0
+        while left != 0:
+            merges += 1
+            right, lefts, rights = left, 0, width
+            while lefts < width and right != 0:
+                lefts += 1
+                right = get8(entries + 8 * E_WORDS * right, E_MORE)
+            while lefts != 0 or (rights != 0 and right != 0):
+                from_left = lefts != 0
+                if from_left and rights != 0 and right != 0:
+                    number = get8(entries + 8 * E_WORDS * right, E_NUMBER)
+                    from_left = get8(entries + 8 * E_WORDS * left, E_NUMBER) <= number
+                if from_left:
+                    entry, lefts = left, lefts - 1
+                    left = get8(entries + 8 * E_WORDS * left, E_MORE)
+                else:
+                    entry, rights = right, rights - 1
+                    right = get8(entries + 8 * E_WORDS * right, E_MORE)
+                if last == 0:
+                    first = entry
+                else:
+                    put8(entries + 8 * E_WORDS * last, E_MORE, entry)
+                last = entry
+            left = right
+        put8(entries + 8 * E_WORDS * last, E_MORE, 0)
+        if merges < 2:
+            return first
+        width *= 2
+
+
+@part
+def _sort_numbers(desk: Int, destination: Int) -> None:
+    """Bring the numbers of the publication's rows into ascending order. The entry that others refer
+    to keeps its place; its number goes to where it belongs."""
+    at = entry_at(desk, get8(destination, D_LAST))
+    put8(at, E_MORE, sorted_entries(get8(desk, K_ENTRIES), get8(at, E_MORE)))
+    put8(destination, D_SEEN, 1)
+    while get8(at, E_MORE) != 0:
+        behind, number = entry_at(desk, get8(at, E_MORE)), get8(at, E_NUMBER)
+        if get8(behind, E_NUMBER) >= number:
+            return
+        put8(at, E_NUMBER, get8(behind, E_NUMBER))
+        put8(behind, E_NUMBER, number)
+        at = behind
+
+
+@part
+def _sort_all(desk: Int, leads: Int, destinations: Int, course: Int, count: Int) -> None:
+    """Sort the numbers wherever several rows of the publication lead."""
+    out = get8(desk, K_OUT)
+    for i in range(count):
+        to = _where(leads, destinations, course, get8(out, i))
+        destination = destination_at(destinations, to)
+        if to >= 0 and get8(destination, D_KIND) == CLIENT and get8(destination, D_SEEN) > 1:
+            _sort_numbers(desk, destination)
 
 
 @part
@@ -271,10 +328,11 @@ def _give(desk: Int, destinations: Int, to: Int, publication: Int, number: Int) 
         _touch(desk, destination, to)
     if get8(destination, D_STAMP) != get8(desk, K_STAMP):
         put8(destination, D_STAMP, get8(desk, K_STAMP))
+        put8(destination, D_SEEN, 1)
         _append(desk, destination, publication, number)
         return 1
     if get8(destination, D_KIND) == CLIENT:
-        _insert(desk, destination, publication, number)
+        _add_number(desk, destination, publication, number)
     return 0
 
 
@@ -294,16 +352,20 @@ def enter_found(
 ) -> Int:
     """Make the entries of a publication that may pass, but none for `source`, the destination that
     it came from, because a row leads there; return how many destinations it has."""
-    out, frames = get8(desk, K_OUT), 0
+    out, frames, several = get8(desk, K_OUT), 0, 0
     put8(desk, K_STAMP, get8(desk, K_STAMP) + 1)
     choice = get8(get8(desk, K_RUN) + 8 * F_WORDS * publication, F_CHOICE)
     for i in range(count):
         to = _where(leads, destinations, course, get8(out, i))
         if to >= 0 and get8(destination_at(destinations, to), D_KIND) == CLIENT:
             number = get8(leads + 8 * L_WORDS * get8(out, i), L_NUMBER)
-            frames += _give(desk, destinations, to, publication, number)
+            fresh = _give(desk, destinations, to, publication, number)
+            frames += fresh
+            several += 1 - fresh
         elif to >= 0 and to != source and get8(course, C_ROWS) != CHOSEN:
             frames += _give(desk, destinations, to, publication, get8(course, C_ONWARD))
+    if several != 0:
+        _sort_all(desk, leads, destinations, course, count)
     if choice != 0:
         copies, more = _copies_of(choice), get8(choice, S_COUNT)
         frames += _give_copies(desk, destinations, copies, more, publication)

@@ -67,9 +67,9 @@ publication. 0: none; entry 0 is not used."""
 D_KIND, D_CLOSED, D_STAMP, D_SEEN, D_CALL, D_FIRST, D_LAST, D_FRAMES, D_HASH, D_MOST = range(10)
 D_WORDS = 10
 """Whether frames are deliveries; whether everything for it takes the readable path; the stamp when
-a publication found it last, and how many of its rows then; the last call that did, its first and
-last entry, how many frames; a hash of these; how many frames of this call its link may have
-already when a course sends one more."""
+a publication found it last, and how many of its rows then, or are not sorted yet; the last call
+that did, its first and last entry, how many frames; a hash of these; how many frames of this call
+its link may have already when a course sends one more."""
 
 C_ROWS, C_ONWARD, C_TABLE, C_MASK, C_COUNT = range(5)
 C_WORDS = 5
@@ -101,5 +101,4 @@ G_WORDS = 4
 """The destination; where its frames begin in K_FRAMES, how many bytes, how many frames."""
 
 MOST_NUMBERS = 256
-"""The most subscriptions of one client that a publication may match: these loops are not made to
-sort more."""
+"""The most subscriptions of one client that a publication may match."""

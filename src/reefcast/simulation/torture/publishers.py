@@ -118,7 +118,10 @@ class Publisher:
 
     def told(self, broker: str, message: Any) -> None:
         """Handle a confirmation, or a refusal."""
-        if isinstance(message, Confirmed):
+        if isinstance(message, Confirmed) and message.more:
+            for each in message.each():
+                self.told(broker, each)
+        elif isinstance(message, Confirmed):
             if message.kept and not message.refused:
                 self._network.problems += self._check_kept(message.seq)
                 self.kept.add(message.seq)

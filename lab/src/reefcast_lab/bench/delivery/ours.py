@@ -181,12 +181,12 @@ class ReefcastPublisher(Publisher):
         )
 
     def confirmed(self, data: bytes) -> tuple[list[int], bytes]:
-        numbers = []
+        numbers: list[int] = []
         for message in self._frames.feed(data):
             if isinstance(message, Confirmed):
                 if message.refused:
                     raise PeerError(f"the broker did not take a publication: {message.refused}")
-                numbers.append(message.seq)
+                numbers += range(message.seq, message.seq + message.more + 1)
         self.credit = (self.credit or 0) + self._taken_credit()
         return numbers, self._frames.answer
 
