@@ -10,6 +10,7 @@ from reefcast.model.wire import Codec, FrameKind
 from reefcast.routing.custody import CUSTODY
 from reefcast.routing.registry import routing_named
 from reefcast.simulation.torture.clients import Brokers
+from reefcast.simulation.torture.disks import Disk
 from reefcast.simulation.torture.durable import Wanted
 
 
@@ -27,12 +28,10 @@ def queue_of(network: Brokers, wanted: Wanted) -> list[PublicationId]:
     return []
 
 
-def is_in_custody(network: Brokers, id: PublicationId) -> bool:
+def is_in_custody(disks: Iterable[Disk], routing: str, id: PublicationId) -> bool:
     """Return whether a broker has an event in custody, as the disks are after a power cut now."""
-    codec = Codec(header=routing_named(network.routing).header)
-    frames = [
-        row for disk in network.disks.values() for row in disk.synced.rows.get(CUSTODY, {}).values()
-    ]
+    codec = Codec(header=routing_named(routing).header)
+    frames = [row for disk in disks for row in disk.synced.rows.get(CUSTODY, {}).values()]
     kind = FrameKind.PUBLISH_CONFIRM
     bodies = (codec.decode_publish(frame[wire.HEAD_BYTES :], kind) for frame in frames)
     return any(publish.publication.id == id for publish in bodies)

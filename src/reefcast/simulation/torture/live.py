@@ -26,6 +26,7 @@ from reefcast.simulation.faults import Crash, fault_text
 from reefcast.simulation.links import LinkSpec
 from reefcast.simulation.stores import SimulatedKeeper
 from reefcast.simulation.torture.disks import Disk
+from reefcast.simulation.torture.having import is_in_custody
 from reefcast.simulation.torture.record import Record, described
 from reefcast.simulation.torture.run import overlay_of
 from reefcast.simulation.wire.brokers import WireBroker
@@ -227,6 +228,8 @@ class LiveTorture:
         self.got[name][id] = deliveries
 
     def _missing(self, id: PublicationId) -> Iterator[str]:
+        if is_in_custody(self.world.disks.values(), self.routing, id):
+            return
         for name in self.confirmed[id]:
             disk = self.world.disks[self.homes[name]]
             links = [

@@ -154,7 +154,8 @@ class Publisher:
 
     def _check_kept(self, seq: int) -> Iterator[str]:
         """Check that a publication is where it is to be, or in a custody on disk."""
-        if not is_in_custody(self._network, (self.name, seq)):
+        network = self._network
+        if not is_in_custody(network.disks.values(), network.routing, (self.name, seq)):
             yield from self.check_loss(seq, what="is said to be kept")
 
     def _check_refusal(self, reason: str) -> Iterator[str]:
