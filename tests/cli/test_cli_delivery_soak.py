@@ -145,10 +145,14 @@ async def freeze(pid: int) -> None:
     signal_process(pid, signal.SIGCONT)
 
 
+def size_of(store: Path) -> int:
+    """Return the size of the largest file of a store."""
+    return max(each.stat().st_size for each in store.parent.glob(f"{store.name}*"))
+
+
 async def fill_disk(pid: int, store: Path) -> None:
     """Have no file of the process grow, for a while."""
-    log = store.with_name(store.name + "-wal")
-    most = max(log.stat().st_size if log.exists() else 0, store.stat().st_size) + 4096
+    most = size_of(store) + 4096
     try:
         before = resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
         await asyncio.sleep(FULL_S)

@@ -10,7 +10,7 @@ from reefcast.model.publication import Publication
 from reefcast.routing.broker import Broker
 
 
-@pytest.mark.parametrize("routing", ["flooding", "gossip", "tid-s", "mesh"])
+@pytest.mark.parametrize("routing", ["gossip", "tid-s", "mesh"])
 def test_a_routing_that_cannot_confirm_says_so(routing: str) -> None:
     core = Broker("a", routing)
     core.handle(LinkUp(LinkKind.CLIENT), "p", 1.0)

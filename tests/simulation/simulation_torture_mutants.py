@@ -21,6 +21,7 @@ from reefcast.routing.gate import Gate
 from reefcast.routing.holding import Holding
 from reefcast.routing.idr import Idr
 from reefcast.routing.on_disk import OnDisk, RowLog
+from reefcast.routing.recent import RecentIds
 from reefcast.routing.scot import ScotRouter
 from reefcast.routing.settlement import Settlement
 from reefcast.routing.tree_router import TreeRouter
@@ -249,12 +250,36 @@ def relearning_ends_early(patch: Patch) -> None:
 
 
 def nothing_is_sent_again(patch: Patch) -> None:
-    patch.setattr(Confirming, "unanswered", lambda self, link, known: [])
+    patch.setattr(Confirming, "sent_again", lambda self, link, kept, waits: kept)
+
+
+def floods_use_their_attempts_again(patch: Patch) -> None:
+    def mutant(self: Confirming, link: str, kept: Any, waits: Any) -> Any:
+        known = self._copy_ids(waits) | self._copy_ids(kept)
+        return (
+            *(copy for id, (_, copy) in self._out.get(link, {}).items() if id not in known),
+            *kept,
+        )
+
+    patch.setattr(Confirming, "sent_again", mutant)
+
+
+def floods_come_round(patch: Patch) -> None:
+    patch.setattr(Confirming, "_begin_attempt", _begin_attempt_unnoted)
+
+
+def _begin_attempt_unnoted(self: Confirming, *args: Any) -> list[Publish]:
+    made = _BEGIN_ATTEMPT(self, *args)
+    self._begun = RecentIds()
+    return made
+
+
+_BEGIN_ATTEMPT = Confirming._begin_attempt
 
 
 def holding_has_no_order(patch: Patch) -> None:
     release = Holding._release
-    patch.setattr(Holding, "_release", lambda self, link: release(self, link)[::-1])
+    patch.setattr(Holding, "_release", lambda self, link, wait: release(self, link, wait)[::-1])
 
 
 def attempts_are_mixed(patch: Patch) -> None:
@@ -561,6 +586,8 @@ MUTANTS = [
     Mutant("5", witnesses_are_not_looked_for, "spr", ("P1",)),
     Mutant("5", relearning_ends_early, "acyclic", ("P1",)),
     Mutant("6", nothing_is_sent_again, "acyclic", ("P4",), first=42, quick=True),
+    Mutant("7", floods_use_their_attempts_again, "flooding", ("P1", "P4"), quick=True),
+    Mutant("7", floods_come_round, "flooding", ("P4",), quick=True),
     Mutant("6", holding_has_no_order, "acyclic", ("P3",), first=3, quick=True),
     Mutant("2", who_waited_before_is_forgotten, "acyclic", ("P4",), first=12, quick=True),
     Mutant("6", what_is_kept_is_not_written, "acyclic", ("P1",), quick=True),

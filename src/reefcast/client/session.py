@@ -102,7 +102,7 @@ class Session:
         if stored is not None:
             last_number = stored.last_registration
             self.outbox.continue_from(stored.left.last_seq)
-            self.unconfirmed.load(stored.left.frames)
+            self.unconfirmed.load(stored.left.frames, attempt=last_number)
             self.unconfirmed.on_done = stored.writer.done
         self.registrations: Registrations[Holding] = Registrations(client_id, last_number)
         self.connected = False

@@ -65,9 +65,10 @@ class Unconfirmed:
         self.on_done: Callable[[int], None] | None = None
         self._kept: dict[int, _Kept] = {}
 
-    def load(self, frames: Mapping[int, bytes]) -> None:
-        """Begin with what a former life of the publisher left, by number."""
-        self._kept |= {seq: _Kept(frame, (), attempt=0) for seq, frame in frames.items()}
+    def load(self, frames: Mapping[int, bytes], attempt: int = 0) -> None:
+        """Begin with what a former life of the publisher left, by number; no attempt of it may
+        have been above `attempt`."""
+        self._kept |= {seq: _Kept(frame, (), attempt) for seq, frame in frames.items()}
 
     @property
     def asking(self) -> bool:

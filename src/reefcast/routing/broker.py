@@ -195,7 +195,7 @@ class Broker:
 
     def _new_consequences(self, most_held: int) -> Consequences:
         router, about_links = self.router, (self._is_up, self._neighbour_changed)
-        confirming = Confirming(router.one_way, router.rng)
+        confirming = Confirming(router.one_way, router.rng, floods=router.floods)
         ways = (*about_links, self._routed)
         return Consequences(router, self._neighbours, *ways, confirming, most_held)
 

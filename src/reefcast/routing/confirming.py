@@ -15,6 +15,9 @@ Rules
   each other. Two copies of one attempt over the same link are told apart by giving the second one
   an attempt of its own. What comes round (`Decision.duplicate`) caused nothing and is answered at
   once.
+- Where copies are flooded (`Router.floods`), what is sent again to a hop has an attempt of its own:
+  the hop may remember the old one, and would answer at once for a tree that has lost its root. All
+  pieces of work of one publication wait for the same copy then (`_also`).
 - What a hop has not answered is kept here, whatever the link has acknowledged, and sent again, in
   order and before anything new, when the hop comes up without memory (`unanswered`). If u comes up
   without memory it waits for nothing here any more: it will send p again if somebody waits there.
@@ -32,7 +35,7 @@ each copy under way.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from random import Random
 
@@ -49,6 +52,7 @@ from reefcast.model.messages import (
 )
 from reefcast.model.publication import PublicationId
 from reefcast.routing.custody import CopyId, Custody, Stored
+from reefcast.routing.recent import RecentIds
 
 _WorkId = tuple[PublicationId, int, LinkName]
 _Out = tuple[LinkName, CopyId]
@@ -85,15 +89,18 @@ class Work:
 
 
 class Confirming:
-    """The confirmed publications under way at one broker. `one_way`: see `Router.one_way`;
+    """The confirmed publications under way at one broker. `one_way`, `floods`: see `Router`;
     `custody`: of a broker with a disk."""
 
-    def __init__(self, one_way: bool, rng: Random) -> None:
+    def __init__(self, one_way: bool, rng: Random, *, floods: bool = False) -> None:
         self._one_way = one_way
+        self._floods = floods
         self._rng = rng
         self.custody: Custody | None = None
         self._works: dict[_WorkId, Work] = {}
         self._out: dict[LinkName, dict[CopyId, tuple[Work, Publish]]] = {}
+        self._also: dict[_Out, list[Work]] = {}
+        self._begun: RecentIds[CopyId] = RecentIds()
         self._blocked: dict[PublicationId, list[Work]] = {}
 
     def __len__(self) -> int:
@@ -118,6 +125,8 @@ class Confirming:
         if work is None:
             work = self._works[key] = Work(key)
         is_new, work.restored = anew or work.restored, False
+        if (id, publish.confirm) in self._begun:  # it comes round to where it began
+            hops, is_new = (), False
         waiter = work.waiters.setdefault(link, Waiter())
         waiter.attempt = publish.confirm
         waiter.knows = False
@@ -140,15 +149,16 @@ class Confirming:
                 if not known:
                     waiter.copies.add((hop, copy_id))
                 return []
+        elif copy_id in out and self._floods:  # it was in custody when this broker started
+            self._also.setdefault((hop, copy_id), []).append(work)
+            self._wait_too(work, waiter, (hop, copy_id), out[copy_id][0])
+            return []
         elif copy_id in out:
             before, copy = out[copy_id]
             if not before.waiters and copy.header == header:  # nobody waits for that one any more
                 out[copy_id] = (work, copy)
                 del before.sent[hop, copy_id]
-                work.sent[hop, copy_id] = False
-                if (hop, copy_id) in before.kept:
-                    work.kept.add((hop, copy_id))
-                waiter.copies.add((hop, copy_id))
+                self._wait_too(work, waiter, (hop, copy_id), before)
                 return []
             attempt = self._rng.randrange(2**32, MOST_ATTEMPTS)
             copy_id = (id, attempt)
@@ -159,6 +169,14 @@ class Confirming:
         if self.custody is not None and hop in self.custody.owed:
             self._take(hop, copy_id)
         return [(hop, copy)]
+
+    @staticmethod
+    def _wait_too(work: Work, waiter: Waiter, out: _Out, before: Work) -> None:
+        """Let `work` wait for a copy that `before` has sent."""
+        work.sent[out] = False
+        waiter.copies.add(out)
+        if out in before.kept:
+            work.kept.add(out)
 
     # --- sessions of this broker ------------------------------------------------------------------
 
@@ -211,21 +229,26 @@ class Confirming:
         found = self._out.get(link, {}).get(copy_id)
         if found is None:
             return []
-        work, _ = found
-        work.refused = work.refused or answer.refused
+        works = (found[0], *self._also.get((link, copy_id), ()))
+        for work in works:
+            work.refused = work.refused or answer.refused
         if answer.kept:
-            work.kept.add((link, copy_id))
-            return self.answers(work)
-        return self._done(link, copy_id, work) + self._use_room(link, copy_id)
+            for work in works:
+                work.kept.add((link, copy_id))
+            return [send for work in works for send in self.answers(work)]
+        return self._done(link, copy_id) + self._use_room(link, copy_id)
 
-    def _done(self, link: LinkName, copy_id: CopyId, work: Work) -> list[Send]:
+    def _done(self, link: LinkName, copy_id: CopyId) -> list[Send]:
         """Handle that a copy is where it is to be; return the answers that this completes."""
-        del self._out[link][copy_id]
-        work.sent[link, copy_id] = True
-        work.kept.discard((link, copy_id))
-        for waiter in work.waiters.values():
-            waiter.copies.discard((link, copy_id))
-        return self.answers(work)
+        work, _ = self._out[link].pop(copy_id)
+        out, answers = (link, copy_id), list[Send]()
+        for each in (work, *self._also.pop(out, ())):
+            each.sent[out] = True
+            each.kept.discard(out)
+            for waiter in each.waiters.values():
+                waiter.copies.discard(out)
+            answers += self.answers(each)
+        return answers
 
     # --- custody ----------------------------------------------------------------------------------
 
@@ -238,6 +261,8 @@ class Confirming:
             work = self._works.setdefault(key, Work(key))
             work.restored = True
             copy_id: CopyId = key[:2]
+            if custody.has(link, copy_id):  # under another attempt when it was written
+                custody.drop(link, copy_id)
             self._out.setdefault(link, {})[copy_id] = (work, publish)
             work.sent[link, copy_id] = False
             work.kept.add((link, copy_id))
@@ -270,7 +295,7 @@ class Confirming:
         copy_id = self._copy_id(copy)
         work, _ = self._out[link][copy_id]
         work.refused = work.refused or refused
-        return self._done(link, copy_id, work) + self._use_room(link, copy_id)
+        return self._done(link, copy_id) + self._use_room(link, copy_id)
 
     def move(
         self, copy: Publish, link: LinkName, hops: Iterable[tuple[LinkName, Header]]
@@ -306,14 +331,58 @@ class Confirming:
 
     # --- links ------------------------------------------------------------------------------------
 
-    def unanswered(self, link: LinkName, known: Collection[CopyId]) -> list[Publish]:
-        """Return the copies, in their order, that `link` has not answered and that are not among
-        those `known` to be sent again; it has come up without memory."""
-        return [
-            copy for copy_id, (_, copy) in self._out.get(link, {}).items() if copy_id not in known
-        ]
+    def sent_again(
+        self, link: LinkName, kept: Sequence[Publish], waits: Iterable[Publish]
+    ) -> tuple[Publish, ...]:
+        """Return what `link` is to get first, in its order: it has come up without memory. `kept`:
+        what it has not acknowledged; `waits`: what waits for it, and follows by itself."""
+        waiting = self._copy_ids(waits)
+        known = waiting | self._copy_ids(kept)
+        more = [copy for id, (_, copy) in self._out.get(link, {}).items() if id not in known]
+        if not self._floods:
+            return (*more, *kept)
+        again: dict[PublicationId, CopyId] = {}
+        found: list[Publish] = []
+        for copy in (*more, *kept):
+            if not copy.confirm:
+                found.append(copy)
+            elif self._copy_id(copy) in self._out.get(link, ()):
+                found += self._begin_attempt(link, self._copy_id(copy), again)
+        return tuple(found)
 
-    def copy_ids(self, publications: Iterable[Publish]) -> set[CopyId]:
+    def _begin_attempt(
+        self, link: LinkName, old: CopyId, again: dict[PublicationId, CopyId]
+    ) -> list[Publish]:
+        """Let what waits for a copy wait for one with an attempt of its own: that `again` has for
+        the publication, or a new one, which is returned."""
+        work, copy = self._out[link].pop(old)
+        works = [work, *self._also.pop((link, old), ())]
+        new = again.get(old[0])
+        made: list[Publish] = []
+        if new is None:
+            new = again[old[0]] = (old[0], self._rng.randrange(2**32, MOST_ATTEMPTS))
+            self._begun.is_new(new)
+            made = [replace(copy, confirm=new[1], again=True)]
+            self._out[link][new] = (work, made[0])
+            self._also[link, new] = works[1:]
+        else:
+            self._also[link, new] += works
+        for each in works:
+            del each.sent[link, old]
+            each.sent[link, new] = False
+            each.kept.discard((link, old))
+            for waiter in each.waiters.values():
+                if (link, old) in waiter.copies:
+                    waiter.copies.remove((link, old))
+                    waiter.copies.add((link, new))
+        if self.custody is not None:
+            self.custody.rename(link, old, new)
+            if self.custody.has(link, new):
+                for each in (self._out[link][new][0], *self._also[link, new]):
+                    each.kept.add((link, new))
+        return made
+
+    def _copy_ids(self, publications: Iterable[Publish]) -> set[CopyId]:
         """Return what tells these copies apart."""
         return {self._copy_id(each) for each in publications if each.confirm}
 

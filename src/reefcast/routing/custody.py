@@ -147,6 +147,15 @@ class Custody:
             self.size -= item.size
             self._disk.write(DropRow(CUSTODY, item.key))
 
+    def rename(self, link: LinkName, old: CopyId, new: CopyId) -> None:
+        """Let a copy, if it is here, be the one with another attempt. Where that is here already,
+        one of the two is enough."""
+        if self.has(link, new):
+            self.drop(link, old)
+        elif self.has(link, old):
+            items = self._items[link]
+            items[new] = items.pop(old)
+
     def has_room_again(self) -> bool:
         """Return whether there is room by now for what had none; it is to be taken then."""
         if not self._without_room or self.size > self._most_bytes * ROOM:

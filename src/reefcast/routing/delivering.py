@@ -202,9 +202,8 @@ class Delivering:
         self.confirming.forgets(link)
         self._disk.forget(link)
         waits = self._then.holding.for_link(link)
-        known = self.confirming.copy_ids((*up.kept, *waits))
-        more = self.confirming.unanswered(link, known)
-        return msgspec.structs.replace(up, kept=(*more, *up.kept)) if more else up
+        again = self.confirming.sent_again(link, up.kept, waits)
+        return up if again == up.kept else msgspec.structs.replace(up, kept=again)
 
     def give_up(self, wish: GiveUp, link: LinkName, now: float) -> list[Effect]:
         """Route again by the rows, or drop, what is owed to a neighbour that never comes back.

@@ -6,8 +6,11 @@ Rules
 - A publication goes to every neighbour except the one from which it came; a broker drops copies of
   publications that it has seen (overlays may have cycles), as far as it remembers them (see
   `recent`).
-- It confirms nothing: where paths form cycles, each copy that a restarted broker gets again would
-  be flooded again, and the number of copies could grow with each restart.
+- Of a publication that is to be confirmed, each *attempt* is flooded by itself, and its first
+  copies form a tree: a broker answers a further copy at once, and the first one when all neighbours
+  have answered. A copy that is sent again because a neighbour restarted begins an attempt of its
+  own, one for all attempts that wait for this neighbour (`confirming`): so brokers that restart add
+  attempts, and do not multiply them.
 - With FIFO links the first copies of one publisher's publications keep their order."""
 
 from __future__ import annotations
@@ -27,11 +30,11 @@ class Flooding(Router):
 
     name = "flooding"
     keeps_order = True
-    confirms = False
+    floods = True
 
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
-        self._recent = RecentIds[PublicationId]()
+        self._recent = RecentIds[PublicationId | tuple[PublicationId, int]]()
 
     def route(
         self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
@@ -40,7 +43,8 @@ class Flooding(Router):
         if self.absent:
             others = sorted({*others, *self.absent})
         for publish, (local, _, matched) in zip_longest(publications, found):
-            if not self._recent.is_new(publish.publication.id):
+            id, attempt = publish.publication.id, publish.confirm
+            if not self._recent.is_new((id, attempt) if attempt else id):
                 yield Decision({}, [], matched, duplicate=True)
                 continue
             onward = Header(publish.header.hops + 1)

@@ -41,6 +41,7 @@ from reefcast.simulation.torture.clients import Client
 from reefcast.simulation.torture.consumers import Consumer
 from reefcast.simulation.torture.disks import Disk
 from reefcast.simulation.torture.durable import Options, Wanted
+from reefcast.simulation.torture.having import is_owed
 from reefcast.simulation.torture.links import Directed, Link, Queues
 from reefcast.simulation.torture.lives import Life
 from reefcast.simulation.torture.passing import Passing
@@ -298,10 +299,11 @@ class Network:
         return self._lives[link][1]
 
     def arrives(self, life: Life, id: PublicationId, had: Iterable[PublicationId]) -> Iterator[str]:
-        """Check P3 for an event that enters a queue."""
+        """Check P3 for an event that enters a queue by a subscription that had settled before."""
         wanted = self._lives[life.link][0]
         publisher = self.publishers[id[0]]
-        if self.ordered and id[1] in publisher.asked and wanted in publisher.made[id[1]]:
+        filters = publisher.made[id[1]].get(wanted, ())
+        if self.ordered and id[1] in publisher.asked and is_owed(wanted, filters):
             its = [seq for name, seq in had if name == id[0] and wanted in publisher.made[seq]]
             if its and max(its) > id[1]:
                 yield f"P3: session {wanted.name} has {id[0]}#{max(its)} before {id[1]}"
