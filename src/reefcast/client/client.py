@@ -23,11 +23,10 @@ from reefcast.client.dialling import Dialler
 from reefcast.client.encoding import encode_event, merge_attributes
 from reefcast.client.handles import Advertisement, Subscription
 from reefcast.client.history import (
-    History,
     HistoryClient,
     check_handover,
     either,
-    microseconds,
+    past_of,
 )
 from reefcast.client.last_values import LastValues
 from reefcast.client.replay import Replay
@@ -46,7 +45,6 @@ from reefcast.client.storing import Storing, open_outbox
 from reefcast.client.storing_client import StoringClient
 from reefcast.client.unconfirmed import Group
 from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
-from reefcast.history.asking import question_about
 from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import Hello
@@ -284,12 +282,7 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
         if retained:
             check_only(retained=retained, replay=replay)
         if replay is not False:
-            question = question_about(
-                either(filters),
-                since_us=None if replay is True else microseconds(replay),
-                handover_s=check_handover(handover_s),
-            )
-            history = History(self._session, question, self._settings["history_patience_s"])
+            history = past_of(self._session, either(filters), replay, handover_s)
         subscription = Subscription(
             self._session,
             filters,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypedDict, TypeVar, cast
 
@@ -11,6 +13,7 @@ import msgspec
 
 from reefcast.client.consuming import Attachment, Call
 from reefcast.client.filter_check import check_filter
+from reefcast.client.history import History, in_portions, past_of
 from reefcast.client.owed import DETACHED, Acknowledgements, OwedEvent, QueuedEvent, queued
 from reefcast.client.session import Session
 from reefcast.errors import LocalError, ProtocolError
@@ -22,6 +25,7 @@ from reefcast.sessions.messages import (
     AddFilter,
     Asked,
     CloseSession,
+    Deposit,
     Done,
     Letters,
     ListSessions,
@@ -119,16 +123,31 @@ class DurableSession:
         )
         return self
 
-    async def subscribe(self, filter: str, *, retained: bool = False) -> int:
+    async def subscribe(
+        self,
+        filter: str,
+        *,
+        retained: bool = False,
+        replay: datetime | bool = False,
+        handover_s: float = 2.0,
+    ) -> int:
         """Subscribe the session to what matches, wait until that has settled and is on disk, and
         return the subscription's number. One with this text that it has already stays. `retained`:
         put the retained values that match into the queue, too, but for those that the session has
         had.
 
-        Raises `FilterSyntaxError`, `RefusedError` with the broker's reason, and
-        `ConnectionLostError`, as all methods that wait for the broker.
+        `replay`: put into the queue also what storages have from that time on (True: everything),
+        and wait until it is there: no event is missing between the past and what comes now, and
+        none is in the queue twice. Past events come in their order, behind what was published
+        since the subscription settled. If this breaks off, subscribe with `replay` again: the home
+        knows what the session has had. `handover_s`: as in `Client.subscribe`.
+
+        Raises `FilterSyntaxError`, `ConfigurationError`, `RefusedError` with the broker's reason,
+        or if nobody stores the topics, and `ConnectionLostError`, as all methods that wait for the
+        broker.
         """
         check_filter(filter)
+        past = None if replay is False else past_of(self._session, filter, replay, handover_s)
         done = await self._done(
             lambda token: AddFilter(
                 token=token,
@@ -138,7 +157,21 @@ class DurableSession:
                 retained=retained,
             )
         )
+        if past is not None:
+            await self._deposit(past, done.value)
         return done.value
+
+    async def _deposit(self, past: History, number: int) -> None:
+        """Have the session owed past events that its subscription `number` matches."""
+        with suppress(StopAsyncIteration):
+            while True:
+                for bodies in in_portions([event.body for event in await past.next_batch()]):
+                    await self._done(partial(self._to_deposit, number, bodies))
+
+    def _to_deposit(self, number: int, bodies: tuple[bytes, ...], token: int) -> Deposit:
+        return Deposit(
+            token=token, session=self.name, owner=self._owner, number=number, bodies=bodies
+        )
 
     async def unsubscribe(self, filter: str) -> None:
         """Remove the subscription with this text, and wait until every broker has forgotten it;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -86,12 +87,22 @@ class DurableSession:
     # --- the session ------------------------------------------------------------------------------
 
     def subscribe(
-        self, filter: str, timeout: float | None = None, *, retained: bool = False
+        self,
+        filter: str,
+        timeout: float | None = None,
+        *,
+        retained: bool = False,
+        replay: datetime | bool = False,
+        handover_s: float = 2.0,
     ) -> int:
         """Subscribe the session to what matches, wait until that has settled and is on disk, and
         return the subscription's number. `retained`: the retained values that match go into the
-        queue, too."""
-        return self._thread.run(self._session.subscribe(filter, retained=retained), timeout)
+        queue, too; `replay`: what storages have since then does. See
+        `reefcast.DurableSession.subscribe`."""
+        calling = self._session.subscribe(
+            filter, retained=retained, replay=replay, handover_s=handover_s
+        )
+        return self._thread.run(calling, timeout)
 
     def unsubscribe(self, filter: str, timeout: float | None = None) -> None:
         """Remove the subscription with this text; what the session owes already stays owed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
@@ -15,8 +15,11 @@ from reefcast.client.settings import Options
 from reefcast.client.signal import Signal
 from reefcast.errors import ConfigurationError, LocalError
 from reefcast.history.asking import Asking, Question, question_about
+from reefcast.sessions.messages import MOST_DEPOSITED
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+PORTION_BYTES = 256 * 1024
+"""The most bytes of past events in one `Deposit`, unless a single event is larger."""
 
 
 class History:
@@ -174,3 +177,28 @@ def check_handover(handover_s: float) -> float:
     if not 0 <= handover_s <= 3600:
         raise LocalError(f"handover_s {handover_s} is not between 0 and 3600 seconds")
     return handover_s
+
+
+def past_of(session: Session, filter: str, replay: datetime | bool, handover_s: float) -> History:
+    """Return what storages have from the time `replay` on (True: everything), and what comes to
+    them within `handover_s`. Raises `ConfigurationError`."""
+    question = question_about(
+        filter,
+        since_us=None if isinstance(replay, bool) else microseconds(replay),
+        handover_s=check_handover(handover_s),
+    )
+    return History(session, question, session.settings["history_patience_s"])
+
+
+def in_portions(bodies: Sequence[bytes]) -> Iterator[tuple[bytes, ...]]:
+    """Divide the bodies of events into portions that go into one message each."""
+    portion: list[bytes] = []
+    size = 0
+    for body in bodies:
+        if portion and (size + len(body) > PORTION_BYTES or len(portion) == MOST_DEPOSITED):
+            yield tuple(portion)
+            portion, size = [], 0
+        portion.append(body)
+        size += len(body)
+    if portion:
+        yield tuple(portion)

@@ -32,6 +32,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from reefcast.errors import LocalError, ProtocolError
+from reefcast.model import wire
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.keeping import SessionOptions
 from reefcast.model.messages import (
@@ -59,6 +60,7 @@ from reefcast.sessions.messages import (
     Attach,
     CloseSession,
     ConsumerEnded,
+    Deposit,
     Detach,
     Done,
     Failed,
@@ -88,6 +90,11 @@ EVERYBODY = "*"
 NO_HOME = (
     "this broker keeps no durable sessions, for it has no directory for them: give its network "
     "file a [sessions] directory, or start it with --directory"
+)
+
+FULL = (
+    'session {session!r} is full, and its policy is "block": consume some events, then subscribe '
+    "with replay again, which goes on where it ended"
 )
 
 WORTH_SAYING = (Told.FULL, Told.DROPPED, Told.EXPIRED, Told.DEAD_LETTER, Told.DAMAGED)
@@ -146,6 +153,7 @@ class Hosting:
             CloseSession: self._close,
             AddFilter: self._add_filter,
             RemoveFilter: self._remove_filter,
+            Deposit: self._deposit,
             Attach: self._attach,
             Look: self._look,
             Manage: self._manage,
@@ -310,6 +318,24 @@ class Hosting:
         for publish in self.recalled(reply.recalls):
             self._home.owe(publish, {link: (number,)}, now)
         self._home.when_kept(*key, now, reply)
+
+    def _deposit(self, home: Home, asked: Deposit, client: LinkName, now: float) -> None:
+        """Owe a session past events that a subscription of it matches."""
+        status = home.status(asked.owner, asked.session)
+        text = status.subscriptions.get(asked.number)
+        if text is None:
+            raise LocalError(f"session {asked.session!r} has no subscription {asked.number}")
+        filter = parse_filter(text)
+        for body in asked.bodies:
+            publication = wire.decode_publication(body)
+            if not filter.matches(publication):
+                continue
+            to = {status.link: (asked.number,)}
+            verdict = home.owe(Publish(publication, body=body), to, now)
+            if verdict.refused or verdict.blocked:
+                raise LocalError(verdict.refused or FULL.format(session=asked.session))
+        reply = _Reply(client, Done(token=asked.token))
+        home.when_kept(asked.owner, asked.session, now, reply)
 
     def _wish_for_row(
         self, link: LinkName, number: int, filter: str, replies: list[_Reply]

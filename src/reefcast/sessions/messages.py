@@ -29,6 +29,8 @@ MOST_WINDOW = 65_536
 MOST_POSITIONS = 65_536
 """In one message."""
 MOST_DELAY_S = 366 * 86_400.0
+MOST_DEPOSITED = 1_000
+"""Past events in one message."""
 MOST_LETTERS = 1_000
 """Events that one `Look` returns at most."""
 
@@ -71,6 +73,14 @@ class AddFilter(AboutSession, frozen=True, kw_only=True, tag="add_filter"):
 
     filter: str
     retained: bool = False
+
+
+class Deposit(AboutSession, frozen=True, kw_only=True, tag="deposit"):
+    """The session is owed these past events, which its subscription `number` matches, but for those
+    that it has had; answered by `Done` when they are on disk. `bodies`: their encodings."""
+
+    number: Count
+    bodies: Annotated[tuple[bytes, ...], msgspec.Meta(min_length=1, max_length=MOST_DEPOSITED)]
 
 
 class RemoveFilter(AboutSession, frozen=True, kw_only=True, tag="remove_filter"):
@@ -242,7 +252,7 @@ class Letters(ServiceMessage, frozen=True, kw_only=True, tag="letters"):
 
 
 FROM_CLIENTS = (
-    *(OpenSession, CloseSession, AddFilter, RemoveFilter, Attach, Look, Manage),
+    *(OpenSession, CloseSession, AddFilter, RemoveFilter, Deposit, Attach, Look, Manage),
     *(ListSessions, Detach, Resize, Acknowledge, Reject),
 )
 FROM_HOMES = (Done, Failed, Handed, ConsumerEnded, Sessions, Letters)
