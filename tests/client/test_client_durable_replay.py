@@ -1,4 +1,5 @@
-"""Durable sessions that begin in the past: what storages have, then what comes, each once."""
+"""Durable sessions that begin in the past: what storages have, then what comes, each once (see
+use-durable-sessions.md)."""
 
 from __future__ import annotations
 
