@@ -43,6 +43,21 @@ async def test_what_is_confirmed_is_in_the_queue(tmp_path: Path) -> None:
         assert row.events == 99
 
 
+async def test_flooding_confirms_on_a_cycle_too(tmp_path: Path) -> None:
+    links = [("a", "b"), ("b", "c"), ("c", "a")]
+    async with (
+        started(tmp_path, make_network("abc", links, routing="flooding")) as urls,
+        reefcast.connect(urls[0]) as publisher,
+        reefcast.connect(urls[2]) as consumer,
+    ):
+        session = await consumer.session("billing")
+        await session.subscribe("x > 0")
+        async with publisher.confirming():
+            for x in range(1, 100):
+                await publisher.publish(x=x)
+        assert (await session.status()).events == 99
+
+
 async def test_a_session_that_refuses_is_named(tmp_path: Path) -> None:
     async with (
         started(tmp_path, make_network("a")) as [url],
