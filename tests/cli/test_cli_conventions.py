@@ -24,6 +24,7 @@ DIFFERENT = {
     ("--routing", "default"): "a simulation takes the network file's",
     ("--wait", "default"): "to catch up takes longer than to move a link",
     ("--timeout", "default"): "a subscription may go on for ever, and who asks wants an answer",
+    ("--drop", "type"): "of what is in custody it is one of two choices",
     ("--directory", "default"): "new storages of a plan have a place, one that is started says it",
 }
 """Where the same name may differ, in what, and why."""
@@ -68,7 +69,7 @@ def test_every_command_takes_the_network_file_under_the_same_name() -> None:
     for params in takes:
         first = next(each for each in params if isinstance(each, click.Argument))
         assert (first.name, first.human_readable_name.strip("[]")) == ("network", "NETWORK")
-    assert len(takes) == 7
+    assert len(takes) == 8
 
 
 @pytest.mark.parametrize(

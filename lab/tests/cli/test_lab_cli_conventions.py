@@ -29,6 +29,8 @@ DIFFERENT = {
     ("--events", "default"): "a demo is to be quick, a benchmark takes all",
     ("--events", "type"): "what a session shows is bounded by a message",
     ("--events", "least"): "a session may be shown without any",
+    ("--drop", "type"): "of what is in custody it is one of two choices",
+    ("--seeds", "default"): "an experiment repeats, a torture looks for what is rare",
     ("--backlog", "default"): "stores take a million in the time in which brokers take a tenth",
     ("--backlog", "least"): "brokers may be measured without one",
     ("--timeout", "default"): "a subscription may go on for ever, and who asks wants an answer",
