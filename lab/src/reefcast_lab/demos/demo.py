@@ -190,7 +190,19 @@ def prepare_demo(data: Path, master: str = DEFAULT_MASTER) -> None:
     Java's classes in `data`. Raises `LocalError` where Spark does not start."""
     warm_up()
     with ExitStack() as stack:
-        ensure_flights(start_spark(DemoOptions(data=data, master=master), stack), data)
+        spark = start_spark(DemoOptions(data=data, master=master), stack)
+        rehearse(spark, spark.read.parquet(str(ensure_flights(spark, data))))
+
+
+def rehearse(spark: SparkSession, flights: DataFrame) -> None:
+    """Check a tiny run, so that the prepared classes of Java are those that a demo needs."""
+    frame = spark.createDataFrame
+    check(
+        flights.where(F.col("event") < 10),
+        frame([(0, "dest = 'SFO' AND dep_delay > 5")], "subscription bigint, filter string"),
+        frame([("p", 1, 0)], "publisher string, seq bigint, event bigint"),
+        frame([(0, "p", 1)], "subscription bigint, publisher string, seq bigint"),
+    )
 
 
 def start_spark(options: DemoOptions, stack: ExitStack) -> SparkSession:
