@@ -118,6 +118,41 @@ def test_a_damaged_file_is_kept_aside_and_said(tmp_path, caplog):
     assert aside.name in caplog.text
 
 
+def test_a_damaged_publication_is_not_sent_and_said(tmp_path, caplog):
+    file = opened(tmp_path / "a")
+    file.commit(1, [a_frame(1), a_frame(2), a_frame(3)], [])
+    file.close()
+    database = sqlite3.connect(tmp_path / "a")
+    wrong = a_frame(2)[:-1] + b"\x07"
+    database.execute("UPDATE publication SET frame = ? WHERE seq = 2", (wrong,))
+    database.commit()
+    database.close()
+    file = opened(tmp_path / "a")
+    assert sorted(file.left.frames) == [1, 3]
+    assert file.left.last_seq == 3
+    assert "are damaged, and are not sent: the numbers 2;" in caplog.text
+    kept = file._database.execute("SELECT seq, frame FROM damaged").fetchall()
+    assert kept == [(2, wrong)]
+    file.close()
+
+
+def test_a_file_that_is_empty_or_damaged_is_not_shown(tmp_path):
+    (tmp_path / "empty").touch()
+    with pytest.raises(ConfigurationError, match="or it is empty"):
+        read_outbox(tmp_path / "empty")
+    assert (tmp_path / "empty").read_bytes() == b""
+    (tmp_path / "a").write_bytes(b"no database" * 1000)
+    with pytest.raises(ConfigurationError, match=r"is damaged .* sets it aside"):
+        read_outbox(tmp_path / "a")
+
+
+def test_each_commit_is_synced(tmp_path):
+    file = opened(tmp_path / "a")
+    assert file._database.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
+    assert file._database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    file.close()
+
+
 # --- the thread ----------------------------------------------------------------------------------
 
 
@@ -166,6 +201,13 @@ async def test_a_full_disk_is_said_and_waited_for(tmp_path, caplog, monkeypatch)
     assert "no space left" in caplog.text
     await writer.close()
     assert sorted(read_outbox(tmp_path / "a").frames) == [1]
+
+
+def test_a_new_life_uses_no_attempt_again():
+    unconfirmed = Unconfirmed()
+    unconfirmed.load({4: a_frame(4)}, attempt=REGISTRATIONS)
+    [(kind, payload)] = FrameReader().feed(unconfirmed.again()[4])
+    assert wire.CLIENT_CODEC.decode_publish(payload, kind).confirm == REGISTRATIONS + 1
 
 
 # --- what waits for the disk ---------------------------------------------------------------------

@@ -192,6 +192,8 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
         check_not_retained(retain)
         special = special_of(topics, topics_column, payload_column)
         session, outbox = self._session, self._outbox
+        if session.unconfirmed.asking and session.unconfirmed.full:
+            await self._until_room_to_ask()
         if session.refusals or not self._has_room():
             await self._until_room()
         first_seq = outbox.seq + 1

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 from reefcast.directories import make_directory
 from reefcast.errors import ConfigurationError
@@ -40,7 +41,8 @@ REGISTRATIONS = 1_000_000
 _TABLES = """
 CREATE TABLE publisher (one INTEGER PRIMARY KEY, id TEXT NOT NULL, last INTEGER NOT NULL,
                         lives INTEGER NOT NULL);
-CREATE TABLE publication (seq INTEGER PRIMARY KEY, frame BLOB NOT NULL);
+CREATE TABLE publication (seq INTEGER PRIMARY KEY, frame BLOB NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE damaged (seq INTEGER PRIMARY KEY, frame BLOB NOT NULL);
 """
 FORMAT = Format(0x7265656F, version=1, tables=_TABLES, upgrades={}, holds="outbox")
 _log = logging.getLogger("reefcast.client")
@@ -92,11 +94,19 @@ class OutboxFile:
             add = "INSERT OR IGNORE INTO publisher VALUES (1, ?, 0, 0)"
             database.execute(add, (new_publisher(),))
             database.execute("UPDATE publisher SET lives = lives + 1")
+            damaged = _set_damaged_aside(database)
             database.execute("COMMIT")
-            return _read(database)
+            left = _read(database)
         except BaseException:
             database.close()
             raise
+        if damaged:
+            _log.error(
+                "%d publications in the outbox %s are damaged, and are not sent: the numbers %s; "
+                "they stay in its table `damaged`",
+                *(len(damaged), self.path, ", ".join(map(str, damaged))),
+            )
+        return left
 
     @property
     def last_registration(self) -> int:
@@ -112,8 +122,8 @@ class OutboxFile:
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         try:
-            rows = enumerate(frames, first_seq)
-            database.executemany("INSERT INTO publication VALUES (?, ?)", rows)
+            rows = [(seq, frame, crc32(frame)) for seq, frame in enumerate(frames, first_seq)]
+            database.executemany("INSERT INTO publication VALUES (?, ?, ?)", rows)
             if frames:
                 last = first_seq + len(frames) - 1
                 database.execute("UPDATE publisher SET last = ?", (last,))
@@ -133,8 +143,8 @@ class OutboxFile:
 def read_outbox(path: Path) -> Left:
     """Return what an outbox holds. Raises `ConfigurationError` if there is none, or a program has
     it."""
-    if not path.exists():
-        raise ConfigurationError(f"there is no outbox {path}")
+    if not path.exists() or not path.stat().st_size:
+        raise ConfigurationError(f"there is no outbox {path}, or it is empty")
     try:
         database = open_database(path, FORMAT)
         try:
@@ -142,7 +152,23 @@ def read_outbox(path: Path) -> Left:
         finally:
             database.close()
     except sqlite3.DatabaseError as error:
+        if is_damage(error):
+            raise ConfigurationError(
+                f"the outbox {path} is damaged ({error}); the next program that publishes with it "
+                "sets it aside"
+            ) from error
         raise in_use(path, error) from error
+
+
+def _set_damaged_aside(database: sqlite3.Connection) -> list[int]:
+    """Move publications that are not as they were written to a table of their own, and return their
+    numbers."""
+    rows = database.execute("SELECT seq, frame, crc FROM publication ORDER BY seq").fetchall()
+    damaged = [(seq, frame) for seq, frame, crc in rows if crc32(frame) != crc]
+    database.executemany("REPLACE INTO damaged VALUES (?, ?)", damaged)
+    numbers = [seq for seq, _ in damaged]
+    database.executemany("DELETE FROM publication WHERE seq = ?", ((seq,) for seq in numbers))
+    return numbers
 
 
 def _read(database: sqlite3.Connection) -> Left:
