@@ -42,10 +42,6 @@ from reefcast.routing.standing import Standing
 
 HOLD_S = 2.0
 HOLD_TIMER = "hold:"
-NO_CONFIRMATION = (
-    "routing {routing!r} does not confirm publications; publish without confirm, or use another "
-    "routing: acyclic, flooding, spr or idr"
-)
 NO_TOPIC = "routing {routing!r} carries what has a topic: publish(..., topics=[...])"
 
 
@@ -112,8 +108,8 @@ class Gate:
         for publish in batch:
             try:
                 reason = client.objection(publish.publication)
-                if publish.confirm and not self._router.confirms:
-                    reason = reason or NO_CONFIRMATION.format(routing=self._router.name)
+                if publish.confirm:
+                    reason = reason or self._router.unconfirmed or None
                 if needs_topics and not publish.publication.topics:
                     reason = reason or NO_TOPIC.format(routing=self._router.name)
             except Exception as error:

@@ -146,8 +146,9 @@ class Router(ABC):
     """Whether the publications of one publisher reach each subscriber in their order."""
     best_effort: ClassVar[bool] = False
     """Whether a publication may miss a settled subscriber (never reach one twice, or wrongly)."""
-    confirms: ClassVar[bool] = True
-    """Whether it says when a publication is everywhere where it must be (`confirming`)."""
+    unconfirmed: str = ""
+    """Why it does not say when a publication is everywhere where it must be (`confirming`), and
+    what to do: a sentence for who asks for that; empty if it does say so."""
     one_way: ClassVar[bool] = False
     """Whether a copy goes from a broker the same way whichever it comes by, so that what comes
     again need not go where it has been sent."""

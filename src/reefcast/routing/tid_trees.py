@@ -92,7 +92,10 @@ class TreeRouting(Router, Relearns, SettlesTogether):
     """See the module's docstring. `grown`: the advertisements of the broker's own clients, by
     client, in their order."""
 
-    confirms = False
+    unconfirmed = (
+        "TID routing does not confirm publications; publish without confirm, or use another "
+        "routing: acyclic, flooding, spr, idr or a mesh"
+    )
     messages = (Bind, Unbind, Torn)
 
     def __init__(self, where: Surroundings) -> None:

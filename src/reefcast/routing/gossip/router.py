@@ -94,7 +94,11 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
     name = "gossip"
     overlay = Shape.NONE
     best_effort = True
-    confirms = False
+    unconfirmed = (
+        "routing 'gossip' does not confirm publications, for it does not know when one is "
+        "everywhere; publish without confirm, or use another routing: acyclic, flooding, spr, idr "
+        "or a mesh"
+    )
     needs_topics = True
     restless = True
     messages: ClassVar[tuple[type[PeerMessage], ...]] = MESSAGES

@@ -1,14 +1,24 @@
 """The shared part of routings on a mesh: on a tree (`router`), and in clusters (`cluster`).
 
 A routing that derives from `Meshed` has a subscription tree over its primary links whose rows have
-their anchors as next hops, and sends copies as its `mesh` decides."""
+their anchors as next hops, and sends copies as its `mesh` decides.
+
+A publication that is to be confirmed goes by primary links only. These are the same as long as a
+broker lives, so that it has one way from each broker, its next hops are those that have the rows on
+their disks, and what they hold waits for them in custody. Soft links come and go: a copy that broke
+off with one would have to begin again as another attempt (`delivery.md`, rule 7) from here to each
+of the brokers behind it. What that would save is traffic; its price would be a second way of
+everything. Rows on disk have no anchors: after a start the last hop takes their place until the
+neighbour has told them again. That is never wrong. An anchor that is nearer than it could be lies
+on the way to all that is behind it, so that no copy goes past it to these.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from reefcast.errors import ProtocolError
 from reefcast.model.filters import Filter, parse_filter
@@ -21,6 +31,8 @@ from reefcast.model.messages import (
     PeerMessage,
     Publish,
     Send,
+    Subscribe,
+    TableChange,
 )
 from reefcast.routing.capabilities import OpensLinks, Relearns, SetsCourses, SoftLink
 from reefcast.routing.covering.outgoing import Outgoing
@@ -31,7 +43,7 @@ from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.overlay import MeshOverlay
 from reefcast.routing.mesh.view import SoftLinkTable
 from reefcast.routing.router import COUNTED, Action, Decision, Router, RoutingOptions, Surroundings
-from reefcast.routing.tables import NextHops, Row, Table
+from reefcast.routing.tables import NextHops, Row
 from reefcast.routing.tree import SubscriptionTree, WantedBy
 
 MESSAGES = (Anchored, Vicinity, Loads)
@@ -41,7 +53,6 @@ DUPLICATE = Decision({}, [], None, duplicate=True)
 class Meshed(Router, Relearns, OpensLinks, SetsCourses):
     """See the module's docstring. `mesh` and `soft_links` are made by `begin`."""
 
-    confirms = False
     options: ClassVar[type[RoutingOptions]] = MeshOptions
     counted: ClassVar[Mapping[str, str]] = {
         "quenched": "quenched",
@@ -106,13 +117,20 @@ class Meshed(Router, Relearns, OpensLinks, SetsCourses):
 
     # --- subscriptions ----------------------------------------------------------------------------
 
-    def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
-        if not local:
+    def change(
+        self, message: TableChange, filter: Filter | None, link: LinkName, *, local: bool
+    ) -> Sequence[Action]:
+        if isinstance(message, Subscribe) and not local:
             raise ProtocolError(
                 f"neighbour {link!r} sent a subscription without an anchor; "
                 "give both brokers the same network file"
             )
-        return self.take_in(Row(id, filter, link, True))
+        return super().change(message, filter, link, local=local)
+
+    def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        """Add a subscription of a client, or one in the name of a neighbour (`away`), whose anchor
+        is the neighbour itself."""
+        return self.take_in(Row(id, filter, link, local))
 
     def _anchor(self, id: EntityId, link: LinkName) -> LinkName:
         row = self.prt.told(id, link)
@@ -182,18 +200,12 @@ class Meshed(Router, Relearns, OpensLinks, SetsCourses):
     def alongside(self, link: LinkName) -> Sequence[LinkName]:
         return self.mesh.alongside(link)
 
-    # --- disk -------------------------------------------------------------------------------------
-
-    def durable_tables(self) -> Mapping[str, Table[Any]]:
-        """Return none: links move, and with them the tables."""
-        return {}
-
     # --- publications -----------------------------------------------------------------------------
 
     def route(
         self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterable[Decision]:
-        if _any_in_tunnel(publications):
+        if _any_special(publications):
             return self._one_by_one(publications, found, link)
         decisions = self.decide(publications, found, link)
         if link not in self.soft_links:
@@ -239,8 +251,18 @@ class Meshed(Router, Relearns, OpensLinks, SetsCourses):
             tunnel = tunnel_of(publish.header)
             if tunnel is not None:
                 yield from self._tunnelled(publish, next_hops, tunnel, link)
+            elif publish.confirm:
+                yield from self.decide((publish,), (self._primary_hops(next_hops),), link)
             else:
                 yield from Meshed.route(self, (publish,), (next_hops,), link)
+
+    def _primary_hops(self, found: NextHops) -> NextHops:
+        """Return next hops with the first primary hop in the place of each anchor: a copy for such
+        a neighbour goes there itself, whatever the strategy and the soft links. A neighbour that is
+        away is not in the MOM; it stays as it is."""
+        mom = self.mesh.mom
+        hops = {mom.branch(anchor) if anchor in mom else anchor for anchor in found.hops}
+        return found._replace(hops=sorted(hops))
 
     def _tunnelled(
         self, publish: Publish, next_hops: NextHops, tunnel: Tunnel, link: LinkName
@@ -257,11 +279,11 @@ class Meshed(Router, Relearns, OpensLinks, SetsCourses):
         return self.decide((publish,), (next_hops,), link)
 
 
-def _any_in_tunnel(publications: Sequence[Publish]) -> bool:
-    """Return whether any publication is in a tunnel; written out, because it is asked of every
-    publication."""
+def _any_special(publications: Sequence[Publish]) -> bool:
+    """Return whether any publication is in a tunnel, or is to be confirmed; written out, because it
+    is asked of every publication."""
     for publish in publications:
         header = publish.header
-        if type(header) is not Header and tunnel_of(header) is not None:
+        if publish.confirm or (type(header) is not Header and tunnel_of(header) is not None):
             return True
     return False

@@ -33,9 +33,13 @@ from reefcast.routing.mesh.permissions import Permissions
 from reefcast.routing.mesh.router import Mesh
 from reefcast.routing.mesh.wishes import GIVEN_UP, MOVED, MOVING, WishTable, objection
 from reefcast.routing.router import COUNTED, Action, Decision, Surroundings
-from reefcast.routing.tables import NextHops, TableView
+from reefcast.routing.tables import NextHops, Table, TableView
 
 LOST = Decision({}, [], None)
+UNCONFIRMED = (
+    "routing 'mesh' does not confirm publications where links may be moved, as one may be lost "
+    "while they are; publish without confirm, or remove coordinator from [routing]"
+)
 
 
 class MovableMesh(Mesh, MovesLinks):
@@ -63,6 +67,7 @@ class MovableMesh(Mesh, MovesLinks):
         super().__init__(where)
         self._where = where
         coordinator = where.options.coordinator
+        self.unconfirmed = UNCONFIRMED if coordinator else ""
         self.permissions = Permissions(where.name, coordinator, lambda: where.links.now)
         self._wishes = WishTable()
         self.moving: Moving | None = None
@@ -266,6 +271,12 @@ class MovableMesh(Mesh, MovesLinks):
         if self.moving is None or not self.moving.concerns(link):
             return []
         return self.moving.lost(link)
+
+    # --- disk -------------------------------------------------------------------------------------
+
+    def durable_tables(self) -> Mapping[str, Table[Any]]:
+        """Return none where links may be moved, and with them the tables."""
+        return {} if self.unconfirmed else super().durable_tables()
 
     # --- soft links -------------------------------------------------------------------------------
 

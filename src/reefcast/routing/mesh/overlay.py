@@ -166,8 +166,11 @@ class MeshOverlay:
             )
 
     def anchor_for(self, row: Row, link: LinkName) -> LinkName:
-        """Return the anchor with which the subscription is sent to this primary neighbour."""
-        return self.me if row.local else towards(self.mom, row.next_hop, link, self.options.delta)
+        """Return the anchor with which the subscription is sent to this primary neighbour: this
+        broker itself also for a row from its disk whose last hop has not come up yet."""
+        if row.local or row.next_hop not in self.mom:
+            return self.me
+        return towards(self.mom, row.next_hop, link, self.options.delta)
 
     # --- publications -----------------------------------------------------------------------------
 

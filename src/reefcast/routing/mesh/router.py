@@ -36,6 +36,7 @@ class Mesh(Meshed, TreeRouter):
     """See the module's docstring for the rules."""
 
     name = "mesh"
+    one_way = True
     messages: ClassVar[tuple[type[PeerMessage], ...]] = MESSAGES
     header = MeshHeader
 

@@ -20,11 +20,14 @@ from reefcast.model.keeping import StoredSession
 from reefcast.model.messages import (
     Away,
     Back,
+    CloseLink,
+    Effect,
     Fetch,
     Keep,
     LinkDown,
     LinkKind,
     LinkUp,
+    OpenLink,
     Publish,
     Send,
     SessionNews,
@@ -37,6 +40,7 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.custody import CustodyLimits
 from reefcast.routing.registry import routing_named
 from reefcast.sessions.home import Home
+from reefcast.simulation.signs import SoftDown, SoftUp
 from reefcast.simulation.torture.clients import Client
 from reefcast.simulation.torture.consumers import Consumer
 from reefcast.simulation.torture.disks import Disk
@@ -47,6 +51,7 @@ from reefcast.simulation.torture.lives import Life
 from reefcast.simulation.torture.passing import Passing
 from reefcast.simulation.torture.publishers import Publisher
 from reefcast.simulation.torture.record import Record, described
+from reefcast.simulation.torture.soft import SoftLinks
 from reefcast.simulation.torture.watch import Watch
 
 PATIENCE_S = 20.0
@@ -97,6 +102,7 @@ class Network:
         self.watches: dict[str, Watch] = {}
         self.cores: dict[str, Broker] = {}
         self.links: dict[Directed, Link] = {}
+        self.soft = SoftLinks(self, self.put)
         self.cut: set[Directed] = set()
         self.timers: dict[str, dict[str, float]] = {}
         self.publishers: dict[str, Publisher] = {}
@@ -201,6 +207,7 @@ class Network:
             here = (other, name) in self.links and other in self.cores
             if here and not self._is_cut(name, other):
                 self.put(other, Away(), name)
+        self.soft.killed(name)
         for client in self.clients.values():
             client.killed(name)
 
@@ -212,8 +219,8 @@ class Network:
                 self.links.pop((other, name), None)
                 self.put(other, LinkDown(), name)
 
-    def put(self, name: str, item: Any, link: str) -> None:
-        """Hand an input to a broker, and carry its effects out."""
+    def put(self, name: str, item: Any, link: str) -> list[Effect]:
+        """Hand an input to a broker, and carry its effects out; return them."""
         core = self.cores[name]
         self.now += 1e-4
         self.record.step(f"{self.now:.4f} {link or '-'} > {name}: {described(item)}")
@@ -235,9 +242,13 @@ class Network:
                 self.disks[name].take(effect)
             elif isinstance(effect, SetTimer):
                 self.timers[name][effect.key] = effect.at_s
+            elif isinstance(effect, OpenLink | CloseLink):
+                self.soft.carry_out(name, effect)
         for problem in self.problems[self._said :]:
             self.record.step(f"BROKEN {problem}")
         self._said = len(self.problems)
+        self.soft.tell_refused()
+        return effects
 
     def carry(self, name: str, send: Send) -> None:
         """Put a message on its link."""
@@ -342,7 +353,10 @@ class Network:
             link.had.append(frame)
             if self.rng.random() < 0.7:
                 link.had.clear()
-            self.put(where[1], frame, where[0])
+            if isinstance(frame, SoftUp | SoftDown):
+                self.soft.came(frame, where[1])
+            else:
+                self.put(where[1], frame, where[0])
         elif what == "disk":
             report = self.disks[where].step(self.rng)
             self.record.step(f"disk of {where} {self.disks[where].did}")

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from reefcast.routing.mesh.meshed import Meshed
+from reefcast.routing.registry import routing_named
 from reefcast.sessions.events import EXPIRES
 from reefcast.simulation.torture.consumers import Consumer
 from reefcast.simulation.torture.durable import Options, Wanted
@@ -35,6 +37,8 @@ class Torture:
         self._limits = rng.random() < 0.4
         self._consumers = rng.random() < 0.6
         self._expires = rng.random() < 0.15
+        self._soft = issubclass(routing_named(self.network.routing), Meshed)
+        self._confirms = rng.choice((0.8, 0.4)) if self._soft else 0.8
 
     def run(self, rounds: int = 60) -> list[str]:
         """Let it happen, then let all come to an end; return what is wrong."""
@@ -45,6 +49,7 @@ class Torture:
         self._want()
         if rng.random() < 0.7:
             network.settle()
+            self._open_soft()
         for _ in range(rounds):
             network.run(rng.choice((0, 1, 2, 5, 20)))
             rng.choices(acts, weights)[0]()
@@ -69,6 +74,8 @@ class Torture:
                 (self._attach, 5),
                 (self._manage, 3 if self._limits else 1),
             ]
+        if self._soft:
+            acts += [(self._open_soft, 20), (self._close_soft, 2), (self._cut_soft, 4)]
         if self._faults:
             acts += [
                 (self._kill, 12),
@@ -95,7 +102,7 @@ class Torture:
     def _publish(self) -> None:
         publisher, rng = self._any_publisher(), self.rng
         for _ in range(min(rng.choice((1, 1, 3)), self.left)):
-            confirm = rng.random() < 0.8
+            confirm = rng.random() < self._confirms
             if confirm or publisher.broker in self.network.cores:
                 self.left -= 1
                 attributes: dict[str, Any] = {
@@ -223,6 +230,22 @@ class Torture:
             consumer.die()
         else:
             consumer.resize(self.rng.choice((0, 1, 10)))
+
+    # --- soft links -------------------------------------------------------------------------------
+
+    def _open_soft(self) -> None:
+        soft, rng = self.network.soft, self.rng
+        for name in sorted(self.network.cores) if self._soft else ():
+            if able := soft.may_open(name):
+                soft.open(name, rng.choice(able))
+
+    def _close_soft(self) -> None:
+        if pairs := self.network.soft.pairs():
+            self.network.soft.close(*self.rng.sample(self.rng.choice(pairs), 2))
+
+    def _cut_soft(self) -> None:
+        if pairs := self.network.soft.pairs():
+            self.network.soft.cut(*self.rng.choice(pairs))
 
     # --- faults -----------------------------------------------------------------------------------
 

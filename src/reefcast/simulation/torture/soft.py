@@ -1,0 +1,147 @@
+"""Soft links between tortured brokers: the direct links that brokers open besides those of the
+overlay (`OpenLink`).
+
+As in `simulation.soft_links`, each end puts a sign on the link when it is open from its side, and
+when nothing more comes, in order among the publications. A link that breaks gives each end back
+what the other one has not acknowledged. Brokers open links for what these are worth; a run is too
+short for that, so that it also opens and closes some by itself (`Torture`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from typing import Any, Protocol
+
+from reefcast.model.messages import CloseLink, Effect, LinkDown, LinkKind, LinkUp, OpenLink
+from reefcast.routing.broker import Broker
+from reefcast.routing.capabilities import SoftLink
+from reefcast.routing.mesh.meshed import Meshed
+from reefcast.simulation.signs import SoftDown, SoftUp
+from reefcast.simulation.torture.links import Directed, Link
+
+Put = Callable[[str, Any, str], list[Effect]]
+"""Hands an input to a broker that has it from a link; returns the effects."""
+
+
+class Linked(Protocol):
+    """The network as soft links see it. `links`: of all kinds."""
+
+    cores: dict[str, Broker]
+    links: MutableMapping[Directed, Link]
+
+
+class SoftLinks:
+    """The soft links of a network. `opened`: from which sides they are open."""
+
+    def __init__(self, network: Linked, put: Put) -> None:
+        self.opened: set[Directed] = set()
+        self._network = network
+        self._put = put
+        self._refused: list[Directed] = []
+
+    def pairs(self) -> list[Directed]:
+        """Return the links that are open from some side, each once."""
+        return sorted({(min(pair), max(pair)) for pair in self.opened})
+
+    # --- what brokers do --------------------------------------------------------------------------
+
+    def carry_out(self, name: str, effect: OpenLink | CloseLink) -> None:
+        """Open or close a link from one side."""
+        if isinstance(effect, OpenLink):
+            self._open(name, effect.to)
+        else:
+            self._close(name, effect.link)
+
+    def _open(self, name: str, to: str) -> None:
+        if to not in self._network.cores:
+            self._refused.append((name, to))
+            return
+        for pair in ((name, to), (to, name)):
+            self._network.links.setdefault(pair, Link())
+        self._say_up(name, to)
+
+    def _say_up(self, name: str, to: str) -> None:
+        if (name, to) not in self.opened:
+            self.opened.add((name, to))
+            self._network.links[name, to].frames.append(SoftUp(name))
+
+    def _close(self, name: str, to: str) -> None:
+        """Close a link from one side, also one that has not been opened from there (refused)."""
+        if (name, to) in self._network.links:
+            self.opened.discard((name, to))
+            self._network.links[name, to].frames.append(SoftDown(name))
+
+    def came(self, sign: SoftUp | SoftDown, name: str) -> None:
+        """Handle a sign that has come to a broker."""
+        other = sign.source
+        if isinstance(sign, SoftUp):
+            effects = self._put(name, LinkUp(LinkKind.SOFT), other)
+            if CloseLink(other) not in effects and (name, other) in self._network.links:
+                self._say_up(name, other)
+            return
+        if self._network.cores[name].soft_links.get(other) is not None:
+            self._put(name, LinkDown(), other)
+        if (name, other) in self.opened:
+            self._close(name, other)
+        else:  # both have closed it
+            self._forget(name, other)
+
+    def tell_refused(self) -> None:
+        """Tell brokers of links that could not be opened."""
+        refused, self._refused = self._refused, []
+        for name, to in refused:
+            self._put(name, LinkDown(), to)
+
+    def _forget(self, name: str, other: str) -> None:
+        for pair in ((name, other), (other, name)):
+            self.opened.discard(pair)
+            self._network.links.pop(pair, None)
+
+    # --- what is done to them ---------------------------------------------------------------------
+
+    def may_open(self, name: str) -> list[str]:
+        """Return to which brokers this one may open a link."""
+        router = self._network.cores[name].router
+        if not isinstance(router, Meshed) or router.relearning:
+            return []
+        mom = router.mesh.mom
+        return [
+            other
+            for other in mom.brokers
+            if mom.distance(other) > 1
+            and other not in router.soft_links
+            and (name, other) not in self._network.links
+        ]
+
+    def open(self, name: str, to: str) -> None:
+        """Have a broker open a link, as it does at the end of a round."""
+        router = self._network.cores[name].router
+        assert isinstance(router, Meshed), "others have none"
+        router.soft_links[to] = SoftLink.OPENING
+        self._open(name, to)
+        self.tell_refused()
+
+    def close(self, name: str, to: str) -> None:
+        """Have a broker close a link, as it does at the end of a round."""
+        router = self._network.cores[name].router
+        if isinstance(router, Meshed) and router.soft_links.get(to, SoftLink.CLOSING).up:
+            router.soft_links[to] = SoftLink.CLOSING
+            router.mesh.relink()
+            self._close(name, to)
+
+    def cut(self, one: str, other: str) -> None:
+        """Let a link break; each end that is there gets back what is not acknowledged."""
+        kept = {
+            (a, b): self._network.links.get((a, b), Link()).kept()
+            for a, b in ((one, other), (other, one))
+        }
+        self._forget(one, other)
+        for (a, b), lost in kept.items():
+            core = self._network.cores.get(a)
+            if core is not None and (lost or core.soft_links.get(b) is not None):
+                self._put(a, LinkDown(lost), b)
+
+    def killed(self, name: str) -> None:
+        """Let all links of a broker break that was killed."""
+        for one, other in self.pairs():
+            if name in (one, other):
+                self.cut(one, other)
