@@ -8,11 +8,18 @@ import pytest
 from reefcast.model.messages import LinkKind, LinkUp, Publish, Refused, Send
 from reefcast.model.publication import Publication
 from reefcast.routing.broker import Broker
+from reefcast.routing.mesh.options import MeshOptions
+from reefcast.routing.router import RoutingOptions
 
 
-@pytest.mark.parametrize("routing", ["gossip", "tid-s", "mesh"])
-def test_a_routing_that_cannot_confirm_says_so(routing: str) -> None:
-    core = Broker("a", routing)
+@pytest.mark.parametrize(
+    ("routing", "options"),
+    [("gossip", None), ("tid-s", None), ("mesh", MeshOptions(coordinator="a"))],
+)
+def test_a_routing_that_cannot_confirm_says_so(
+    routing: str, options: RoutingOptions | None
+) -> None:
+    core = Broker("a", routing, options=options)
     core.handle(LinkUp(LinkKind.CLIENT), "p", 1.0)
     publish = Publish(Publication("p", 1, 0, {"x": 1}, ("t",)), confirm=1)
     effects = core.handle_publications([publish], "p", 1.0)

@@ -20,6 +20,7 @@ from reefcast.routing.delivering import Delivering
 from reefcast.routing.gate import Gate
 from reefcast.routing.holding import Holding
 from reefcast.routing.idr import Idr
+from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.on_disk import OnDisk, RowLog
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.scot import ScotRouter
@@ -262,6 +263,10 @@ def floods_use_their_attempts_again(patch: Patch) -> None:
         )
 
     patch.setattr(Confirming, "sent_again", mutant)
+
+
+def confirmed_ones_take_soft_links(patch: Patch) -> None:
+    patch.setattr(Meshed, "_primary_hops", lambda self, found: found)
 
 
 def floods_come_round(patch: Patch) -> None:
@@ -587,6 +592,7 @@ MUTANTS = [
     Mutant("5", relearning_ends_early, "acyclic", ("P1",)),
     Mutant("6", nothing_is_sent_again, "acyclic", ("P4",), first=42, quick=True),
     Mutant("7", floods_use_their_attempts_again, "flooding", ("P1", "P4"), quick=True),
+    Mutant("7", confirmed_ones_take_soft_links, "mesh", ("P1", "P4"), first=22, quick=True),
     Mutant("7", floods_come_round, "flooding", ("P4",), quick=True),
     Mutant("6", holding_has_no_order, "acyclic", ("P3",), first=3, quick=True),
     Mutant("2", who_waited_before_is_forgotten, "acyclic", ("P4",), first=12, quick=True),

@@ -3,8 +3,11 @@ killed when; one seed is one run, to the byte."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from reefcast.model.messages import Publish, Send
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Shape
 from reefcast.simulation.torture.live import LiveTorture
@@ -66,6 +69,22 @@ def test_the_runs_try_what_they_are_for() -> None:
     assert any(wanted.removed for run in runs for wanted in run.all_sessions)
     assert any(wanted.ended for run in runs for wanted in run.all_sessions)
     assert not all(run.disturbed for run in runs)
+
+
+def test_the_runs_of_meshes_use_soft_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    carried: Counter[type] = Counter()
+    carry = Network.carry
+
+    def counted(self: Network, name: str, send: Send) -> None:
+        if (name, send.link) in self.soft.opened:
+            carried[type(send.message)] += 1
+            assert not isinstance(send.message, Publish) or not send.message.confirm
+        carry(self, name, send)
+
+    monkeypatch.setattr(Network, "carry", counted)
+    for seed in range(40, 55):
+        assert not torture(seed, "mesh")[1]
+    assert carried[Publish] > 3
 
 
 def test_two_brokers_are_killed_at_each_step_of_a_subscription() -> None:

@@ -34,7 +34,7 @@ from reefcast.model.messages import (
     Subscribe,
     TableChange,
 )
-from reefcast.routing.capabilities import OpensLinks, Relearns, SetsCourses, SoftLink
+from reefcast.routing.capabilities import KeepsRows, OpensLinks, Relearns, SetsCourses, SoftLink
 from reefcast.routing.covering.outgoing import Outgoing
 from reefcast.routing.covering.strategies import outgoing
 from reefcast.routing.mesh.covering import PerAnchor
@@ -42,7 +42,15 @@ from reefcast.routing.mesh.messages import Anchored, Loads, Tunnel, Vicinity, tu
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.overlay import MeshOverlay
 from reefcast.routing.mesh.view import SoftLinkTable
-from reefcast.routing.router import COUNTED, Action, Decision, Router, RoutingOptions, Surroundings
+from reefcast.routing.router import (
+    COUNTED,
+    SUBSCRIPTIONS,
+    Action,
+    Decision,
+    Router,
+    RoutingOptions,
+    Surroundings,
+)
 from reefcast.routing.tables import NextHops, Row
 from reefcast.routing.tree import SubscriptionTree, WantedBy
 
@@ -50,8 +58,10 @@ MESSAGES = (Anchored, Vicinity, Loads)
 DUPLICATE = Decision({}, [], None, duplicate=True)
 
 
-class Meshed(Router, Relearns, OpensLinks, SetsCourses):
-    """See the module's docstring. `mesh` and `soft_links` are made by `begin`."""
+class Meshed(Router, Relearns, OpensLinks, KeepsRows, SetsCourses):
+    """See the module's docstring. `mesh` and `soft_links` are made by `begin`, and `restored`:
+    neighbours with rows from the disk that have not come up yet, so that they are not in the
+    MOM."""
 
     options: ClassVar[type[RoutingOptions]] = MeshOptions
     counted: ClassVar[Mapping[str, str]] = {
@@ -74,13 +84,14 @@ class Meshed(Router, Relearns, OpensLinks, SetsCourses):
     sets_courses = True
     mesh: MeshOverlay
     soft_links: dict[LinkName, SoftLink]
+    restored: set[LinkName]
 
     def begin(
         self, where: Surroundings, primary: list[LinkName], wanted_by: WantedBy
     ) -> SubscriptionTree:
         """Create the mesh, and return its subscription tree; `primary`: the primary links that are
         up, kept by the router."""
-        self.soft_links = {}
+        self.soft_links, self.restored = {}, set()
         self.mesh = MeshOverlay(
             where.name, where.options, self.soft_links, where.links, where.rng, self.in_tunnel
         )
@@ -162,6 +173,7 @@ class Meshed(Router, Relearns, OpensLinks, SetsCourses):
     # --- links ------------------------------------------------------------------------------------
 
     def link_up(self, link: LinkName) -> list[Send]:
+        self.restored.discard(link)
         sends: list[Send] = super().link_up(link)  # type: ignore[assignment]  # trees and SCOTs
         return self.mesh.link_up(link) + sends if self.primary(link) else sends
 
@@ -200,6 +212,13 @@ class Meshed(Router, Relearns, OpensLinks, SetsCourses):
     def alongside(self, link: LinkName) -> Sequence[LinkName]:
         return self.mesh.alongside(link)
 
+    # --- disk -------------------------------------------------------------------------------------
+
+    def restore(self, table: str, id: EntityId, filter: Filter, link: LinkName) -> None:
+        super().restore(table, id, filter, link)
+        if table == SUBSCRIPTIONS:
+            self.restored.add(link)
+
     # --- publications -----------------------------------------------------------------------------
 
     def route(
@@ -215,10 +234,10 @@ class Meshed(Router, Relearns, OpensLinks, SetsCourses):
     def sends(self, anchors: Sequence[LinkName], link: LinkName) -> Sequence[LinkName]:
         """Choose the next hops of a copy that came by `link`. `anchors`: see `match`; `unheard`
         neighbours are among them, so that no soft link goes past one that is up."""
-        if not self.absent:
+        if not (self.absent or self.restored):
             return self.mesh.sends(anchors, link) if anchors else ()
-        mom = self.mesh.mom
-        away = [each for each in self.unheard() if each not in mom]
+        mom, wanted = self.mesh.mom, {*self.unheard(), *self.restored.intersection(anchors)}
+        away = sorted(each for each in wanted if each not in mom)
         known = [anchor for anchor in anchors if anchor not in away]
         return (*self.mesh.sends(known, link), *away)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, Protocol
 
+from reefcast.model.messages import Effect
 from reefcast.routing.broker import Broker
 from reefcast.simulation.torture.disks import Disk
 from reefcast.simulation.torture.record import Record
@@ -23,7 +24,7 @@ class Brokers(Protocol):
     record: Record
     watches: dict[str, Any]
 
-    def put(self, name: str, item: Any, link: str) -> None: ...
+    def put(self, name: str, item: Any, link: str) -> list[Effect]: ...
 
 
 class Client(Protocol):

@@ -55,10 +55,12 @@ def check_kept(network: Network) -> Iterator[str]:
 
 
 def check_unconfirmed(network: Network) -> Iterator[str]:
-    """Check P5 where nothing was disturbed: what nobody confirmed has arrived all the same."""
+    """Check P5 where nothing was disturbed: what nobody confirmed has arrived all the same, unless
+    its broker did not wait any longer for its advertisement."""
     for publisher in network.publishers.values() if not network.disturbed else ():
         for seq in sorted(publisher.made.keys() - publisher.asked - publisher.refused.keys()):
-            yield from publisher.check_loss(seq, "P5", "was published", may_refuse=True)
+            if (publisher.name, seq) not in network.let_go:
+                yield from publisher.check_loss(seq, "P5", "was published", may_refuse=True)
 
 
 def check_queues(network: Network) -> Iterator[str]:

@@ -38,6 +38,7 @@ from reefcast.model.publication import PublicationId
 from reefcast.overlay.scot import Scot
 from reefcast.routing.broker import Broker
 from reefcast.routing.custody import CustodyLimits
+from reefcast.routing.gate import HOLD_TIMER
 from reefcast.routing.registry import routing_named
 from reefcast.sessions.home import Home
 from reefcast.simulation.signs import SoftDown, SoftUp
@@ -69,7 +70,8 @@ class Network:
     `custody_bytes`: see `CustodyLimits`. `text`: whether the record of the run keeps the text of
     the steps.
 
-    `disturbed`: a broker was killed, or a link cut."""
+    `disturbed`: a broker was killed, or a link cut; `let_go`: publications that nobody confirms and
+    that did not wait any longer for their advertisement to settle."""
 
     def __init__(
         self,
@@ -113,6 +115,7 @@ class Network:
         self.here: dict[str, Passing] = {}
         self.problems: list[str] = []
         self.disturbed = False
+        self.let_go: set[PublicationId] = set()
         self.kills = self.lives = self._passing = self._said = 0
         self._lives: dict[str, tuple[Wanted, Life]] = {}
         for name in self.names:
@@ -380,8 +383,16 @@ class Network:
                 raise NeverQuietError(f"P4: timer {key!r} of {name} comes again and again")
             self.now = max(self.now, at)
             del self.timers[name][key]
+            if key.startswith(HOLD_TIMER):
+                self._lets_go(name, key.removeprefix(HOLD_TIMER))
             self.put(name, Timer(key), "")
         self.now = max(self.now, until)
+
+    def _lets_go(self, name: str, client: str) -> None:
+        """Note what a broker may send before its publisher's advertisement has settled."""
+        state = self.cores[name].clients.get(client)
+        if state is not None and state.holding:
+            self.let_go.update(each.publication.id for each in state.held if not each.confirm)
 
     def break_link(self, edge: Directed) -> None:
         """Let nothing pass between the two ends of a link, until it is mended."""

@@ -1,0 +1,119 @@
+"""Confirmed publications and rows on disk in a mesh: a line of brokers with a soft link over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from reefcast.errors import ProtocolError
+from reefcast.model.messages import (
+    Confirmed,
+    LinkKind,
+    LinkUp,
+    Publish,
+    Send,
+    Subscribe,
+)
+from reefcast.model.publication import Publication
+from reefcast.routing.broker import Broker
+from reefcast.routing.mesh.meshed import Meshed
+from reefcast.routing.mesh.messages import Anchored
+from reefcast.routing.mesh.options import MeshOptions
+from reefcast.simulation.torture.network import Network
+
+LINE = [("a", "b"), ("b", "c")]
+
+
+class Watched(Network):
+    """A network that notes by which links publications and their answers go."""
+
+    def __init__(self, edges: Iterable[tuple[str, str]], strategy: str = "S2") -> None:
+        self.went: list[tuple[str, str, str]] = []
+        super().__init__(list(edges), 1, "mesh", strategy=strategy)
+
+    def carry(self, name: str, send: Send) -> None:
+        if isinstance(send.message, Publish | Confirmed) and send.link in self.names:
+            self.went.append((type(send.message).__name__, name, send.link))
+        super().carry(name, send)
+
+
+def with_session(strategy: str = "S2") -> Watched:
+    """A durable session at c that has settled, a publisher at a, and a soft link between them."""
+    network = Watched(LINE, strategy)
+    network.want("s0", "c", "x >= 0")
+    network.publisher("p0", "a", "x >= 0")
+    network.settle()
+    network.soft.open("a", "c")
+    network.settle()
+    return network
+
+
+@pytest.mark.parametrize("strategy", ["S1", "S2", "SH"])
+def test_what_is_confirmed_goes_by_primary_links_and_the_rest_by_soft_ones(strategy: str) -> None:
+    network = with_session(strategy)
+    publisher = network.publishers["p0"]
+    publisher.publish({"x": 1}, confirm=False)
+    network.settle()
+    assert network.went == [("Publish", "a", "c")]
+    network.went.clear()
+    publisher.publish({"x": 2}, confirm=True)
+    network.settle()
+    assert publisher.confirmed == {2}
+    answers = [("Confirmed", "c", "b"), ("Confirmed", "b", "a")]
+    assert network.went == [("Publish", "a", "b"), ("Publish", "b", "c"), *answers]
+    assert not network.problems
+
+
+def test_a_soft_link_that_breaks_delays_no_confirmation() -> None:
+    network = with_session()
+    publisher = network.publishers["p0"]
+    publisher.publish({"x": 1}, confirm=True)
+    network.soft.cut("a", "c")
+    network.settle()
+    assert publisher.confirmed == {1}
+    assert not network.soft.pairs()
+
+
+def test_rows_from_disk_lead_to_their_last_hops_and_have_nobody_else_as_anchor() -> None:
+    network = with_session()
+    for name in "cab":
+        network.kill(name)
+    network.start("b")
+    router = network.cores["b"].router
+    assert isinstance(router, Meshed)
+    (row,) = router.prt
+    assert (row.next_hop, router.restored) == ("c", {"c"})
+    assert router.mesh.anchor_for(row, "a") == "b"
+    network.start("a")
+    frames = network.links["b", "a"].frames
+    assert [frame.anchor for frame in frames if isinstance(frame, Anchored)] in ([], ["b"])
+    network.settle()
+    assert not router.restored
+    assert [row.next_hop for row in network.cores["a"].router.prt] in (["b"], ["c"])
+
+
+def test_a_client_that_returns_while_the_broker_relearns_loses_nothing() -> None:
+    """What it published before goes to a neighbour that has not come up yet, by a row from disk."""
+    network = with_session()
+    for name in "abc":
+        network.kill(name)
+    network.start("b")
+    core, publish = network.cores["b"], Publish(Publication("p1", 1, 0, {"x": 1}))
+    network.cores["b"].handle(LinkUp(LinkKind.CLIENT), "p1", network.now)
+    decisions = core.router.route([publish], core.router.match([publish], "p1"), "p1")
+    assert [[hop for hop, _ in each.hops] for each in decisions] == [["c"]]
+
+
+def test_only_clients_subscribe_without_an_anchor() -> None:
+    core = Broker("a", "mesh", neighbours=["b"])
+    core.handle(LinkUp(LinkKind.BROKER), "b", 1.0)
+    with pytest.raises(ProtocolError, match="sent a subscription without an anchor"):
+        core.handle(Subscribe(("s", 1), "x > 1", 1), "b", 1.0)
+
+
+def test_where_links_may_be_moved_no_table_is_on_disk() -> None:
+    router = Broker("a", "mesh", options=MeshOptions(coordinator="a")).router
+    assert isinstance(router, Meshed)
+    assert not router.durable_tables()
+    assert "remove coordinator" in router.unconfirmed
