@@ -14,6 +14,8 @@ Rules
 - *TID-D*: as TID-S, but where a next link is overloaded (`links.LinkStatusTable`) the copy takes
   another tree, if all subscriptions that it serves are bound to that one too, with one last hop
   whose link is not overloaded; of several the least loaded link. A copy switches only once.
+- *Confirmed*: a publication that is to be confirmed follows no tree. It is flooded, as with routing
+  `flooding`, each attempt by itself.
 - A broker hands a publication to its clients once, and sends it over a link once for each tree. It
   takes copies on a tree only from its last hop in the tree.
 
@@ -29,6 +31,12 @@ Order is kept along a tree. Two advertisements of one publisher can have differe
 what is published under one may overtake what is published under the other, with TID-S too; and so
 may what is published after another tree took the place of a torn one. What is astray (`tid_trees`)
 comes late, and marked as *again*.
+
+What is confirmed is flooded because a tree is no way to wait for. It goes when it is torn, and
+another one takes its place, with which the copies that waited for a neighbour would begin anew at
+the publisher's broker. Besides, it is in no broker's memory only, as nobody has the trees on disk:
+a broker that restarts alone would lose the bindings behind those that are away. A flood needs
+neither, and each home knows its own sessions.
 
 Departures from the spec: the version of the bindings in what is remembered, see above; copies that
 did not switch are not remembered, they cannot meet. A forward-only broker that matches because a
@@ -76,13 +84,17 @@ class Matching(NamedTuple):
 
 
 Found = tuple[Tree | None, Matching | None]
-"""The tree of a publication, and what it matches, unless this broker is forward-only."""
+"""The tree of a publication, and what it matches, unless this broker is forward-only. What is to be
+confirmed has no tree."""
+UNKNOWN = Decision({}, [], None)
+DUPLICATE = Decision({}, [], None, duplicate=True)
 
 
 class TidRouter(TreeRouting, HandsOver, ActsLater):
     """The shared part of TID-S and TID-D: everything but the choice of links."""
 
     header = TidHeader
+    floods = True
     legend: ClassVar[Mapping[str, str]] = {
         "SRT": (
             "TID: the client that advertised, its broker and the number of the advertisement, "
@@ -96,12 +108,15 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
         self.waiting: list[Publish] = []
+        self._flooded = RecentIds[tuple[PublicationId, int]]()
         self._lending = False
         self._lent = 0
 
     # --- publications -----------------------------------------------------------------------------
 
     def match(self, publications: Sequence[Publish], link: LinkName) -> list[Found]:
+        if any(publish.confirm for publish in publications):
+            return self._match_one_by_one(publications, link)
         if link in self.brokers:
             trees = [self._came_down(publish.header, link) for publish in publications]
         else:
@@ -116,16 +131,36 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
         found = iter(self._match(asked))
         return [(tree, None if tree is None or not tree.clients else next(found)) for tree in trees]
 
+    def _match_one_by_one(self, publications: Sequence[Publish], link: LinkName) -> list[Found]:
+        """Return the matches of publications, of which those that are to be confirmed have no tree,
+        and match what clients of this broker want."""
+        found: list[Found] = []
+        for publish in publications:
+            if publish.confirm:
+                (next_hops,) = self.prt.next_hops([publish.publication])
+                found.append((None, Matching(next_hops.local, {}, next_hops.matched)))
+            else:
+                found += self.match([publish], link)
+        return found
+
     def route(
         self, publications: Sequence[Publish], found: Sequence[Found], link: LinkName
     ) -> Iterator[Decision]:
         for publish, (tree, matching) in zip_longest(publications, found):
             if tree is None:
-                yield Decision({}, [], None)
+                yield UNKNOWN if matching is None else self._flood(publish, matching, link)
             else:
                 if tree.id in self._torn:
                     self._look_beyond(publish, tree)
                 yield self._choose(publish, tree, link, matching)
+
+    def _flood(self, publish: Publish, matching: Matching, link: LinkName) -> Decision:
+        """Return the decision about a publication that is to be confirmed."""
+        if not self._flooded.is_new((publish.publication.id, publish.confirm)):
+            return DUPLICATE
+        onward = Header(publish.header.hops + 1)
+        hops = [(hop, onward) for hop in sorted({*self.brokers, *self.absent}) if hop != link]
+        return Decision(matching.local, hops, matching.rows)
 
     def _match(self, asked: Sequence[tuple[Publication, Tree]]) -> list[Matching]:
         """Return what each publication matches here, on its tree."""
@@ -156,6 +191,8 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
     # --- copies that go astray --------------------------------------------------------------------
 
     def is_astray(self, publish: Publish, link: LinkName) -> bool:
+        if publish.confirm:
+            return False
         tree = self._tree(publish.header)
         return tree is None or any(
             link in links.get(tree.id, ()) for links in (self._torn, self._elsewhere)

@@ -92,10 +92,6 @@ class TreeRouting(Router, Relearns, SettlesTogether):
     """See the module's docstring. `grown`: the advertisements of the broker's own clients, by
     client, in their order."""
 
-    unconfirmed = (
-        "TID routing does not confirm publications; publish without confirm, or use another "
-        "routing: acyclic, flooding, spr, idr or a mesh"
-    )
     messages = (Bind, Unbind, Torn)
 
     def __init__(self, where: Surroundings) -> None:

@@ -8,7 +8,7 @@ short for that, so that it also opens and closes some by itself (`Torture`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from reefcast.model.messages import CloseLink, Effect, LinkDown, LinkKind, LinkUp, OpenLink
@@ -26,7 +26,7 @@ class Linked(Protocol):
     """The network as soft links see it. `links`: of all kinds."""
 
     cores: dict[str, Broker]
-    links: MutableMapping[Directed, Link]
+    links: dict[Directed, Link]
 
 
 class SoftLinks:
