@@ -14,7 +14,7 @@ from reefcast.routing.router import RoutingOptions
 
 @pytest.mark.parametrize(
     ("routing", "options"),
-    [("gossip", None), ("tid-s", None), ("mesh", MeshOptions(coordinator="a"))],
+    [("gossip", None), ("mesh", MeshOptions(coordinator="a"))],
 )
 def test_a_routing_that_cannot_confirm_says_so(
     routing: str, options: RoutingOptions | None

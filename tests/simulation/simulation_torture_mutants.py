@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from reefcast.client.unconfirmed import Unconfirmed
 from reefcast.model.keeping import PutRow
@@ -25,6 +26,7 @@ from reefcast.routing.on_disk import OnDisk, RowLog
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.scot import ScotRouter
 from reefcast.routing.settlement import Settlement
+from reefcast.routing.tid import TidRouter
 from reefcast.routing.tree_router import TreeRouter
 from reefcast.sessions.consumers import Consumer, Lane
 from reefcast.sessions.events import Event, Events, State
@@ -267,6 +269,15 @@ def floods_use_their_attempts_again(patch: Patch) -> None:
 
 def confirmed_ones_take_soft_links(patch: Patch) -> None:
     patch.setattr(Meshed, "_primary_hops", lambda self, found: found)
+
+
+def confirmed_ones_go_astray(patch: Patch) -> None:
+    is_astray = TidRouter.is_astray
+
+    def mutant(self: TidRouter, publish: Publish, link: str) -> bool:
+        return is_astray(self, replace(publish, confirm=0), link)
+
+    patch.setattr(TidRouter, "is_astray", mutant)
 
 
 def floods_come_round(patch: Patch) -> None:
@@ -593,6 +604,7 @@ MUTANTS = [
     Mutant("6", nothing_is_sent_again, "acyclic", ("P4",), first=42, quick=True),
     Mutant("7", floods_use_their_attempts_again, "flooding", ("P1", "P4"), quick=True),
     Mutant("7", confirmed_ones_take_soft_links, "mesh", ("P1", "P4"), first=22, quick=True),
+    Mutant("7", confirmed_ones_go_astray, "tid-s", ("P1", "P4"), quick=True),
     Mutant("7", floods_come_round, "flooding", ("P4",), quick=True),
     Mutant("6", holding_has_no_order, "acyclic", ("P3",), first=3, quick=True),
     Mutant("2", who_waited_before_is_forgotten, "acyclic", ("P4",), first=12, quick=True),

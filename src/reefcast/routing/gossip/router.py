@@ -96,8 +96,7 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
     best_effort = True
     unconfirmed = (
         "routing 'gossip' does not confirm publications, for it does not know when one is "
-        "everywhere; publish without confirm, or use another routing: acyclic, flooding, spr, idr "
-        "or a mesh"
+        "everywhere; publish without confirm, or use another routing"
     )
     needs_topics = True
     restless = True
