@@ -16,7 +16,7 @@ from reefcast.simulation.torture.run import routings, torture
 from reefcast.simulation.torture.seeds import LIVE_EVERY, is_live, run_seed, run_seeds
 from reefcast.simulation.torture.small import LINE, TRIANGLE, kill_everywhere, settle_everywhere
 
-SEEDS = 20
+SEEDS = 12
 SHAPES = {Shape.TREE: (LINE,), Shape.ANY: (LINE, TRIANGLE)}
 SMALL = [
     (name, edges) for name in routings() for edges in SHAPES.get(routing_named(name).overlay, ())

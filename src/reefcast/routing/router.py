@@ -153,8 +153,9 @@ class Router(ABC):
     """Whether a copy goes from a broker the same way whichever it comes by, so that what comes
     again need not go where it has been sent."""
     floods: ClassVar[bool] = False
-    """Whether a broker passes on the first copy of each attempt to all neighbours, so that the
-    copies of an attempt form a tree; what is sent again needs an attempt of its own then."""
+    """Whether a broker passes on the first copy of each attempt to all neighbours, at least of what
+    is to be confirmed, so that the copies of an attempt form a tree; what is sent again needs an
+    attempt of its own then."""
     needs_topics: ClassVar[bool] = False
     """Whether it can carry only publications with topics."""
     restless: ClassVar[bool] = False

@@ -115,8 +115,9 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
     # --- publications -----------------------------------------------------------------------------
 
     def match(self, publications: Sequence[Publish], link: LinkName) -> list[Found]:
-        if any(publish.confirm for publish in publications):
-            return self._match_one_by_one(publications, link)
+        for publish in publications:
+            if publish.confirm:
+                return self._match_one_by_one(publications, link)
         if link in self.brokers:
             trees = [self._came_down(publish.header, link) for publish in publications]
         else:
