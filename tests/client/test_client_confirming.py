@@ -43,10 +43,19 @@ async def test_what_is_confirmed_is_in_the_queue(tmp_path: Path) -> None:
         assert row.events == 99
 
 
-async def test_flooding_confirms_on_a_cycle_too(tmp_path: Path) -> None:
-    links = [("a", "b"), ("b", "c"), ("c", "a")]
+LINE = [("a", "b"), ("b", "c")]
+CYCLE = [*LINE, ("c", "a")]
+
+
+@pytest.mark.parametrize(
+    ("routing", "links"),
+    [("flooding", CYCLE), ("tid-s", CYCLE), ("tid-d", CYCLE), ("mesh", LINE)],
+)
+async def test_what_is_confirmed_arrives_by_the_ways_of_other_routings(
+    tmp_path: Path, routing: str, links: list[tuple[str, str]]
+) -> None:
     async with (
-        started(tmp_path, make_network("abc", links, routing="flooding")) as urls,
+        started(tmp_path, make_network("abc", links, routing=routing)) as urls,
         reefcast.connect(urls[0]) as publisher,
         reefcast.connect(urls[2]) as consumer,
     ):
