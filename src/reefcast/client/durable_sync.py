@@ -257,26 +257,21 @@ class SessionClient:
         prefetch: int = PREFETCH,
         filter: str = "",
         owner: str = "",
+        here: bool = False,
         timeout: float | None = None,
         **choices: Unpack[SessionChoices],
     ) -> DurableSession:
-        """Return the durable session with this name at the broker that this client is connected to,
-        made if there is none; arguments and errors as in `reefcast.Client.session`, and
-        `TimeoutError` after `timeout` seconds."""
-        work = _session(self._client, name, prefetch, filter, owner, choices)
-        return DurableSession(self._thread, self._thread.run(work, timeout))
+        """Return the durable session with this name, made if the network has none; arguments and
+        errors as in `reefcast.Client.session`, and `TimeoutError` after `timeout` seconds."""
+        session = self._client.session(
+            name, prefetch=prefetch, filter=filter, owner=owner, here=here, **choices
+        )
+        return DurableSession(self._thread, self._thread.run(_opened(session), timeout))
 
     def sessions(self, owner: str = "", timeout: float | None = None) -> list[SessionRow]:
         """Return the durable sessions of a user; as `reefcast.Client.sessions`."""
         return self._thread.run(self._client.sessions(owner), timeout)
 
 
-async def _session(
-    client: BackloggedClient,
-    name: str,
-    prefetch: int,
-    filter: str,
-    owner: str,
-    choices: SessionChoices,
-) -> AsyncDurableSession:
-    return await client.session(name, prefetch=prefetch, filter=filter, owner=owner, **choices)
+async def _opened(session: AsyncDurableSession) -> AsyncDurableSession:
+    return await session

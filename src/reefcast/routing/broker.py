@@ -155,8 +155,8 @@ class Broker:
         self._then = self._new_consequences(most_held)
         self.links.held = self._then.holding.queue_len
         self.delivering = Delivering(
-            *(name, self.router, self._then, self._then.confirming, home, rows, self._neighbours),
-            *(most_sessions, custody, patience_s, self._enter),
+            *(name, self.router, self._then, self._then.confirming, home, rows),
+            *(lambda: self._neighbours, most_sessions, custody, patience_s, self._enter),
         )
         self.plain_way = PlainWay(self.router, self.clients, self._ordering, self._then.holding)
         self._forwarding = Forwarding(
@@ -167,14 +167,14 @@ class Broker:
             name, self.router, self._then, patience_s, away=self.delivering.away
         )
         self._handlers = self._own_handlers() | dict.fromkeys(FROM_CLIENTS, self._asked)
-        self._services = Services(services)
+        self._services = Services((*services, self.delivering.relay))
         self.delivering.serve(self._services, rows)
         for service in self._services:
             self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
 
     def _own_handlers(self) -> dict[type, Handler]:
         return {
-            Publish: self._one_publication,
+            Publish: lambda one, link, now: self._handle_publications((one,), link, now),
             **dict.fromkeys(_CHANGES, self._table_change),
             **dict.fromkeys((Settled, Refused), self._answer),
             Confirmed: self._confirmed,
@@ -186,7 +186,7 @@ class Broker:
             LinkUp: self._link_up,
             LinkDown: self._link_down,
             Away: self._away,
-            Back: self.neighbours.is_back,
+            Back: self._back,
             Timer: self._timer,
             MoveLink: self._move,
             GiveUp: self.delivering.give_up,
@@ -265,11 +265,6 @@ class Broker:
 
     def _is_up(self, link: LinkName) -> bool:
         return link in self.clients or link in self.router.brokers or link in self.soft_links
-
-    # --- publications -----------------------------------------------------------------------------
-
-    def _one_publication(self, publish: Publish, link: LinkName, now: float) -> list[Effect]:
-        return self._handle_publications((publish,), link, now)
 
     # --- control messages -------------------------------------------------------------------------
 
@@ -418,9 +413,14 @@ class Broker:
 
     def _away(self, _: Away, link: LinkName, now: float) -> list[Effect]:
         if link not in self.clients:
-            return self.neighbours.went_away(link, now)
+            effects = self.neighbours.went_away(link, now)
+            return effects + self._then.act(self._services.neighbour_away(link))
         self.delivering.hosting.left(link, now)
         return self._then.act(self._services.away(link))
+
+    def _back(self, back: Back, link: LinkName, now: float) -> list[Effect]:
+        self._services.neighbour_back(link)
+        return self.neighbours.is_back(back, link, now)
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         effects = self.neighbours.due(timer.key, now)

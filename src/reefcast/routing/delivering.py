@@ -48,6 +48,7 @@ from reefcast.routing.consequences import Consequences
 from reefcast.routing.custody import CUSTODY, Custody, CustodyLimits
 from reefcast.routing.hosting import Hosting
 from reefcast.routing.on_disk import OnDisk, Rows, restore
+from reefcast.routing.relaying import SessionRelay
 from reefcast.routing.router import Decision, Router
 from reefcast.routing.services import Services
 from reefcast.routing.standing import STANDING, STANDING_TIMER, Standing
@@ -63,9 +64,10 @@ Enter = Callable[[Input, LinkName, float], list[Effect]]
 
 class Delivering:
     """The delivery guarantees of one broker; it uses the broker's parts. `home`: its durable
-    sessions, None without a disk; `rows`: what its disk held at the start; `most_sessions`: that it
-    may have; `limits`: of its custody; `patience_s`: how long it waits for clients
-    after a restart. `away`: its absent neighbours, if it has a disk."""
+    sessions, None without a disk; `rows`: what its disk held at the start; `neighbours`: returns
+    those that the broker has now; `most_sessions`: that it may have; `limits`: of its custody;
+    `patience_s`: how long it waits for clients after a restart. `away`: its absent neighbours, if
+    it has a disk; `relay`: sessions that have another home."""
 
     def __init__(
         self,
@@ -75,7 +77,7 @@ class Delivering:
         confirming: Confirming,
         home: Home | None,
         rows: Rows,
-        neighbours: Collection[LinkName],
+        neighbours: Callable[[], Collection[LinkName]],
         most_sessions: int,
         limits: CustodyLimits,
         patience_s: float,
@@ -83,7 +85,9 @@ class Delivering:
     ) -> None:
         self.confirming = confirming
         self.keeps = home is not None
-        self.hosting = Hosting(home, partial(_new_link, router.rng), most_sessions, router.counters)
+        new_link = partial(_new_link, router.rng)
+        self.hosting = Hosting(name, home, new_link, most_sessions, router.counters)
+        self.relay = SessionRelay(name, self.hosting, new_link, neighbours)
         self.sessions: Mapping[LinkName, object] = self.hosting.links
         self._router = router
         self._then = then
@@ -97,7 +101,7 @@ class Delivering:
         self.standing: Standing | None = None
         self._patience_s = patience_s
         if home is not None:
-            then.restored = restore(router, rows, neighbours, self._disk)
+            then.restored = restore(router, rows, neighbours(), self._disk)
             custody = Custody(self._disk, router.header, limits.most_bytes)
             confirming.restore(custody.stored(rows.get(CUSTODY, {})), custody)
             self.standing = Standing(router, self._disk, rows.get(STANDING, {}))
@@ -172,8 +176,7 @@ class Delivering:
 
     def asked(self, message: ServiceMessage, client: LinkName, now: float) -> list[Effect]:
         """Handle what a client asks about sessions."""
-        self.hosting.handle(message, client, now)
-        return [] if self.keeps else list(self.hosting.told_alone())
+        return self._then.act(self.relay.ask(message, client))
 
     def kept(self, kept: Kept, link: LinkName, now: float) -> list[Effect]:
         """Handle that changes are synced."""
@@ -210,7 +213,7 @@ class Delivering:
         Raises `LocalError` if it is here, or is not known."""
         name, away = wish.neighbour, self.away
         owed = self.confirming.owed_to(name)
-        if away is None or (name not in self._neighbours and not owed):
+        if away is None or (name not in self._neighbours() and not owed):
             raise LocalError(
                 f"this broker keeps nothing for {name!r}: it is no neighbour, or there "
                 "is no [sessions] directory"
@@ -297,7 +300,7 @@ class Delivering:
             return []
         self._started = True
         self.hosting.start()
-        effects = [] if self.away is None else self.away.begin(self._neighbours, now)
+        effects = [] if self.away is None else self.away.begin(self._neighbours(), now)
         if self.standing:
             effects.append(SetTimer(STANDING_TIMER, now + self._patience_s))
         return self._wishes(effects, now)
@@ -319,7 +322,9 @@ class Delivering:
         if outcome.timer_s is not None and outcome.timer_s != self._timer_s:
             effects.append(SetTimer(HOME_TIMER, outcome.timer_s))
         self._timer_s = outcome.timer_s
-        sends = together(e for e in ready if isinstance(e, Send)) + self.hosting.told(outcome)
+        sends = together(e for e in ready if isinstance(e, Send)) + self.relay.outward(
+            self.hosting.told(outcome)
+        )
         return effects + self._then.finish(sends) + self.hosting.news(outcome)
 
     def _wishes(self, effects: list[Effect], now: float) -> list[Effect]:

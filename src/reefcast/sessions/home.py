@@ -166,6 +166,10 @@ class Home:
         """Return the status of all sessions, by owner and name."""
         return [status_of(self._sessions[key]) for key in sorted(self._sessions)]
 
+    def has(self, owner: str, name: str) -> bool:
+        """Return whether there is this session."""
+        return (owner, name) in self._sessions
+
     def status(self, owner: str, name: str) -> SessionStatus:
         """Return the status of one session."""
         return status_of(self._session(owner, name))

@@ -47,6 +47,7 @@ from reefcast.simulation.torture.lives import Life
 from reefcast.simulation.torture.passing import Passing
 from reefcast.simulation.torture.publishers import Publisher
 from reefcast.simulation.torture.record import Record, described
+from reefcast.simulation.torture.travellers import Traveller
 from reefcast.simulation.torture.watch import Watch
 
 PATIENCE_S = 20.0
@@ -103,6 +104,7 @@ class Network:
         self.sessions: dict[str, Wanted] = {}
         self.all_sessions: list[Wanted] = []
         self.consumers: dict[str, Consumer] = {}
+        self.travellers: dict[str, Traveller] = {}
         self.clients: dict[str, Client] = {}
         self.here: dict[str, Passing] = {}
         self.problems: list[str] = []
@@ -277,6 +279,13 @@ class Network:
         consumer.attach()
         return consumer
 
+    def traveller(self, name: str, entry: str, window: int, filter: str = "") -> Traveller:
+        """Add a consumer to the session of this name, at any broker, up or not."""
+        at = f"{name}:{len(self.travellers)}"
+        traveller = Traveller(self, self.sessions[name], at, entry, window, filter)
+        self.clients[at] = self.travellers[at] = traveller
+        return traveller
+
     def pass_by(self, broker: str, filter: str) -> None:
         """Subscribe a client that is no session; the one before it at this broker leaves."""
         if broker in self.cores:
@@ -322,7 +331,7 @@ class Network:
 
     def steps(self) -> Iterator[tuple[str, Any]]:
         """Yield what may happen next by itself: a frame arrives, a disk writes, syncs or reads, a
-        greedy consumer acknowledges."""
+        greedy consumer acknowledges, a traveller speaks."""
         for (one, other), link in self.links.items():
             ends = (min(one, other), max(one, other))
             if link.frames and one in self.cores and other in self.cores and ends not in self.cut:
@@ -333,6 +342,9 @@ class Network:
         for consumer in self.consumers.values():
             if consumer.greedy and consumer.has:
                 yield "consumer", consumer
+        for traveller in self.travellers.values():
+            if traveller.may_act:
+                yield "traveller", traveller
 
     def step(self, what: str, where: Any) -> None:
         """Let one step happen."""
@@ -368,6 +380,8 @@ class Network:
             del self.timers[name][key]
             self.put(name, Timer(key), "")
         self.now = max(self.now, until)
+        for traveller in self.travellers.values():
+            traveller.pause_is_over()
 
     def break_link(self, edge: Directed) -> None:
         """Let nothing pass between the two ends of a link, until it is mended."""
