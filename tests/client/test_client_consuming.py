@@ -35,7 +35,16 @@ from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication, encode_publication
 from reefcast.routing.broker import Broker
 from reefcast.sessions.home import Home
-from reefcast.sessions.messages import AddFilter, Attach, Done, Handed, OpenSession, Owed
+from reefcast.sessions.messages import (
+    MOST_POSITIONS,
+    Acknowledge,
+    AddFilter,
+    Attach,
+    Done,
+    Handed,
+    OpenSession,
+    Owed,
+)
 from reefcast.simulation.stores import SimulatedStore
 
 ACK_WAIT_S = 10.0
@@ -301,3 +310,20 @@ def test_what_was_not_read_when_the_connection_broke_is_left_to_others() -> None
     # What is still under way to the consumer that was.
     consuming.handle(Handed(consumer=attach.consumer, events=events))
     assert not attachment.waiting
+
+
+def test_more_positions_than_one_message_holds_are_acknowledged_in_several() -> None:
+    said: list[ControlMessage] = []
+    consuming = Consuming(said.append)
+    consuming.established(resumed=False)
+    attachment = Attachment(consuming, "s", "", WINDOW, "")
+    positions = range(1, MOST_POSITIONS + 2)
+    attachment.acknowledge(positions)
+    sent = [message for message in said if isinstance(message, Acknowledge)]
+    assert [p for message in sent for p in message.positions] == list(positions)
+    assert max(len(message.positions) for message in sent) == MOST_POSITIONS
+    consuming.handle(Done(token=sent[0].token))
+    assert attachment.is_acknowledged([1])
+    assert not attachment.is_acknowledged()
+    consuming.handle(Done(token=sent[1].token))
+    assert attachment.is_acknowledged()
