@@ -7,6 +7,7 @@ sector by sector and in any order, as disks do it."""
 
 from __future__ import annotations
 
+import shutil
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -281,6 +282,7 @@ def run(seed: int, folder: Path) -> World:
     for name in rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=STEPS):
         getattr(world, name)()
     world.finish()
+    shutil.rmtree(folder)
     return world
 
 
