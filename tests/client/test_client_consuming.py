@@ -37,6 +37,7 @@ from reefcast.model.wire import decode_publication, encode_publication
 from reefcast.routing.broker import Broker
 from reefcast.sessions.home import Home
 from reefcast.sessions.messages import (
+    MOST_POSITIONS,
     Acknowledge,
     AddFilter,
     Attach,
@@ -376,3 +377,20 @@ def test_a_consumer_that_was_never_attached_hears_why() -> None:
     attachment = Attachment(consuming, "s", "", WINDOW, "")
     consuming.handle(Failed(token=1, reason="it may be at c", again="later"))
     assert attachment.ended and str(attachment.error) == "it may be at c"
+
+
+def test_more_positions_than_one_message_holds_are_acknowledged_in_several() -> None:
+    said: list[ControlMessage] = []
+    consuming = Consuming(said.append, lambda then: None)
+    consuming.established(resumed=False)
+    attachment = Attachment(consuming, "s", "", WINDOW, "")
+    positions = range(1, MOST_POSITIONS + 2)
+    attachment.acknowledge(positions)
+    sent = [message for message in said if isinstance(message, Acknowledge)]
+    assert [p for message in sent for p in message.positions] == list(positions)
+    assert max(len(message.positions) for message in sent) == MOST_POSITIONS
+    consuming.handle(Done(token=sent[0].token))
+    assert attachment.is_acknowledged([1])
+    assert not attachment.is_acknowledged()
+    consuming.handle(Done(token=sent[1].token))
+    assert attachment.is_acknowledged()

@@ -181,6 +181,25 @@ async def test_all_up_to_one_are_acknowledged_and_the_rest_is_drained(connect: C
     assert (await session.status()).events == 0
 
 
+async def test_positions_that_a_program_noted_are_acknowledged_in_its_next_life(
+    connect: Connect,
+) -> None:
+    client = await connect()
+    session = await client.session("billing", prefetch=3)
+    await session.subscribe("n > 0")
+    await publish(client, *range(1, 5))
+    noted = [event.position for event in await take(session, 3)]
+    await client.close()
+    again = (await connect()).session("billing", prefetch=1)
+    await again.ack_positions(noted[1:], wait=True)
+    assert [letter.position for letter in await again.look()] == [1, 4]
+    await again.ack_positions([*noted, *noted], wait=True)
+    await again.ack_positions((), wait=True)
+    with pytest.raises(reefcast.RefusedError, match="handed out"):
+        await again.ack_positions([1_000], wait=True)
+    assert (await anext(again))["n"] == 4
+
+
 async def test_a_session_that_is_closed_ends_for_its_consumers_and_begins_anew(
     connect: Connect,
 ) -> None:

@@ -301,7 +301,8 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
     # --- closing ----------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Wait for acknowledgements, close the connection and end all iterations.
+        """Wait for acknowledgements, close the connection and end all iterations. What a broker on
+        the way has in custody is not waited for; see `all_done`.
 
         Raises `RefusedError` if publications were refused and nothing has reported it yet, and
         `ConnectionLostError` if some were not acknowledged within `close_timeout_s`; with an outbox
@@ -323,9 +324,6 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
                 await self.flush()
         except TimeoutError:
             if self._stored is not None:
-                _log.warning(
-                    "%d publications are not done; they stay in the outbox", self.unconfirmed
-                )
                 return
             raise ConnectionLostError(
                 f"closed with {self.unacknowledged} publications that no broker acknowledged, "
@@ -334,6 +332,10 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
                 "not answered their acknowledgements: they may come again"
             ) from None
         finally:
+            if self._stored is not None and self.unconfirmed:
+                _log.warning(
+                    "%d publications are not done; they stay in the outbox", self.unconfirmed
+                )
             await self._stop()
 
     async def _open(self) -> Self:

@@ -27,6 +27,7 @@ from reefcast.errors import ReefcastError, RefusedError
 from reefcast.model.messages import ControlMessage, ServiceMessage
 from reefcast.sessions.messages import (
     FROM_HOMES,
+    MOST_POSITIONS,
     Acknowledge,
     Asked,
     Attach,
@@ -220,12 +221,13 @@ class Attachment:
         self.changed.fire()
 
     def _say_acknowledged(self, positions: Sequence[int]) -> None:
-        token = self._consuming.next_token() if self._number and not self.ended else 0
-        self._acknowledging.update(dict.fromkeys(positions, token))
-        if token:
-            self._consuming.say(
-                Acknowledge(token=token, consumer=self._number, positions=tuple(positions)), self
-            )
+        for first in range(0, len(positions), MOST_POSITIONS):
+            some = tuple(positions[first : first + MOST_POSITIONS])
+            token = self._consuming.next_token() if self._number and not self.ended else 0
+            self._acknowledging.update(dict.fromkeys(some, token))
+            if token:
+                message = Acknowledge(token=token, consumer=self._number, positions=some)
+                self._consuming.say(message, self)
 
 
 class Consuming:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -296,6 +296,18 @@ class DurableSession:
             positions = self._acknowledgements.add_up_to(event.position)
             if wait:
                 await self._acknowledgements.until_answered(positions)
+
+    async def ack_positions(self, positions: Iterable[int], *, wait: bool = False) -> None:
+        """Acknowledge events by their positions: those that a program has noted with its results,
+        before it was started again. Whoever has these events now, they come no more; nothing
+        happens for those that are owed no more. `wait` as in `OwedEvent.ack`; a position that was
+        never handed out is refused (`RefusedError`)."""
+        self._attached()
+        chosen = tuple(positions)
+        if chosen:
+            self._acknowledgements.add(chosen)
+        if wait:
+            await self._acknowledgements.until_answered(chosen)
 
     async def flush(self) -> None:
         """Wait until the home has all acknowledgements on disk. Raises `RefusedError` if it did not

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from types import TracebackType
@@ -214,6 +214,12 @@ class DurableSession:
     ) -> None:
         """Acknowledge this event and all that this consumer got before it."""
         self._thread.run(self._session.ack_up_to(event._event, wait=wait), timeout)
+
+    def ack_positions(
+        self, positions: Iterable[int], timeout: float | None = None, *, wait: bool = False
+    ) -> None:
+        """Acknowledge events by their positions; as `reefcast.DurableSession.ack_positions`."""
+        self._thread.run(self._session.ack_positions(positions, wait=wait), timeout)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until the home has all acknowledgements on disk."""

@@ -89,10 +89,11 @@ class DurableWorld(WireWorld):
         brokers = self.nodes.values()
         return sum(each.kills for each in brokers if isinstance(each, DurableBroker))
 
-    def program(self, name: str, work: Coroutine[Any, Any, None], at_s: float) -> None:
-        """Run a program on a machine of its own, from this time on."""
+    def program(self, name: str, work: Coroutine[Any, Any, None], at_s: float) -> SimulatedMachine:
+        """Run a program from this time on, on a machine of its own, which is returned."""
         machine = SimulatedMachine(name, f"{self.setup.seed}/{name}", self.loop)
         self.loop.call_at(at_s, machine.context.run, self._begin_program, work)
+        return machine
 
     def _begin_program(self, work: Coroutine[Any, Any, None]) -> None:
         self.loop.create_task(work).add_done_callback(self._ended)
