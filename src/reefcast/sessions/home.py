@@ -64,7 +64,7 @@ class Home:
         now: float = 0.0,
     ) -> None:
         contents = contents or Contents()
-        self._epoch_s = epoch_s
+        self.epoch_s = self._epoch_s = epoch_s
         self._dedup_s = dedup_s
         self._collected = Collected()
         self._events = Events(contents.events, memory_bytes)
