@@ -340,3 +340,31 @@ def test_a_broker_that_begins_anew_tells_under_a_new_name() -> None:
         lives.append(network.got["ops"][-1])
     assert [each.seq for each in lives] == [1, 1]
     assert lives[0].publisher != lives[1].publisher
+
+
+def test_a_client_that_comes_back_names_only_what_it_says_then() -> None:
+    network = Homes({"a": []}, "acyclic", random.Random(1))
+    network.connect("c", "a")
+    for filter in (NAMING[0], "TRUE"):
+        network.connect("ops", "a")
+        network._numbers.clear()
+        assert network.subscribe("ops", filter) == 1
+        network.run()
+        network.ask("c", OpenSession(token=1, session=filter))
+        network.run()
+        network.pass_time(1.0)
+        network.disconnect("ops")
+        network.run()
+    assert [each.attributes["session"] for each in network.got["ops"]] == [NAMING[0]]
+
+
+def test_a_subscription_that_is_taken_back_names_nothing_any_more() -> None:
+    network = Homes({"a": []}, "acyclic", random.Random(1))
+    for client in ("c", "p", "ops"):
+        network.connect(client, "a")
+    number = network.subscribe("ops", NAMING[0])
+    network.run()
+    assert network.brokers["a"].reserve.naming == {"ops": {number}}
+    network.unsubscribe("ops", number)
+    network.run()
+    assert network.brokers["a"].reserve.naming == {}, "its publications are plain again"
