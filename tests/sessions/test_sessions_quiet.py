@@ -81,3 +81,19 @@ def test_an_event_that_an_advisory_event_drops_is_told_apart_from_others() -> No
         (Told.DROPPED, False),
         (Told.DROPPED, True),
     ]
+
+
+def test_a_dead_letter_that_makes_room_for_an_advisory_event() -> None:
+    driver = begun(SessionOptions(max_deliveries=1, max_dead_letters=1))
+    seen: list[Seen] = []
+    for publisher in ("p", ADVISOR, "p"):
+        owe(driver, publisher, 1 + len(seen))
+        driver.home.attach("", "s", publisher, 1, 0.0)
+        driver.settle()
+        driver.home.detach(publisher, 0.0)
+        seen.append(told(driver))
+    assert seen == [
+        [(Told.DEAD_LETTER, False)],
+        [(Told.DEAD_LETTER, True), (Told.DROPPED, True)],
+        [(Told.DEAD_LETTER, False), (Told.DROPPED, False)],
+    ]
