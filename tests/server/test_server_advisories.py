@@ -7,13 +7,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from live_brokers import Live
 
 import reefcast
 from live_networks import PATIENCE_S, make_network, url_of
 from reefcast.network.file import NetworkFile
-from reefcast.network.sections import SessionsSection
+from reefcast.network.sections import SessionsSection, TraceSection
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.greeting import Authenticator, Greeting
 
@@ -124,3 +125,21 @@ async def test_a_client_publishes_nothing_under_their_topics(live: Live, tmp_pat
             await client.publish(topics=["$reefcast/session/full"], n=1)
         with pytest.raises(reefcast.RefusedError, match="what brokers say of themselves"):
             await client.advertise("topic = '$reefcast/session/full'")
+
+
+async def test_a_trace_has_them_as_published_by_their_broker(live: Live, tmp_path: Path) -> None:
+    network = with_advisories(make_network("ab", [("a", "b")]), tmp_path / "sessions")
+    network.trace = TraceSection(level="full", directory=str(tmp_path / "trace"))
+    nodes = await live.up(network)
+    async with (
+        reefcast.connect(url_of(network, "a")) as client,
+        reefcast.connect(url_of(network, "b")) as ops,
+    ):
+        told = await ops.subscribe(ADVISORIES)
+        await client.session("billing")
+        event = await anext(told)
+    for node in nodes.values():
+        await node.stop()
+    files = sorted((tmp_path / "trace" / "publish").glob("*.parquet"))
+    rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+    assert [(row["broker"], row["publisher"], row["seq"]) for row in rows] == [("a", *event.id)]

@@ -59,7 +59,7 @@ class Advising:
         return [LinkUp(LinkKind.CLIENT), advertised]
 
     def told(self, advisories: Iterable[Advisory], now: float) -> list[Effect]:
-        """Gather what happened; return when it is to be published."""
+        """Take note of what happened; return when it is to be published."""
         self._gathered.add(advisories)
         due_s = max(now, self._gathered.due_s())
         if due_s >= self._timer_s:
