@@ -368,3 +368,31 @@ def test_a_subscription_that_is_taken_back_names_nothing_any_more() -> None:
     network.unsubscribe("ops", number)
     network.run()
     assert network.brokers["a"].reserve.naming == {}, "its publications are plain again"
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+def test_after_a_restart_of_the_home_others_hear_of_it_again(routing: str) -> None:
+    tree = random_tree(names(3), random.Random(1))
+    network = Homes(scot(tree, 2) if routing in ON_SCOTS else tree, routing, random.Random(1))
+    settle(network)
+    first, *_, last = sorted(network.overlay)
+    for client, broker in (("ops", last), ("c", first)):
+        network.connect(client, broker)
+    network.subscribe("ops", NAMING[0])
+    network.run()
+    network.pass_time(3.0)
+    network.kill(first)
+    for other in network.overlay[first]:
+        network.give_up(first, other)
+    network.run()
+    network.start(first)
+    for other in network.overlay[first]:
+        network.link_up(first, other)
+    network.connect("c", first)
+    network.run()
+    network.pass_time(3.0)
+    network.ask("c", OpenSession(token=1, session="s"))
+    network.run()
+    network.pass_time(1.0)
+    [told] = network.got["ops"]
+    assert (told.seq, told.attributes["session"]) == (1, "s")

@@ -10,9 +10,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from live_brokers import Live
+from raw_client import Closed
 
 import reefcast
 from live_networks import PATIENCE_S, make_network, url_of
+from reefcast.history.messages import Request
+from reefcast.model.wire import FrameKind
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import SessionsSection, TraceSection
 from reefcast.protocol.principal import Principal, UserRole
@@ -107,6 +110,21 @@ async def test_they_are_for_administrators(live: Live, tmp_path: Path) -> None:
         while event["session"] != "more":
             event = await anext(watch)
         assert event.topics == ("$reefcast/session/created",)
+
+
+async def test_nobody_else_gets_past_ones_from_storages(live: Live, tmp_path: Path) -> None:
+    network = with_advisories(make_network("a"), tmp_path)
+    node = await live.node(network, "a", authenticator=ByName())
+    for number, (topics, filter) in enumerate(
+        ((("$reefcast/#",), "TRUE"), (("orders",), ADVISORIES)), start=1
+    ):
+        client = await live.client(node, f"anna-{number}")
+        asked = Request(id=(client.name, 1), storage="s", topics=topics, filter=filter)
+        client.send(FrameKind.CONTROL, asked)
+        with pytest.raises(Closed) as closed:
+            await client.next(FrameKind.DELIVER)
+        assert closed.value.close_frame is not None
+        assert "for administrators: user 'anna'" in closed.value.close_frame.reason
 
 
 async def test_a_network_without_them_says_so(live: Live) -> None:

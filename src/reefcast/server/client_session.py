@@ -43,7 +43,7 @@ from reefcast.model.messages import (
     Subscribe,
     TableChange,
 )
-from reefcast.model.reserved import RESERVED, names_reserved
+from reefcast.model.reserved import RESERVED, any_reserved, names_reserved
 from reefcast.model.wire import Hello
 from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import Principal, UserRole
@@ -214,7 +214,16 @@ class ClientSession(End):
     def _is_refused(self, asked: Subscribe | AddFilter | Request) -> bool:
         """Return whether this asks for advisory events, and was refused: they are for
         administrators. Raises `ProtocolError` if they are asked for of storages."""
-        objection = self._objection(asked.filter)
+        try:
+            if not _names_advisories(asked):
+                return False
+            self.principal.require(UserRole.ADMINISTRATOR)
+            known = self._host.core.reserve.guards or isinstance(asked, Request)
+            objection = "" if known else NO_ADVISORIES
+        except FilterSyntaxError:
+            return False  # which the broker explains
+        except ProtocolError as error:
+            objection = f"advisory events are for administrators: {error}"
         if objection and isinstance(asked, Subscribe):
             self.port.tell(Refused(asked.token, objection))
         elif objection and isinstance(asked, AddFilter):
@@ -222,20 +231,6 @@ class ClientSession(End):
         elif objection:
             raise ProtocolError(objection)
         return bool(objection)
-
-    def _objection(self, text: str) -> str:
-        """Return why this client must not subscribe to this filter; "" if it may."""
-        if RESERVED not in text:
-            return ""
-        try:
-            if not names_reserved(parse_filter(text)):
-                return ""
-            self.principal.require(UserRole.ADMINISTRATOR)
-        except FilterSyntaxError:
-            return ""  # which the broker explains
-        except ProtocolError as error:
-            return f"advisory events are for administrators: {error}"
-        return "" if self._host.core.reserve.guards else NO_ADVISORIES
 
     def _owned(self, asked: AboutSession | ListSessions) -> AboutSession | ListSessions:
         """Return it with the user whose sessions it is about; others' are for administrators."""
@@ -339,3 +334,10 @@ class ClientSession(End):
             "credit": self._account.allowance,
             "withheld_for": sorted(self._account.blockers),
         }
+
+
+def _names_advisories(asked: Subscribe | AddFilter | Request) -> bool:
+    """Return whether this asks for advisory events. Raises `FilterSyntaxError`."""
+    if isinstance(asked, Request) and any_reserved(asked.topics):
+        return True
+    return RESERVED in asked.filter and names_reserved(parse_filter(asked.filter))
