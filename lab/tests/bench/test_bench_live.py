@@ -68,6 +68,15 @@ def test_a_broker_that_is_not_there_is_told_of(bench: Bench) -> None:
         bench.publisher.ask("open", OURS, port, Point())
 
 
+def test_a_point_that_failed_spoils_none_behind_it(bench: Bench) -> None:
+    with pytest.raises(PeerError), bench.connected(OURS, Point(fanout=1)) as session:
+        session.process.kill()
+        while True:  # until the receiver has seen it
+            bench.receiver.ask("begin_run", 1, False)
+    with bench.connected(OURS, Point(fanout=2)) as session:
+        assert session.run(20).missing == 0
+
+
 def test_rows_and_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RUN_S", "HALF_S", "IDLE_S"):
         monkeypatch.setattr(measure, name, 0.05)

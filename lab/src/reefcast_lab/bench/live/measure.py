@@ -18,12 +18,13 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
+from reefcast.errors import PeerError
 from reefcast.matching import warm_up as compile_index
 from reefcast_lab.bench import profiling
 from reefcast_lab.bench.live import brokers, cpu
@@ -138,9 +139,15 @@ class Bench:
         """Start a broker, or a chain of them, and connect the subscribers and the publisher of
         this point to it."""
         with brokers.running(broker, profile, point.brokers) as running:
-            self.receiver.ask("open", broker, running.ports[-1], point)
-            self.publisher.ask("open", broker, running.ports[0], point)
-            yield Session(self, broker, point, running)
+            try:
+                self.receiver.ask("open", broker, running.ports[-1], point)
+                self.publisher.ask("open", broker, running.ports[0], point)
+                yield Session(self, broker, point, running)
+            except Exception:
+                for worker in (self.publisher, self.receiver):
+                    with suppress(PeerError):  # the next point must not be told of it
+                        worker.ask("close")
+                raise
             self.publisher.ask("close")
             self.receiver.ask("close")
 

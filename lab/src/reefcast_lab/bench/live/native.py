@@ -264,3 +264,11 @@ class Subscribers:
     def acknowledge(self) -> None:
         """Acknowledge what is not acknowledged yet."""
         acknowledge_all(self._fds, self._states, self._ack)
+
+
+def compile_all(counts: Longs) -> None:
+    """Compile what receives, before anything is connected: a broker closes a connection on which
+    nothing comes meanwhile."""
+    nobody = Subscribers(heads.REEFCAST, [], 0, [], counts)
+    nobody.receive()
+    nobody.acknowledge()

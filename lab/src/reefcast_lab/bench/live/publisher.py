@@ -74,6 +74,8 @@ class Publisher:
     def __init__(self) -> None:
         self._wire: Wire
         self._connection: socket.socket | None = None
+        # Compiled before anything is connected: a broker closes a connection that says nothing.
+        heads.stamp(np.empty(0, np.uint8), np.empty(0, np.int64), 0, 0)
 
     def open(self, broker: str, port: int, point: Point) -> None:
         """Connect to a broker, and prepare the frames of this point."""

@@ -14,6 +14,7 @@ from ctypes import Array, c_longlong
 
 import numpy as np
 
+from reefcast_lab.bench.live import native
 from reefcast_lab.bench.live.native import Longs, Subscribers
 from reefcast_lab.bench.live.points import Point
 from reefcast_lab.bench.live.wires import WIRES, Subscriber, Wire
@@ -31,6 +32,7 @@ class Receiver:
         self._connections: list[socket.socket] = []
         self._subscribers: Subscribers | None = None
         self._pinged_s = self._acknowledged_s = 0.0
+        native.compile_all(self._counts)
 
     def open(self, broker: str, port: int, point: Point) -> None:
         """Connect the subscribers of this point to a broker; return when all are settled."""

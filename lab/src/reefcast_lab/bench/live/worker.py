@@ -24,11 +24,15 @@ class Work(Protocol):
         whether it has come."""
         ...
 
+    def close(self) -> None:
+        """Close what is open, if anything."""
+        ...
+
 
 def serve(pipe: Connection, make: Callable[..., Work], arguments: tuple[Any, ...]) -> None:
     """Run the process: call the methods that are asked for, until None comes.
 
-    An error between two calls is the answer to the next one.
+    An error between two calls is the answer to the next one; what is open is closed at once.
     """
     work = make(*arguments)
     failed: Exception | None = None
@@ -37,6 +41,7 @@ def serve(pipe: Connection, make: Callable[..., Work], arguments: tuple[Any, ...
             work.wait(pipe.poll)
         except (OSError, ReefcastError) as error:
             failed = error
+            work.close()
         asked = pipe.recv()
         if asked is None:
             return
