@@ -242,6 +242,13 @@ BEGINNING = (
     [],
 )
 """With which much of what follows is for somebody, and plain."""
+GIVEN_UP_TOGETHER = [
+    BEGINNING,
+    *(("break off", "p"), ("break off", "b"), ("come back", "p")),
+    ("say", [("advertise", "p", "TRUE")], []),
+    *(("break off", "c"), ("pass time", 1.5)),
+]
+"""Two links whose patience is over at the same time."""
 scripts = st.builds(
     lambda known, script: [BEGINNING, *script] if known else script,
     st.sampled_from((True, True, False)),
@@ -377,6 +384,7 @@ def test_both_ways_write_the_same(dialect: Dialect, folder: Path) -> None:
     """Frames, counters, and the rows of a trace, under every routing that has a compiled way."""
 
     @settings(max_examples=DIALECTS[dialect], deadline=None)
+    @example(GIVEN_UP_TOGETHER, "block", 3, 0.4)
     @given(
         scripts,
         st.sampled_from(POLICIES),
