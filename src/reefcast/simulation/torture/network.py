@@ -62,8 +62,8 @@ class NeverQuietError(Exception):
 class Network:
     """`edges`: of the overlay; `scot`: what it is if it is one. `seed`: chooses everything;
     `ordered`: the routing keeps the order of a publisher there; `dedup_s`: see `Home`;
-    `custody_bytes`: see `CustodyLimits`. `text`: whether the record of the run keeps the text of
-    the steps.
+    `custody_bytes`: see `CustodyLimits`; `advisories`: see `Broker`. `text`: whether the record of
+    the run keeps the text of the steps.
 
     `disturbed`: a broker was killed, or a link cut."""
 
@@ -77,6 +77,7 @@ class Network:
         ordered: bool = True,
         dedup_s: float = 3600.0,
         custody_bytes: int = 1 << 20,
+        advisories: bool = False,
         text: bool = False,
         **options: Any,
     ) -> None:
@@ -86,6 +87,7 @@ class Network:
         self.routing, self.scot = routing, scot
         self._options = routing_named(routing).options(**options)
         self._dedup_s = dedup_s
+        self._advisories = advisories
         self._custody = CustodyLimits(most_bytes=custody_bytes)
         self.edges = list(edges)
         self.names = sorted({name for edge in edges for name in edge})
@@ -135,6 +137,7 @@ class Network:
         yield f"routing {self.routing}: {links}"
         yield f"options {self._options}, ids remembered for {self._dedup_s:g} s"
         yield f"custody of {self._custody.most_bytes} bytes"
+        yield f"advisory events: {'yes' if self._advisories else 'no'}"
 
     # --- brokers ----------------------------------------------------------------------------------
 
@@ -160,6 +163,7 @@ class Network:
             home=Home(contents, now=self.now, dedup_s=self._dedup_s),
             rows=contents.rows,
             custody=self._custody,
+            advisories=self._advisories,
         )
         self.timers[name] = {}
         for other in self.neighbours(name):
