@@ -271,6 +271,13 @@ class Client(SessionClient, RetainingClient, Requesting):
             raise
         self._thread.run(block.__aexit__(None, None, None), timeout)
 
+    def all_done(self, timeout: float | None = None) -> None:
+        """Wait until all that is confirmed of what was published so far is on the disk of every
+        durable session that is to have it; errors as of `reefcast.Client.all_done`, and
+        `TimeoutError` after `timeout` seconds."""
+        self._raise_failure()
+        self._thread.run(self._client.all_done(), timeout)
+
     def publish_many(
         self,
         events: object,

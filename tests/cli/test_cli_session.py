@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 import reefcast
-from children import Children
+from children import Children, ended, line_of
 from live_networks import make_network, running
+from live_storages import published, storing, until_found, until_stored
 from reefcast.cli.main import group
 from reefcast.network.sections import SessionsSection
 
@@ -85,6 +86,39 @@ async def test_a_session_from_the_command_line(url: str, children: Children) -> 
         assert (output, errors) == ("", "reefcast: there are no durable sessions\n")
 
 
+async def test_the_past_first_with_and_without_a_session(
+    url: str, children: Children, tmp_path: Path
+) -> None:
+    async with storing(url, tmp_path / "storage") as node, reefcast.connect(url) as client:
+        await published(url, 4)
+        await until_stored(node, 4)
+        await until_found(client)
+        [first, second, *_] = [event async for event in client.history("topic = 'fx'")]
+        since = (first.time + (second.time - first.time) / 2).isoformat()
+        asked = ("subscribe", url, "topic = 'fx'", "--replay", "--handover", 0.2, "--json")
+
+        code, output, errors = await children.run(*asked, "--count", 4)
+        assert (code, errors) == (0, "reefcast: subscribed\nreefcast: 4 events\n")
+        assert numbers_in(output) == [0, 1, 2, 3]
+        reader = await children.start(*asked, "--since", since, "--count", 4)
+        output = (await line_of(reader.stdout)).decode()  # the past is on its way
+        await published(url, 1, 4)
+        output += (await ended(reader))[1]
+        assert numbers_in(output) == [1, 2, 3, 4]
+
+        await until_stored(node, 5)
+        asked += ("--session", "billing")
+        _, output, _ = await children.run(*asked, "--since", since, "--count", 3)
+        assert numbers_in(output) == [1, 2, 3]
+        _, output, _ = await children.run(*asked, "--count", 2)
+        assert numbers_in(output) == [4, 0], "the session gets what it has not had"
+        assert (await client.session("billing").status()).events == 0
+
+
+def numbers_in(output: str) -> list[int]:
+    return [json.loads(line)["attributes"]["n"] for line in output.splitlines()]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -92,6 +126,10 @@ async def test_a_session_from_the_command_line(url: str, children: Children) -> 
         (("session", "show"), "Missing argument 'NAME'"),
         (("session", "close", "a", "b"), "one NAME, please"),
         (("subscribe", "--session", "s", "--order", "1"), "not for a durable session"),
+        (("subscribe", "--session", "s", "--replay"), "--replay needs a FILTER"),
+        (("subscribe", "topic = 'x'", "--since", "2026-01-31"), "add --replay"),
+        (("subscribe", "topic = 'x'", "--replay", "--since", "noon"), "is not a time"),
+        (("subscribe", "topic = 'x'", "--replay", "--retained"), "choose one"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...], says: str) -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 import reefcast
-from live_networks import PATIENCE_S, make_network, path_network, running
-from reefcast.errors import RefusedError
+from live_networks import PATIENCE_S, linked, make_network, path_network, running, url_of
+from reefcast.errors import LocalError, RefusedError
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import SessionsSection
+from reefcast.server.node import Node
 
 
 @asynccontextmanager
@@ -84,6 +85,42 @@ async def test_a_session_that_refuses_is_named(tmp_path: Path) -> None:
         await client.publish(x=0, confirm=True)
 
 
+async def test_all_is_done_when_no_broker_keeps_it_for_another_any_more(tmp_path: Path) -> None:
+    network = make_network("ab", [("a", "b")])
+    network.sessions = SessionsSection(directory=str(tmp_path), custody_after_s=0.05)
+    near, home = (Node(network, name) for name in "ab")
+    async with asyncio.timeout(PATIENCE_S):
+        for node in (near, home):
+            await node.start()
+        await linked((near, home))
+        async with reefcast.connect(url_of(network, "b")) as consumer:
+            await (await consumer.session("billing")).subscribe("x > 0")
+        async with reefcast.connect(url_of(network, "a")) as publisher:
+            await publisher.all_done()
+            await publisher.publish(x=1, confirm=True)
+            await publisher.all_done()
+            await home.stop()
+            await publisher.publish(x=2, confirm=True)  # returns: a has it in custody
+            waiting = asyncio.create_task(publisher.all_done())
+            await publisher.publish(x=3, confirm=True)
+            assert publisher.unconfirmed == 2 and not waiting.done()
+            home = Node(network, "b")
+            await home.start()
+            await waiting
+            await publisher.all_done()
+            assert publisher.unconfirmed == 0
+            async with reefcast.connect(url_of(network, "b")) as consumer:
+                assert (await consumer.session("billing").status()).events == 3
+            await home.stop()
+            await publisher.publish(x=4, confirm=True)
+            waiting = asyncio.create_task(publisher.all_done())
+        with pytest.raises(LocalError, match="closed"):
+            await waiting  # a keeps it, and the publisher has gone
+        with pytest.raises(LocalError, match="closed"):
+            await publisher.all_done()
+        await near.stop()
+
+
 async def test_programs_without_asyncio_wait_too(tmp_path: Path) -> None:
     def work(url: str) -> None:
         with reefcast.sync.connect(url) as client:
@@ -96,6 +133,9 @@ async def test_programs_without_asyncio_wait_too(tmp_path: Path) -> None:
                 for x in (3, 4):
                     client.publish(x=x)
             assert session.status().events == 3
+            client.publish(x=0)
+            client.all_done(timeout=PATIENCE_S)
+            assert client._client.unconfirmed == 0
 
     async with started(tmp_path, make_network("a")) as [url]:
         await asyncio.to_thread(work, url)

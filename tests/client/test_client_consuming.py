@@ -4,8 +4,9 @@ each event, and none again that it acknowledged."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -35,7 +36,19 @@ from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication, encode_publication
 from reefcast.routing.broker import Broker
 from reefcast.sessions.home import Home
-from reefcast.sessions.messages import AddFilter, Attach, Done, Handed, OpenSession, Owed
+from reefcast.sessions.messages import (
+    MOST_POSITIONS,
+    Acknowledge,
+    AddFilter,
+    Attach,
+    ConsumerEnded,
+    Detach,
+    Done,
+    Failed,
+    Handed,
+    OpenSession,
+    Owed,
+)
 from reefcast.simulation.stores import SimulatedStore
 
 ACK_WAIT_S = 10.0
@@ -56,7 +69,8 @@ class World:
         self.given: list[int] = []
         self.in_hand: dict[int, int] = {}  # seq -> position
         self.acknowledged: set[int] = set()
-        self.consuming = Consuming(self._say)
+        self._paused: deque[Callable[[], None]] = deque()
+        self.consuming = Consuming(self._say, self._paused.append)
         self._start()
         self.consuming.established(resumed=False)
         options = {"ack_wait_s": ACK_WAIT_S}
@@ -269,7 +283,7 @@ def test_what_was_not_answered_is_asked_again_of_a_broker_that_knows_nothing(
     resumed: bool,
 ) -> None:
     said: list[ControlMessage] = []
-    consuming = Consuming(said.append)
+    consuming = Consuming(said.append, lambda then: None)
     consuming.established(resumed=False)
     asked = OpenSession(token=consuming.next_token(), session="s")
     call = consuming.ask(asked)
@@ -285,7 +299,7 @@ def test_what_was_not_answered_is_asked_again_of_a_broker_that_knows_nothing(
 
 def test_what_was_not_read_when_the_connection_broke_is_left_to_others() -> None:
     said: list[ControlMessage] = []
-    consuming = Consuming(said.append)
+    consuming = Consuming(said.append, lambda then: None)
     consuming.established(resumed=False)
     attachment = Attachment(consuming, "s", "", WINDOW, "")
     [attach] = said
@@ -301,3 +315,82 @@ def test_what_was_not_read_when_the_connection_broke_is_left_to_others() -> None
     # What is still under way to the consumer that was.
     consuming.handle(Handed(consumer=attach.consumer, events=events))
     assert not attachment.waiting
+
+
+def test_a_consumer_attaches_again_when_the_way_to_its_home_broke() -> None:
+    said: list[ControlMessage] = []
+    paused: list[Callable[[], None]] = []
+    consuming = Consuming(said.append, paused.append)
+    consuming.established(resumed=False)
+    attachment = Attachment(consuming, "s", "", WINDOW, "")
+    consuming.handle(Done(token=1))
+    owed = Owed(7, 1, False, (1,), b"")
+    consuming.handle(Handed(consumer=1, events=(owed,)))
+    attachment.acknowledge([attachment.pop().position])
+    consuming.handle(ConsumerEnded(consumer=1, reason="it broke", again=True))
+    attach, again = said[-2:]
+    assert isinstance(attach, Attach) and attach.consumer == 2
+    assert isinstance(again, Acknowledge) and (again.consumer, again.positions) == (2, (7,))
+    consuming.handle(Failed(token=again.token, reason="nobody knows", again="later"))
+    consuming.handle(Failed(token=attach.token, reason="nobody knows", again="later"))
+    assert said[-1] == again and len(paused) == 1
+    paused.pop()()
+    attach = said[-2]
+    assert isinstance(attach, Attach) and attach.consumer > 2
+    consuming.handle(Done(token=attach.token))
+    assert not attachment.ended and attachment.take_failure() is None
+    attachment.detach()
+    consuming.handle(ConsumerEnded(consumer=attach.consumer, reason="it broke", again=True))
+    assert isinstance(said[-1], Detach) and not paused
+
+
+def test_a_consumer_that_left_does_not_attach_again() -> None:
+    said: list[ControlMessage] = []
+    paused: list[Callable[[], None]] = []
+    consuming = Consuming(said.append, paused.append)
+    consuming.established(resumed=False)
+    attachment = Attachment(consuming, "s", "", WINDOW, "")
+    consuming.handle(Done(token=1))
+    consuming.handle(ConsumerEnded(consumer=1, reason="it broke", again=True))
+    attach = said[-1]
+    attachment.detach()
+    assert isinstance(attach, Attach)
+    consuming.handle(Failed(token=attach.token, reason="nobody knows", again="later"))
+    assert not paused and not consuming.consumers
+
+
+@pytest.mark.parametrize("again", ["now", "later"])
+def test_what_was_asked_when_the_way_broke_is_asked_again(again: Literal["now", "later"]) -> None:
+    said: list[ControlMessage] = []
+    consuming = Consuming(said.append, lambda then: None)
+    consuming.established(resumed=False)
+    asked = OpenSession(token=consuming.next_token(), session="s")
+    call = consuming.ask(asked)
+    consuming.handle(Failed(token=asked.token, reason="it broke", again=again))
+    assert (said == [asked, asked]) == (again == "now") == (call.error is None)
+
+
+def test_a_consumer_that_was_never_attached_hears_why() -> None:
+    said: list[ControlMessage] = []
+    consuming = Consuming(said.append, lambda then: None)
+    consuming.established(resumed=False)
+    attachment = Attachment(consuming, "s", "", WINDOW, "")
+    consuming.handle(Failed(token=1, reason="it may be at c", again="later"))
+    assert attachment.ended and str(attachment.error) == "it may be at c"
+
+
+def test_more_positions_than_one_message_holds_are_acknowledged_in_several() -> None:
+    said: list[ControlMessage] = []
+    consuming = Consuming(said.append, lambda then: None)
+    consuming.established(resumed=False)
+    attachment = Attachment(consuming, "s", "", WINDOW, "")
+    positions = range(1, MOST_POSITIONS + 2)
+    attachment.acknowledge(positions)
+    sent = [message for message in said if isinstance(message, Acknowledge)]
+    assert [p for message in sent for p in message.positions] == list(positions)
+    assert max(len(message.positions) for message in sent) == MOST_POSITIONS
+    consuming.handle(Done(token=sent[0].token))
+    assert attachment.is_acknowledged([1])
+    assert not attachment.is_acknowledged()
+    consuming.handle(Done(token=sent[1].token))
+    assert attachment.is_acknowledged()

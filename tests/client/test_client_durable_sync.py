@@ -63,7 +63,8 @@ async def test_all_that_a_session_does(tmp_path: Path) -> None:
                 while len(batch) < 2:
                     batch += session.next_batch(timeout=30)
                 assert [event["n"] for event in batch] == [6, 7]
-                session.ack_up_to(batch[-1])
+                session.ack_positions([event.position for event in batch], wait=True, timeout=30)
+                assert session.look() == []
                 session.flush()
                 assert session.drop_dead_letters() == session.drain() == 0
                 session.resize(5)

@@ -10,7 +10,7 @@ import pytest
 
 import reefcast
 from children import Children, line_of
-from live_networks import make_network, running, until
+from live_networks import PATIENCE_S, make_network, running
 from reefcast.client.outbox_file import read_outbox
 from reefcast.network.sections import SessionsSection
 
@@ -64,7 +64,8 @@ async def kill_publishers(tmp_path: Path, kills: int, seed: int) -> None:
         left = read_outbox(outbox)
         assert left.last_seq >= last
         async with reefcast.connect(url, outbox=str(outbox)) as publisher:
-            await until(lambda: publisher.unconfirmed == 0)
+            await publisher.all_done()
+            assert publisher.unconfirmed == 0
         [row] = await client.sessions()
         assert row.events == left.last_seq
         seqs = []
@@ -91,6 +92,8 @@ def publish_without_asyncio(url: str, outbox: str) -> None:
     with reefcast.sync.connect(url, outbox=outbox) as client:
         _, seq = client.publish(x=6)
         assert client.publish_many([{"x": 7}]).first_seq == seq + 1
+        client.all_done(timeout=PATIENCE_S)
+        assert client._client.unconfirmed == 0
 
 
 async def test_while_the_broker_is_away_events_stay_in_the_file(tmp_path: Path) -> None:

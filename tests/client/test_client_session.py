@@ -45,7 +45,7 @@ def frame_of(kind: FrameKind, n: int) -> bytes:
 )
 def test_it_counts_what_its_broker_counts(reads: list[list[tuple[FrameKind, int]]]) -> None:
     settings = complete({"on_dropped": lambda _: None})
-    session = Session("c", "key", settings, lambda: None, lambda: None)
+    session = Session("c", "key", settings, lambda: None, lambda: None, lambda then: None)
     expected = 0
     for read in reads:
         data = b"".join(frame_of(kind, n) for kind, n in read)
@@ -59,7 +59,7 @@ def test_it_counts_what_its_broker_counts(reads: list[list[tuple[FrameKind, int]
 
 
 def test_with_another_broker_it_counts_anew() -> None:
-    session = Session("c", "key", complete({}), lambda: None, lambda: None)
+    session = Session("c", "key", complete({}), lambda: None, lambda: None, lambda then: None)
     for name, resumed, taken in (("a", False, 0), ("a", True, 1), ("b", False, 0)):
         hello = wire.hello(Role.BROKER, name, "net", f"session of {name}", resumed=resumed)
         session.established(hello)

@@ -92,6 +92,28 @@ def test_what_was_confirmed_before_it_was_acknowledged_asks_no_more() -> None:
     assert _seqs(_written(outbox)) == [(1, 0, True)]
 
 
+def test_who_waits_until_all_is_done_does_not_go_on_with_what_a_broker_keeps() -> None:
+    unconfirmed = Unconfirmed()
+    for seq in range(1, 5):
+        unconfirmed.add(seq, _frame(seq))
+    answered, done = (unconfirmed.everything(until_done=wish) for wish in (False, True))
+    unconfirmed.add(5, _frame(5))
+    for seq in range(1, 5):
+        unconfirmed.answered(Confirmed("p", seq, 1, kept=True))
+    assert (answered.open, done.open) == (0, 4)
+    for seq in (1, 2):
+        unconfirmed.answered(Confirmed("p", seq, 1))
+    unconfirmed.answered(Confirmed("p", 3, 1, refused="session 's' is full"))
+    assert (answered.refusals, done.refusals) == ([], [(3, "session 's' is full")])
+    later = unconfirmed.everything(until_done=True)
+    assert (done.open, later.open) == (1, 2)
+    ended = ConnectionLostError("gone")
+    unconfirmed.fail(ended)
+    assert done.ended == later.ended == ended
+    unconfirmed.answered(Confirmed("p", 4, 1))
+    assert (done.open, later.open) == (0, 1)
+
+
 def test_a_group_hears_of_its_own_publications() -> None:
     unconfirmed = Unconfirmed()
     first = unconfirmed.begin()

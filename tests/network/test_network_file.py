@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from reefcast.errors import ConfigurationError
-from reefcast.network.file import NetworkFile, dump_network, load_network, read_network
-from reefcast.network.sections import BrokerEntry, NetworkSection
+from reefcast.network.file import (
+    NetworkFile,
+    dump_network,
+    load_network,
+    parse_network,
+    read_network,
+)
+from reefcast.network.sections import BrokerEntry, NetworkSection, SessionsSection
 from reefcast.routing.acyclic import AcyclicOptions
 from reefcast.routing.covering.statistics import Window
 from reefcast.routing.scot import ScotOptions
@@ -114,6 +120,11 @@ def test_what_is_dumped_reads_the_same() -> None:
         ('name = "office"', 'name = "office"\nrouting = 3', "routing"),
         ("[[link]]", "[limits]\nqueue_policy = 'wish'\n[[link]]", "none of block"),
         ("[[link]]", "[limits]\ncredit = 0\n[[link]]", "credit = 0 must be above 0"),
+        (
+            "[[link]]",
+            "[sessions]\nadvisories = true\n[[link]]",
+            "durable sessions, which need a directory",
+        ),
         ("[[link]]", "[[link", "cannot be read"),
     ],
 )
@@ -290,3 +301,31 @@ def test_what_peers_are_told() -> None:
     assert told.routing == network.routing
     assert [each.name for each in told.broker] == ["a"]
     assert told.limits.credit != 7 and not told.network.insecure
+
+
+def test_advisory_events_need_a_routing_with_links() -> None:
+    network = parse_network(
+        """
+        [network]
+        routing = "gossip"
+        [routing]
+        contacts = ["127.0.0.1:7401"]
+        [sessions]
+        directory = "sessions"
+        advisories = true
+        [[broker]]
+        name = "127.0.0.1:7401"
+        listen = "127.0.0.1:7401"
+        """
+    )
+    with pytest.raises(ConfigurationError, match="'gossip' carries no advisory events"):
+        network.validate()
+    network.sessions.advisories = False
+    assert network.validate().sessions == SessionsSection(directory="sessions")
+
+
+def test_advisory_events_are_read_and_dumped() -> None:
+    said = "[sessions]\ndirectory = 'd'\nadvisories = true\n[[link]]"
+    network = read_network(GOOD.replace("[[link]]", said, 1))
+    assert network.sessions.advisories
+    assert read_network(dump_network(network)) == network

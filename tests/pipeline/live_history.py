@@ -7,14 +7,15 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import reefcast
 from children import Children, line_of
 from live_networks import path_network, running
+from reefcast.network.sections import SessionsSection
 
 READY_S, WITHIN_S = 60.0, 300.0
 
@@ -57,15 +58,44 @@ class Network:
 
 @contextmanager
 def live_history(directory: Path) -> Iterator[Network]:
-    """Brokers run in a thread, the storage as a command."""
+    """Two brokers run in a thread, the storage as a command."""
+
+    @asynccontextmanager
+    async def network() -> AsyncIterator[list[str]]:
+        brokers = path_network(2, session_s=600)
+        brokers.sessions = SessionsSection(directory=str(directory / "sessions"))
+        async with running(brokers) as urls, Children() as children:
+            storage = await children.start(
+                "storage", urls[-1], "#", "--directory", directory / "history"
+            )
+            line = await line_of(storage.stdout)
+            assert b"answers" in line, line
+            await _known(urls[0])
+            yield urls
+
+    with _in_thread(network()) as urls:
+        yield Network(urls)
+
+
+@contextmanager
+def live_home(directory: Path) -> Iterator[str]:
+    """The URL of a broker that keeps durable sessions, and runs in a thread."""
+    network = path_network(1)
+    network.sessions = SessionsSection(directory=str(directory))
+    with _in_thread(running(network)) as [url]:
+        yield url
+
+
+@contextmanager
+def _in_thread(network: AbstractAsyncContextManager[list[str]]) -> Iterator[list[str]]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     ready: Future[list[str]] = Future()
     over = asyncio.Event()
-    task = asyncio.run_coroutine_threadsafe(_serve(directory, ready, over), loop)
+    task = asyncio.run_coroutine_threadsafe(_serve(network, ready, over), loop)
     try:
-        yield Network(ready.result(READY_S))
+        yield ready.result(READY_S)
     finally:
         loop.call_soon_threadsafe(over.set)
         task.result(READY_S)
@@ -74,15 +104,13 @@ def live_history(directory: Path) -> Iterator[Network]:
         loop.close()
 
 
-async def _serve(directory: Path, ready: Future[list[str]], over: asyncio.Event) -> None:
+async def _serve(
+    network: AbstractAsyncContextManager[list[str]],
+    ready: Future[list[str]],
+    over: asyncio.Event,
+) -> None:
     try:
-        async with AsyncExitStack() as stack:
-            urls = await stack.enter_async_context(running(path_network(2, session_s=600)))
-            children = await stack.enter_async_context(Children())
-            storage = await children.start("storage", urls[-1], "#", "--directory", directory)
-            line = await line_of(storage.stdout)
-            assert b"answers" in line, line
-            await _known(urls[0])
+        async with network as urls:
             ready.set_result(urls)
             await over.wait()
     except BaseException as error:

@@ -313,11 +313,12 @@ def test_the_examples_of_spark_connector_md(
         text = text.replace("checkpoints/", f"{tmp_path}/")
         exec(compile(text, GUIDE.name, "exec"), {"__name__": "example"})
         shown.append(capsys.readouterr().out)
-    table, told = shown
+    table, told, billed = shown
     assert re.search(r"\|\s*IBM\|250\.25\|2\d\d\d-", table)
     count = int(told.removesuffix(" events were read\n"))
     assert len(network.wait("alerts", before + count)) >= 4
     assert all(event["about"] > 100 for event in network.events("alerts"))
+    assert billed == "[(1, 250.0), (3, 900.0)]\n"
 
 
 # --- what goes wrong ------------------------------------------------------------------------------

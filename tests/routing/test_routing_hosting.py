@@ -40,11 +40,12 @@ from reefcast.sessions.messages import (
     Resize,
     Sessions,
 )
+from reefcast.sessions.relay_messages import Nowhere, Where
 
 
 class Core:
-    """Broker `a` with clients `c` and `d`, and neighbour `b`, who advertises everything. What it
-    says to clients collects in `said`, what it wants kept waits for `sync`."""
+    """Broker `a` with clients `c` and `d`, and neighbour `b`, who advertises everything, and has no
+    session. What it says to clients collects in `said`, what it wants kept waits for `sync`."""
 
     def __init__(self, most_sessions: int = 10, home: Home | None = None) -> None:
         home = home or Home()
@@ -71,6 +72,8 @@ class Core:
                 self._token = effect.token
             elif isinstance(effect, SessionNews):
                 self.news.append(effect)
+            elif isinstance(effect, Send) and isinstance(effect.message, Where):
+                self._put(Nowhere(id=effect.message.id, reached=("b",)), "b")
             elif isinstance(effect, Send) and isinstance(effect.message, ServiceMessage):
                 self.said.append((effect.link, effect.message))
             elif isinstance(effect, Send) and isinstance(effect.message, Subscribe):

@@ -91,6 +91,18 @@ class Dialect:
         return "b", b""
 
 
+class AdvisoryDialect(Dialect):
+    """Acyclic routing in a network with advisory events."""
+
+    def __repr__(self) -> str:
+        return "advisories"
+
+    def network(self, **limits: Any) -> NetworkFile:
+        network = super().network(**limits)
+        network.sessions.advisories = True
+        return network
+
+
 class ScotDialect(Dialect):
     """m-2 has a-2 and b-2 in its cluster, e-2 behind a-2, and m-0 and m-1 in its region."""
 

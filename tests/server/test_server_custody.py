@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,11 @@ from reefcast.server.supervisor import Overlay
 QUICK: dict[str, Any] = {"backoff_first_s": 0.005, "backoff_max_s": 0.02}
 
 
-@asynccontextmanager
-async def publishing(network: NetworkFile, broker: str) -> AsyncIterator[reefcast.client.Client]:
-    """A publisher that does not wait at its end for what is only kept: it may be long away."""
-    client = await reefcast.connect(url_of(network, broker), **QUICK, close_timeout_s=0.05)
-    try:
-        yield client
-    finally:
-        with suppress(reefcast.ConnectionLostError):
-            await client.close()
+def publishing(
+    network: NetworkFile, broker: str
+) -> AbstractAsyncContextManager[reefcast.client.Client]:
+    """A publisher, which does not wait at its end for what is in custody: it may be long away."""
+    return reefcast.connect(url_of(network, broker), **QUICK, close_timeout_s=PATIENCE_S)
 
 
 def network_with_disks(directory: Path) -> NetworkFile:

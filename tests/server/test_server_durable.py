@@ -181,6 +181,25 @@ async def test_all_up_to_one_are_acknowledged_and_the_rest_is_drained(connect: C
     assert (await session.status()).events == 0
 
 
+async def test_positions_that_a_program_noted_are_acknowledged_in_its_next_life(
+    connect: Connect,
+) -> None:
+    client = await connect()
+    session = await client.session("billing", prefetch=3)
+    await session.subscribe("n > 0")
+    await publish(client, *range(1, 5))
+    noted = [event.position for event in await take(session, 3)]
+    await client.close()
+    again = (await connect()).session("billing", prefetch=1)
+    await again.ack_positions(noted[1:], wait=True)
+    assert [letter.position for letter in await again.look()] == [1, 4]
+    await again.ack_positions([*noted, *noted], wait=True)
+    await again.ack_positions((), wait=True)
+    with pytest.raises(reefcast.RefusedError, match="handed out"):
+        await again.ack_positions([1_000], wait=True)
+    assert (await anext(again))["n"] == 4
+
+
 async def test_a_session_that_is_closed_ends_for_its_consumers_and_begins_anew(
     connect: Connect,
 ) -> None:
@@ -263,9 +282,49 @@ async def test_a_broker_that_starts_again_owes_what_it_owed(
     assert (await session.status()).events == 0
 
 
-async def test_brokers_without_a_directory_and_other_brokers_say_so(
+async def test_a_consumer_may_be_at_any_broker_and_attaches_again(
     live: Live, tmp_path: Path
 ) -> None:
+    network = make_network("abc", [("a", "b"), ("b", "c")])
+    network.sessions = SessionsSection(directory=str(tmp_path))
+    nodes = await live.up(network)
+    async with (
+        reefcast.connect(url_of(network, "a"), **QUICK) as at_a,
+        reefcast.connect(url_of(network, "c"), **QUICK) as at_c,
+    ):
+        session = await at_a.session("billing")
+        await session.subscribe("n > 0")
+        elsewhere = await at_c.session("billing", prefetch=1)
+        assert (await elsewhere.status()).home == "a"
+        await publish(at_c, 1, 2)
+        first = await anext(elsewhere)
+        await first.ack(wait=True)
+        await live.crash(nodes["b"])
+        second = await anext(elsewhere) if elsewhere.waiting else None
+        await live.node(network, "b")
+        second = second or await anext(elsewhere)
+        assert second["n"] == 2
+        await second.ack(wait=True)
+        assert (await session.status()).events == 0
+        await elsewhere.close()
+        with pytest.raises(reefcast.RefusedError, match=r"the session was closed|no session"):
+            await anext(session)
+
+
+async def test_a_session_is_not_made_while_its_name_may_be_taken(
+    live: Live, tmp_path: Path
+) -> None:
+    network = make_network("ab", [("a", "b")])
+    network.sessions = SessionsSection(directory=str(tmp_path))
+    await live.node(network, "a")
+    async with reefcast.connect(url_of(network, "a")) as client:
+        with pytest.raises(reefcast.RefusedError, match=r"cannot be asked now: b; .*here=True"):
+            await client.session("billing")
+        session = await client.session("billing", here=True)
+        assert (await session.status()).home == "a"
+
+
+async def test_brokers_without_a_directory_say_so(live: Live, tmp_path: Path) -> None:
     network = make_network("ab", [("a", "b")])
     network.sessions = SessionsSection(directory=str(tmp_path))
     await live.up(network)
@@ -278,8 +337,8 @@ async def test_brokers_without_a_directory_and_other_brokers_say_so(
         await publish(at_b, 1)
         event = await anext(session)
         await event.ack(wait=True)
-        with pytest.raises(reefcast.RefusedError, match="no session 'billing'"):
-            await anext(at_b.session("billing"))
+        with pytest.raises(reefcast.RefusedError, match="no session 'other' in this network"):
+            await anext(at_b.session("other"))
     bare = await live.node(make_network("c"), "c")
     async with reefcast.connect(url_of(bare.network, "c")) as client:
         with pytest.raises(reefcast.RefusedError, match=r"no durable sessions.*--directory"):

@@ -13,7 +13,15 @@ import pytest
 from hypothesis import example, given, note, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from passage_dialects import BEYOND, Dialect, MeshDialect, ScotDialect, ScotMeshDialect, TidDialect
+from passage_dialects import (
+    BEYOND,
+    AdvisoryDialect,
+    Dialect,
+    MeshDialect,
+    ScotDialect,
+    ScotMeshDialect,
+    TidDialect,
+)
 from passage_twins import Clock, Twins, clock, control, in_pieces
 
 from reefcast.matching.passage.desk import Desk
@@ -36,6 +44,7 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.model.publication import Publication
+from reefcast.model.wire import FrameKind
 from reefcast.network.sections import TraceSection
 from reefcast.traces.files import id_hash
 
@@ -60,6 +69,8 @@ FILTERS = (
     "topic = 't'",
     "b IS NULL",
     "a <> 2 OR b < 5",
+    "topic LIKE '$reefcast/%'",
+    "a > 3 OR topic = '$reefcast/t'",
 )
 CLIENTS = ("p", "q", "s", "t")
 NEIGHBOURS = ("b", "c", "f")
@@ -72,10 +83,13 @@ DIALECTS = {
     MeshDialect("mesh", strategy="SH"): 40,
     ScotMeshDialect("idr-mesh", strategy="S1"): 100,
     TidDialect("tid-s"): 100,
+    AdvisoryDialect(): 100,
 }
 """With how many scripts each is tried."""
 SUBSCRIBERS = ("s", "t", "p")
 PUBLISHERS = ("p", "q")
+RESERVED = ("$reefcast/t",)
+TOPICS = {"topics": ("t", "u"), "reserved": RESERVED, "advisory": RESERVED}
 POLICIES = ("block", "drop_oldest", "disconnect")
 
 values = st.one_of(
@@ -99,10 +113,11 @@ class Said:
         """A frame as `event` describes it."""
         how = event["how"]
         seq = max(1, next(self.seqs[who]) - (3 if how == "old" else 0))
-        name = "somebody" if how == "other" else who
-        topics = ("t", "u") if how == "topics" else ()
+        name = {"other": "somebody", "advisory": "$advisor:x:1"}.get(how, who)
+        topics = TOPICS.get(how, ())
+        given = {**event["attributes"], **({"topic": RESERVED[0]} if how == "claimed" else {})}
         body = wire.encode_publication(
-            Publication(name, seq, 7, event["attributes"], topics, b"z" * event["payload"])
+            Publication(name, seq, 7, given, topics, b"z" * event["payload"])
         )
         if how == "null":
             body = msgspec.msgpack.encode([name, seq, 7, {"a": None}])
@@ -157,8 +172,8 @@ def body_with_pairs(name: str, seq: int, pairs: tuple[tuple[str, Any], ...]) -> 
     return b"\x94" + encode(name) + encode(seq) + encode(7) + bytes([0x80 + len(pairs)]) + inner
 
 
-HOWS = ("plain",) * 12 + ("topics", "old", "again")
-RARE = ("other", "null", "bad text", "cut off", "twice")
+HOWS = ("plain",) * 12 + ("topics", "old", "again", "claimed")
+RARE = ("reserved", "advisory", "other", "null", "bad text", "cut off", "twice")
 
 
 def events(hows: tuple[str, ...]) -> SearchStrategy[list[dict[str, Any]]]:
@@ -174,7 +189,11 @@ def events(hows: tuple[str, ...]) -> SearchStrategy[list[dict[str, Any]]]:
     return st.lists(event, min_size=1, max_size=8)
 
 
-publishing = st.tuples(st.just("publish"), st.sampled_from((*PUBLISHERS, *BEYOND)), events(HOWS))
+FROM_BEYOND = (*HOWS, "reserved", "advisory", "advisory")
+publishing = st.one_of(
+    st.tuples(st.just("publish"), st.sampled_from(PUBLISHERS), events(HOWS)),
+    st.tuples(st.just("publish"), st.sampled_from(tuple(BEYOND)), events(FROM_BEYOND)),
+)
 steps = st.one_of(
     publishing,
     publishing,
@@ -223,6 +242,13 @@ BEGINNING = (
     [],
 )
 """With which much of what follows is for somebody, and plain."""
+GIVEN_UP_TOGETHER = [
+    BEGINNING,
+    *(("break off", "p"), ("break off", "b"), ("come back", "p")),
+    ("say", [("advertise", "p", "TRUE")], []),
+    *(("break off", "c"), ("pass time", 1.5)),
+]
+"""Two links whose patience is over at the same time."""
 scripts = st.builds(
     lambda known, script: [BEGINNING, *script] if known else script,
     st.sampled_from((True, True, False)),
@@ -358,6 +384,7 @@ def test_both_ways_write_the_same(dialect: Dialect, folder: Path) -> None:
     """Frames, counters, and the rows of a trace, under every routing that has a compiled way."""
 
     @settings(max_examples=DIALECTS[dialect], deadline=None)
+    @example(GIVEN_UP_TOGETHER, "block", 3, 0.4)
     @given(
         scripts,
         st.sampled_from(POLICIES),
@@ -382,6 +409,33 @@ def test_many_subscriptions_of_a_client_match() -> None:
     with clock() as loop:
         twins = open_twins(loop)
         tell(twins, [BEGINNING, ("say", wanted, []), ("say", [("publish", "p", events)], [])])
+        twins.end()
+
+
+def got(twins: Twins, who: str) -> int:
+    """How many deliveries the broker with the compiled path made to a client."""
+    return sum(kind == FrameKind.DELIVER for kind, _ in twins.both[1].talks[who].heard)
+
+
+def test_advisory_events_are_for_those_who_name_them_on_both_ways() -> None:
+    """From a neighbour, and where nobody's filter looks at topics, too; and who names them gets
+    nothing that only looks like one."""
+    words = Said(AdvisoryDialect())
+
+    def publish(*hows: str) -> tuple[Any, ...]:
+        told = [{**event, "how": how} for how in hows for event in plain(1, a=5)]
+        return ("say", [("publish", "x", told)], [])
+
+    with clock() as loop:
+        twins = open_twins(loop, dialect=words.dialect)
+        tell(twins, [BEGINNING, publish("plain", "plain", "advisory", "plain")], words)
+        assert (got(twins, "s"), got(twins, "t")) == (3, 3)
+        naming = [("subscribe", "q", "topic LIKE '$reefcast/%' OR a < 0", 0.0)]
+        tell(twins, [("say", naming, [])], words)
+        tell(twins, [publish("advisory", "claimed", "plain", "reserved", "claimed")], words)
+        assert (got(twins, "s"), got(twins, "q")) == (7, 1)
+        tell(twins, [("say", [("publish", "p", plain(3, a=-1))], [])], words)
+        assert (got(twins, "s"), got(twins, "q")) == (10, 4)
         twins.end()
 
 

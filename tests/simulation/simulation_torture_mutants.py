@@ -24,7 +24,9 @@ from reefcast.routing.idr import Idr
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.on_disk import OnDisk, RowLog
 from reefcast.routing.recent import RecentIds
+from reefcast.routing.relaying import SessionRelay
 from reefcast.routing.scot import ScotRouter
+from reefcast.routing.searching import Search
 from reefcast.routing.settlement import Settlement
 from reefcast.routing.tid import TidRouter
 from reefcast.routing.tree_router import TreeRouter
@@ -583,6 +585,21 @@ def advertisements_stand_before_they_settle(patch: Patch) -> None:
     patch.setattr(Gate, "advertise", mutant)
 
 
+# --- rule 12: consumers anywhere ------------------------------------------------------------------
+
+
+def circuits_are_not_cut(patch: Patch) -> None:
+    patch.setattr(SessionRelay, "_lost", lambda self, link: self._searches.lost(link))
+
+
+def who_cannot_be_asked_has_nothing(patch: Patch) -> None:
+    patch.setattr(Search, "unreached", ())
+
+
+def consumers_of_who_is_away_stay(patch: Patch) -> None:
+    patch.setattr(SessionRelay, "_gone", lambda self, gone, link: [])
+
+
 MUTANTS = [
     Mutant("1", answers_at_once, "acyclic", ("P1",), quick=True),
     Mutant("1", answers_before_the_sync, "acyclic", ("P1",), quick=True),
@@ -632,6 +649,9 @@ MUTANTS = [
     Mutant("10", all_stand_for_one, "acyclic", ("P1",)),
     Mutant("11", filters_of_consumers_are_ignored, "acyclic", ("rule 11",), first=3, quick=True),
     Mutant("11", two_consumers_get_one_event, "acyclic", ("rule 11", "P2"), quick=True),
+    Mutant("12", circuits_are_not_cut, "acyclic", ("rule 12",), quick=True),
+    Mutant("12", who_cannot_be_asked_has_nothing, "acyclic", ("rule 12",), quick=True),
+    Mutant("12", consumers_of_who_is_away_stay, "acyclic", ("rule 12",), quick=True),
     Mutant("13", queues_have_no_limit, "acyclic", ("rule 13",)),
     Mutant("13", the_newest_is_dropped, "acyclic", ("rule 13",)),
     Mutant("13", drops_are_not_counted, "acyclic", ("rule 13",)),

@@ -5,37 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import click
 
 from reefcast.cli.broker_url import split_words, words_argument
 from reefcast.cli.filter_arguments import check_filters
-from reefcast.cli.options import Whole, json_option
+from reefcast.cli.options import Time, Whole, json_option
 from reefcast.cli.subscribe import json_line, text_line
 from reefcast.client import connect
 from reefcast.client.loop import new_event_loop
-
-if TYPE_CHECKING:
-    TimeParameter = click.ParamType[datetime]
-else:
-    TimeParameter = click.ParamType  # which click 8.1 to 8.3 do not let anybody subscript
-
-
-class Time(TimeParameter):
-    """A time in ISO 8601; without a zone it is the machine's."""
-
-    name = "time"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> datetime:
-        try:
-            return datetime.fromisoformat(str(value)).astimezone()
-        except ValueError:
-            self.fail(
-                f"{value!r} is not a time; write 2026-01-31 or 2026-01-31T09:30:00", param, ctx
-            )
 
 
 @click.command()

@@ -10,8 +10,9 @@ and those of all commands (`exit_codes.EXPLAINED`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -32,6 +33,28 @@ class Number(click.FloatRange):
     """A number from `min` on; FLOAT in the help, as where there is no limit."""
 
     name = "float"
+
+
+if TYPE_CHECKING:
+    TimeParameter = click.ParamType[datetime]
+else:
+    TimeParameter = click.ParamType  # which click 8.1 to 8.3 do not let anybody subscript
+
+
+class Time(TimeParameter):
+    """A time in ISO 8601; without a zone it is the machine's."""
+
+    name = "time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        try:
+            return datetime.fromisoformat(str(value)).astimezone()
+        except ValueError:
+            self.fail(
+                f"{value!r} is not a time; write 2026-01-31 or 2026-01-31T09:30:00", param, ctx
+            )
 
 
 network_argument = click.argument("network", metavar="NETWORK", type=INPUT_FILE)

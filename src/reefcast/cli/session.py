@@ -31,10 +31,11 @@ owner_option: Callable[[C], C] = click.option(
 
 @click.group()
 def command() -> None:
-    """List, show, drain and close the durable sessions of a broker.
+    """List, show, drain and close durable sessions.
 
-    URL is that of their home, the broker that keeps them: reefcast://host:port; by default that of
-    REEFCAST_URL, or of a broker on this machine.
+    URL is that of a broker: reefcast://host:port; by default that of REEFCAST_URL, or of a broker
+    on this machine. `list` prints the sessions that this broker keeps; the other commands find a
+    session wherever it is.
     """
 
 
@@ -43,7 +44,7 @@ def command() -> None:
 @owner_option
 @json_option("an object for each session, in a list")
 def list_command(*, words: tuple[str, ...], owner: str, as_json: bool) -> None:
-    """Print the sessions of a broker.
+    """Print the sessions that a broker keeps.
 
         reefcast session list
 
@@ -59,7 +60,7 @@ def list_command(*, words: tuple[str, ...], owner: str, as_json: bool) -> None:
     for row in rows:
         click.echo(_line(row))
     if not rows:
-        click.echo("reefcast: there are no durable sessions", err=True)
+        click.echo("reefcast: this broker keeps no durable sessions", err=True)
 
 
 @command.command()
@@ -215,6 +216,7 @@ def _line(row: SessionRow) -> str:
     parts = [
         f"{row.name}",
         f"owner {row.owner}",
+        f"home {row.home}",
         f"{len(row.subscriptions)} subscriptions",
         f"{len(row.consumers)} consumers",
         f"{row.events:,} events ({row.bytes:,} bytes) owed",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import sys
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -14,10 +15,19 @@ import msgspec
 from reefcast.cli.broker_url import split_words, words_argument
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.filter_arguments import check_filters
-from reefcast.cli.options import Number, Whole, json_option
+from reefcast.cli.options import Number, Time, Whole, json_option
 from reefcast.cli.output import Output
-from reefcast.client import Client, Event, LastValues, OwedEvent, Subscription, connect
+from reefcast.client import (
+    Client,
+    Event,
+    LastValues,
+    OwedEvent,
+    Replay,
+    Subscription,
+    connect,
+)
 from reefcast.client.durable import PREFETCH
+from reefcast.client.history import MOST_HANDOVER_S
 from reefcast.client.loop import new_event_loop
 from reefcast.model.messages import MOST_ORDER_S
 from reefcast.model.wire import QUEUE_POLICIES
@@ -35,6 +45,8 @@ class Job(msgspec.Struct):
     order_s: float
     session: str
     retained: bool
+    replay: datetime | bool
+    handover_s: float
     output: Output
     dropped: int = 0
 
@@ -79,6 +91,27 @@ class Job(msgspec.Struct):
     help="Print first the last values that match, of what was published with --retain or "
     "--retain-by.",
 )
+@click.option(
+    "--replay",
+    is_flag=True,
+    help="Print first the past events that match, which storages have, then new ones: without a "
+    "gap, and nothing twice. FILTERs must name their topics. With --session, the past goes into "
+    "the session's queue, but for what the session has had.",
+)
+@click.option(
+    "--since",
+    type=Time(),
+    help="With --replay: from this time on; by default from the oldest on.",
+)
+@click.option(
+    "--handover",
+    "handover_s",
+    type=Number(0, MOST_HANDOVER_S),
+    default=2.0,
+    show_default=True,
+    help="With --replay or --retained: for how many seconds new events are added to what is asked "
+    "for; at least as long as an event takes on the longest path.",
+)
 @json_option("a line for each event")
 def command(
     *,
@@ -89,6 +122,9 @@ def command(
     order_s: float,
     session: str,
     retained: bool,
+    replay: bool,
+    since: datetime | None,
+    handover_s: float,
     as_json: bool,
 ) -> None:
     """Print the events that match filters.
@@ -102,8 +138,21 @@ def command(
     check_filters(filters)
     if session and (queue_policy or order_s):
         raise click.UsageError("--queue-policy and --order are not for a durable session")
-    policy = queue_policy or ""
-    job = Job(url, filters, as_json, count, timeout, policy, order_s, session, retained, Output())
+    job = Job(
+        url=url,
+        filters=filters,
+        as_json=as_json,
+        count=count,
+        timeout_s=timeout,
+        queue_policy=queue_policy or "",
+        order_s=order_s,
+        session=session,
+        retained=retained,
+        replay=since or True if replay else False,
+        handover_s=handover_s,
+        output=Output(),
+    )
+    _check_replay(job, since)
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_subscribe(job))
@@ -115,6 +164,16 @@ def command(
     lacking = f", and {job.dropped:,} that were dropped" if job.dropped else ""
     click.echo(f"reefcast: {printed:,} {events}{lacking}", err=True)
     sys.exit(NO if printed < job.count and timeout else DONE)
+
+
+def _check_replay(job: Job, since: datetime | None) -> None:
+    if job.replay is False:
+        if since is not None:
+            raise click.UsageError("--since says from when on --replay goes: add --replay")
+    elif not job.filters:
+        raise click.UsageError("--replay needs a FILTER: it says what to replay")
+    elif job.retained and not job.session:
+        raise click.UsageError("a subscription begins with --replay or with --retained: choose one")
 
 
 async def _subscribe(job: Job) -> None:
@@ -134,9 +193,15 @@ async def _subscribe(job: Job) -> None:
             pass  # asked for
 
 
-async def _subscription(job: Job, client: Client) -> Subscription | LastValues:
+async def _subscription(job: Job, client: Client) -> Subscription | Replay | LastValues:
     if job.retained:
-        return await client.subscribe(*job.filters, order_s=job.order_s, retained=True)
+        return await client.subscribe(
+            *job.filters, order_s=job.order_s, retained=True, handover_s=job.handover_s
+        )
+    if job.replay is not False:
+        return await client.subscribe(
+            *job.filters, order_s=job.order_s, replay=job.replay, handover_s=job.handover_s
+        )
     return await client.subscribe(*job.filters, order_s=job.order_s)
 
 
@@ -145,7 +210,9 @@ async def _consume(job: Job, client: Client) -> None:
     prefetch = min(job.count or PREFETCH, PREFETCH)
     async with client.session(job.session, prefetch=prefetch) as session:
         for filter in job.filters:
-            await session.subscribe(filter, retained=job.retained)
+            await session.subscribe(
+                filter, retained=job.retained, replay=job.replay, handover_s=job.handover_s
+            )
         click.echo("reefcast: subscribed", err=True)
         line = json_line if job.as_json else text_line
         while not job.count or job.output.lines < job.count:
@@ -166,7 +233,7 @@ def _say_dropped(job: Job, count: int) -> None:
     job.dropped += count
 
 
-async def _print(job: Job, subscription: Subscription | LastValues) -> None:
+async def _print(job: Job, subscription: Subscription | Replay | LastValues) -> None:
     line, output = json_line if job.as_json else text_line, job.output
     while True:
         try:

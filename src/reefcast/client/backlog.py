@@ -144,6 +144,10 @@ class BackloggedClient(Client):
         await self.send_backlog()
         await self._until_confirmed(group)
 
+    async def all_done(self) -> None:
+        await self.send_backlog()
+        await super().all_done()
+
     async def _begin_group(self) -> Group:
         await self.send_backlog()
         return await super()._begin_group()

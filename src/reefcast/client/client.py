@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self, overload
 
@@ -51,6 +52,8 @@ from reefcast.model.wire import Hello
 from reefcast.timing import MACHINE, Backoff, now_us
 
 WRITE_AT_BYTES = 64 * 1024
+ATTACH_AGAIN_S = 0.5
+"""How long a consumer waits before it attaches again to a session whose home cannot be reached."""
 _log = logging.getLogger("reefcast.client")
 
 
@@ -80,7 +83,7 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
             client_id = self._stored.left.publisher
         self._session = Session(
             *(client_id, machine.token(16), settings, self._output_came, self._watch_reading),
-            self._stored,
+            *(partial(self._loop.call_later, ATTACH_AGAIN_S), self._stored),
         )
         self._session.replier = self
         self._outbox = self._session.outbox
@@ -298,7 +301,8 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
     # --- closing ----------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Wait for acknowledgements, close the connection and end all iterations.
+        """Wait for acknowledgements, close the connection and end all iterations. What a broker on
+        the way has in custody is not waited for; see `all_done`.
 
         Raises `RefusedError` if publications were refused and nothing has reported it yet, and
         `ConnectionLostError` if some were not acknowledged within `close_timeout_s`; with an outbox
@@ -320,9 +324,6 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
                 await self.flush()
         except TimeoutError:
             if self._stored is not None:
-                _log.warning(
-                    "%d publications are not done; they stay in the outbox", self.unconfirmed
-                )
                 return
             raise ConnectionLostError(
                 f"closed with {self.unacknowledged} publications that no broker acknowledged, "
@@ -331,6 +332,10 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
                 "not answered their acknowledgements: they may come again"
             ) from None
         finally:
+            if self._stored is not None and self.unconfirmed:
+                _log.warning(
+                    "%d publications are not done; they stay in the outbox", self.unconfirmed
+                )
             await self._stop()
 
     async def _open(self) -> Self:

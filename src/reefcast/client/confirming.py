@@ -37,6 +37,18 @@ class ConfirmingClient:
             raise
         await self._end_group(group)
 
+    async def all_done(self) -> None:
+        """Wait until everything that this client has published so far, and that is confirmed, is
+        on the disk of every durable session that is to have it: not only in the custody of a broker
+        on the way, with which `publish(..., confirm=True)` and `confirming` return.
+
+        With an outbox file that is all of it, and what a former life of the publisher left. What
+        was not to be confirmed is not waited for (see `flush`). Raises `RefusedError`, which names
+        what was refused meanwhile, and the reason if the client ends.
+        """
+        self._session.check()
+        await self._until_confirmed(self._session.unconfirmed.everything(until_done=True))
+
     def _expect(self, seq: int, group: Group) -> None:
         """Have the publication with this number confirmed, which is about to be sent; any thread
         may."""
@@ -69,7 +81,7 @@ class ConfirmingClient:
 
     async def _until_all_confirmed(self) -> None:
         """Wait until everything is answered that was to be confirmed, whatever the answers."""
-        group = self._session.unconfirmed.everything()
+        group = self._session.unconfirmed.everything(until_done=False)
         with self._session.awaiting_answer():
             while group.open and group.ended is None:
                 await group.changed.wait()

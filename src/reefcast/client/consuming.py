@@ -3,6 +3,9 @@ no clock.
 
 Rules
 -----
+- If the way from the broker to the session's home breaks, that says so (`again`). What was asked is
+  asked again, and a consumer attaches again, as after a reconnect: at once, or, while the home
+  cannot be reached, after a pause. A consumer that was never attached is told why.
 - What is asked about a session (`Call`) is answered once. If the connection breaks before that, it
   is asked again of a broker that knows nothing of it; so what is asked may be asked twice.
 - The home detaches a consumer whose connection is gone, and owes again what that had. So after each
@@ -24,6 +27,7 @@ from reefcast.errors import ReefcastError, RefusedError
 from reefcast.model.messages import ControlMessage, ServiceMessage
 from reefcast.sessions.messages import (
     FROM_HOMES,
+    MOST_POSITIONS,
     Acknowledge,
     Asked,
     Attach,
@@ -40,6 +44,8 @@ from reefcast.sessions.messages import (
 )
 
 Answer = Done | Sessions | Letters
+Later = Callable[[Callable[[], None]], object]
+"""Calls what it is given after a pause."""
 
 
 class Call:
@@ -80,7 +86,7 @@ class Attachment:
         self.waiting: OrderedDict[int, Owed] = OrderedDict()
         self.in_hand: dict[int, None] = {}
         self.changed = Signal()
-        self.ended = False
+        self.ended = self.was_attached = False
         self.error: ReefcastError | None = None
         self._consuming = consuming
         self._session, self._owner, self._filter = session, owner, filter
@@ -203,6 +209,8 @@ class Attachment:
             self._failure = self._failure or error
         elif isinstance(message, Attach) and error is not None:
             self.end(error)
+        elif isinstance(message, Attach):
+            self.was_attached = True
         self.changed.fire()
 
     def end(self, error: ReefcastError | None = None) -> None:
@@ -213,20 +221,22 @@ class Attachment:
         self.changed.fire()
 
     def _say_acknowledged(self, positions: Sequence[int]) -> None:
-        token = self._consuming.next_token() if self._number and not self.ended else 0
-        self._acknowledging.update(dict.fromkeys(positions, token))
-        if token:
-            self._consuming.say(
-                Acknowledge(token=token, consumer=self._number, positions=tuple(positions)), self
-            )
+        for first in range(0, len(positions), MOST_POSITIONS):
+            some = tuple(positions[first : first + MOST_POSITIONS])
+            token = self._consuming.next_token() if self._number and not self.ended else 0
+            self._acknowledging.update(dict.fromkeys(some, token))
+            if token:
+                message = Acknowledge(token=token, consumer=self._number, positions=some)
+                self._consuming.say(message, self)
 
 
 class Consuming:
     """All calls and consumers of one client. `tell`: sends a message to the broker, or keeps it for
-    one that has this client's session still."""
+    one that has this client's session still; `later`: calls what it is given after a pause."""
 
-    def __init__(self, tell: Callable[[ControlMessage], None]) -> None:
+    def __init__(self, tell: Callable[[ControlMessage], None], later: Later) -> None:
         self._tell = tell
+        self._later = later
         self._connected = False
         self._ended: ReefcastError | None = None
         self._closed = False
@@ -322,14 +332,39 @@ class Consuming:
             if attachment is not None:
                 attachment.put(message.events)
         elif isinstance(message, ConsumerEnded):
-            attachment = self._consumers.pop(message.consumer, None)
-            self._numbers.pop(message.consumer, None)
-            if attachment is not None:
+            attachment = self._ended_as(message.consumer)
+            if attachment is not None and message.again:
+                self._attach_again(attachment, now=True)
+            elif attachment is not None:
                 attachment.end(RefusedError(message.reason))
         elif isinstance(message, Done | Failed | Sessions | Letters):
             self._answered(message)
 
+    def _ended_as(self, number: int) -> Attachment | None:
+        """Forget the consumer that attached under this number."""
+        self._numbers.pop(number, None)
+        return self._consumers.pop(number, None)
+
+    def _attach_again(self, attachment: Attachment, *, now: bool) -> None:
+        """Attach a consumer under a new number, now or after a pause."""
+        attachment.lost()
+        self._said = {t: said for t, said in self._said.items() if said[1] is not attachment}
+        self._last_consumer += 1
+        number = self._last_consumer
+        self._consumers[number] = attachment
+        if now:
+            self._begin(number)
+        else:
+            self._later(lambda: self._begin(number))
+
+    def _begin(self, number: int) -> None:
+        """Attach the consumer that has this number, unless it has another one by now."""
+        if number in self._consumers and self._connected:
+            self._consumers[number].begin(number)
+
     def _answered(self, answer: Answer | Failed) -> None:
+        if isinstance(answer, Failed) and answer.again and self._goes_on(answer):
+            return
         result = RefusedError(answer.reason) if isinstance(answer, Failed) else answer
         call = self._calls.pop(answer.token, None)
         if call is not None:
@@ -338,9 +373,29 @@ class Consuming:
             message, attachment = self._said.pop(answer.token)
             error = result if isinstance(result, RefusedError) else None
             if isinstance(message, Attach) and error is not None:
-                self._consumers.pop(message.consumer, None)
-                self._numbers.pop(message.consumer, None)
+                self._ended_as(message.consumer)
             attachment.answered(message, error)
+
+    def _goes_on(self, failed: Failed) -> bool:
+        """Go on after the way to a home broke, or could not be found; return whether that can be
+        done."""
+        now = failed.again == "now"
+        call = self._calls.get(failed.token)
+        if call is not None:
+            if now:
+                self._tell(call.message)
+            return now
+        if failed.token not in self._said:
+            return True
+        message, attachment = self._said[failed.token]
+        if not isinstance(message, Attach) or attachment.ended:
+            del self._said[failed.token]  # its consumer says it again, or has left
+            return True
+        if not now and not attachment.was_attached:
+            return False
+        self._ended_as(message.consumer)
+        self._attach_again(attachment, now=now)
+        return True
 
 
 def about_sessions(message: ServiceMessage) -> bool:

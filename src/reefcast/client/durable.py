@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -66,7 +66,7 @@ class SessionChoices(TypedDict, total=False):
 
 
 class DurableSession:
-    """A durable session at its home, the broker that the client is connected to.
+    """A durable session at its home, a broker of the network.
 
         session = await client.session("billing", expiry_s=86_400)
         await session.subscribe("symbol = 'IBM' AND price < 100")
@@ -74,11 +74,13 @@ class DurableSession:
             ...
             await event.ack()
 
-    Awaiting it makes the session if there is none with this name. What its subscriptions match is
-    kept on the broker's disk until it is acknowledged, whether a consumer is there or not. This
-    program becomes a consumer when it first asks for an event; several consumers share the events.
-    The client attaches again after a reconnect. `async with` leaves the session at the end of the
-    block; only `close` ends it.
+    Awaiting it makes the session if the network has none with this name; its home is the broker
+    that the client is connected to then. What its subscriptions match is kept on the home's disk
+    until it is acknowledged, whether a consumer is there or not. Consumers may be connected to any
+    broker, which passes events and acknowledgements on. This program becomes a consumer when it
+    first asks for an event; several consumers share the events. The client attaches again after a
+    reconnect, and when the way to the home broke. `async with` leaves the session at the end of
+    the block; only `close` ends it.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class DurableSession:
         owner: str,
         prefetch: int,
         filter: str,
+        here: bool,
         choices: SessionChoices,
     ) -> None:
         if not 0 < len(name) <= MOST_NAME_CHARS:
@@ -100,7 +103,7 @@ class DurableSession:
         self._owner = owner
         self._prefetch = _checked(prefetch)
         self._filter = filter
-        self._choices = choices
+        self._here, self._choices = here, choices
         self._attachment: Attachment | None = None
         self._acknowledgements: Acknowledgements
 
@@ -118,7 +121,11 @@ class DurableSession:
         options = cast("dict[str, float | int | str]", {**self._choices})
         await self._done(
             lambda token: OpenSession(
-                token=token, session=self.name, owner=self._owner, options=options
+                token=token,
+                session=self.name,
+                owner=self._owner,
+                options=options,
+                here=self._here,
             )
         )
         return self
@@ -289,6 +296,18 @@ class DurableSession:
             positions = self._acknowledgements.add_up_to(event.position)
             if wait:
                 await self._acknowledgements.until_answered(positions)
+
+    async def ack_positions(self, positions: Iterable[int], *, wait: bool = False) -> None:
+        """Acknowledge events by their positions: those that a program has noted with its results,
+        before it was started again. Whoever has these events now, they come no more; nothing
+        happens for those that are owed no more. `wait` as in `OwedEvent.ack`; a position that was
+        never handed out is refused (`RefusedError`)."""
+        self._attached()
+        chosen = tuple(positions)
+        if chosen:
+            self._acknowledgements.add(chosen)
+        if wait:
+            await self._acknowledgements.until_answered(chosen)
 
     async def flush(self) -> None:
         """Wait until the home has all acknowledgements on disk. Raises `RefusedError` if it did not

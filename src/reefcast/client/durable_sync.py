@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from types import TracebackType
@@ -215,6 +215,12 @@ class DurableSession:
         """Acknowledge this event and all that this consumer got before it."""
         self._thread.run(self._session.ack_up_to(event._event, wait=wait), timeout)
 
+    def ack_positions(
+        self, positions: Iterable[int], timeout: float | None = None, *, wait: bool = False
+    ) -> None:
+        """Acknowledge events by their positions; as `reefcast.DurableSession.ack_positions`."""
+        self._thread.run(self._session.ack_positions(positions, wait=wait), timeout)
+
     def flush(self, timeout: float | None = None) -> None:
         """Wait until the home has all acknowledgements on disk."""
         self._thread.run(self._session.flush(), timeout)
@@ -257,26 +263,21 @@ class SessionClient:
         prefetch: int = PREFETCH,
         filter: str = "",
         owner: str = "",
+        here: bool = False,
         timeout: float | None = None,
         **choices: Unpack[SessionChoices],
     ) -> DurableSession:
-        """Return the durable session with this name at the broker that this client is connected to,
-        made if there is none; arguments and errors as in `reefcast.Client.session`, and
-        `TimeoutError` after `timeout` seconds."""
-        work = _session(self._client, name, prefetch, filter, owner, choices)
-        return DurableSession(self._thread, self._thread.run(work, timeout))
+        """Return the durable session with this name, made if the network has none; arguments and
+        errors as in `reefcast.Client.session`, and `TimeoutError` after `timeout` seconds."""
+        session = self._client.session(
+            name, prefetch=prefetch, filter=filter, owner=owner, here=here, **choices
+        )
+        return DurableSession(self._thread, self._thread.run(_opened(session), timeout))
 
     def sessions(self, owner: str = "", timeout: float | None = None) -> list[SessionRow]:
         """Return the durable sessions of a user; as `reefcast.Client.sessions`."""
         return self._thread.run(self._client.sessions(owner), timeout)
 
 
-async def _session(
-    client: BackloggedClient,
-    name: str,
-    prefetch: int,
-    filter: str,
-    owner: str,
-    choices: SessionChoices,
-) -> AsyncDurableSession:
-    return await client.session(name, prefetch=prefetch, filter=filter, owner=owner, **choices)
+async def _opened(session: AsyncDurableSession) -> AsyncDurableSession:
+    return await session

@@ -14,6 +14,7 @@ from reefcast.model.publication import (
     PublicationId,
     is_plain,
 )
+from reefcast.model.reserved import MAY_NOT_PUBLISH, is_reserved
 
 
 def merge_attributes(
@@ -82,6 +83,8 @@ def check_topics(topics: Iterable[str]) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str) or not name:
             raise InvalidValueError(f"topic {name!r} is not a non-empty string")
+        if is_reserved(name):
+            raise InvalidValueError(f"topic {name!r}: {MAY_NOT_PUBLISH}")
     return names
 
 

@@ -18,6 +18,7 @@ from reefcast.history.asking import Asking, Question, question_about
 from reefcast.sessions.messages import MOST_DEPOSITED
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MOST_HANDOVER_S = 3600
 PORTION_BYTES = 256 * 1024
 """The most bytes of past events in one `Deposit`, unless a single event is larger."""
 
@@ -174,8 +175,8 @@ def microseconds(time: datetime | None) -> int | None:
 
 def check_handover(handover_s: float) -> float:
     """Return `handover_s` if a storage would wait that long. Raises `LocalError` otherwise."""
-    if not 0 <= handover_s <= 3600:
-        raise LocalError(f"handover_s {handover_s} is not between 0 and 3600 seconds")
+    if not 0 <= handover_s <= MOST_HANDOVER_S:
+        raise LocalError(f"handover_s {handover_s} is not between 0 and {MOST_HANDOVER_S} seconds")
     return handover_s
 
 

@@ -61,18 +61,24 @@ class OutboxWriter:
 
     def _run(self) -> None:
         try:
-            while self._wait():
-                with self._wake:
-                    frames, self._frames = self._frames, []
-                    done, self._done = self._done, []
-                if not self._commit(frames, done):
-                    break
-                self._next_seq += len(frames)
-                if frames:
-                    self._tell(self._written, len(frames))
+            while self._wait() and self._write_next():
+                pass
         finally:
             self.file.close()
             self._tell(self._ended.set)
+
+    def _write_next(self) -> bool:
+        """Write all that has come, with one sync; return False if the client closes before that
+        succeeds."""
+        with self._wake:
+            frames, self._frames = self._frames, []
+            done, self._done = self._done, []
+        if not self._commit(frames, done):
+            return False
+        self._next_seq += len(frames)
+        if frames:
+            self._tell(self._written, len(frames))
+        return True
 
     def _wait(self) -> bool:
         """Return when there is something to write; False if there never will be."""

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reefcast.client.batches import Published
-from reefcast.client.consuming import Consuming, about_sessions
+from reefcast.client.consuming import Consuming, Later, about_sessions
 from reefcast.client.event import Event, Replier
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
@@ -70,7 +70,7 @@ class Serving(Protocol):
 class Session:
     """`client_id`: the client's id; `key`: the random text that its hello calls session. `wake`:
     called when there is output and there was none before; `watch_reading`: called when `may_read`
-    may have changed.
+    may have changed. `later`: calls what it is given after a pause.
 
     `stored`: the outbox file, if there is one.
 
@@ -92,6 +92,7 @@ class Session:
         settings: Options,
         wake: Callable[[], None],
         watch_reading: Callable[[], None],
+        later: Later,
         stored: Storing | None = None,
     ) -> None:
         self.client_id = client_id
@@ -123,7 +124,7 @@ class Session:
         self.numbers = Numbers(client_id)
         self._asking: dict[Asking[Event], Signal] = {}
         self._serving: Serving | None = None
-        self.consuming = Consuming(self._tell)
+        self.consuming = Consuming(self._tell, later)
         self.retaining = Retaining(self._tell)
         self._recent = RecentDeliveries()
         self._holdings: dict[Holding, None] = {}

@@ -22,19 +22,28 @@ class SessionClient:
         prefetch: int = PREFETCH,
         filter: str = "",
         owner: str = "",
+        here: bool = False,
         **choices: Unpack[SessionChoices],
     ) -> DurableSession:
-        """Return the durable session with this name at the broker that this client is connected to;
-        await the result to make it if there is none. See `DurableSession`.
+        """Return the durable session with this name, at whatever broker it is; await the result to
+        make it, at the broker that this client is connected to, if there is none. See
+        `DurableSession`.
 
         `prefetch`: how many events this consumer may have without having acknowledged them.
         `filter`: a further one, for this consumer alone, which takes only the session's events that
         match. `owner`: the user whose session it is, this client's by default; other users' are for
-        administrators. `choices`: see `SessionChoices`. Raises `FilterSyntaxError` and
-        `LocalError`; awaiting it raises `RefusedError`, if that broker keeps no durable sessions.
+        administrators. `here`: make the session although some broker cannot be asked whether it has
+        one with this name. `choices`: see `SessionChoices`. Raises `FilterSyntaxError` and
+        `LocalError`; awaiting it raises `RefusedError` if this broker is to make the session and
+        keeps none, or some broker cannot be asked.
         """
         return DurableSession(
-            self._session, name, owner=owner, prefetch=prefetch, filter=filter, choices=choices
+            *(self._session, name),
+            owner=owner,
+            prefetch=prefetch,
+            filter=filter,
+            here=here,
+            choices=choices,
         )
 
     async def sessions(self, owner: str = "") -> list[SessionRow]:

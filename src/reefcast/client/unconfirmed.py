@@ -42,14 +42,17 @@ class Group:
 
 
 class _Kept:
-    """A publication under way: its frame, how often it was sent, and who waits."""
+    """A publication under way: its frame, how often it was sent, and who waits. `groups`: until it
+    is answered; `patient`: until it is done. `in_custody`: it was answered so, and is not done."""
 
-    __slots__ = ("attempt", "frame", "groups")
+    __slots__ = ("attempt", "frame", "groups", "in_custody", "patient")
 
     def __init__(self, frame: bytes, groups: tuple[Group, ...], attempt: int = 1) -> None:
         self.frame = frame
         self.attempt = attempt
         self.groups = groups
+        self.patient: tuple[Group, ...] = ()
+        self.in_custody = False
 
 
 class Unconfirmed:
@@ -95,11 +98,16 @@ class Unconfirmed:
         """End a group; nothing more comes to it."""
         self.asks = tuple(each for each in self.asks if each is not group)
 
-    def everything(self) -> Group:
-        """Return a group of all that is not answered."""
+    def everything(self, *, until_done: bool) -> Group:
+        """Return a group of all that is not answered; `until_done`: of all that is not done."""
         group = Group()
         for kept in self._kept.values():
-            kept.groups += (group,)
+            if until_done:
+                kept.patient += (group,)
+            elif not kept.in_custody:
+                kept.groups += (group,)
+            else:
+                continue
             group.open += 1
         return group
 
@@ -150,29 +158,38 @@ class Unconfirmed:
         """Handle that a publication is done, or was refused for a `reason`; return whether it was
         here."""
         self._let_go(seq, reason)
-        known = self._kept.pop(seq, None) is not None
-        if known and len(self._kept) < MOST_UNCONFIRMED:
+        kept = self._kept.pop(seq, None)
+        if kept is None:
+            return False
+        _tell(kept.patient, seq, reason)
+        if len(self._kept) < MOST_UNCONFIRMED:
             self.room.fire()
-        if known and self.on_done is not None:
+        if self.on_done is not None:
             self.on_done(seq)
-        return known
+        return True
 
     def _let_go(self, seq: int, reason: str) -> None:
         kept = self._kept.get(seq)
-        if kept is None:
-            return
-        groups, kept.groups = kept.groups, ()
-        for group in groups:
-            group.open -= 1
-            if reason:
-                group.refusals.append((seq, reason))
-            if not group.open:
-                group.changed.fire()
+        if kept is not None:
+            kept.in_custody = True
+            groups, kept.groups = kept.groups, ()
+            _tell(groups, seq, reason)
 
     def fail(self, error: ReefcastError) -> None:
         """Tell everybody who waits that no answer will come."""
-        waiting = {group for kept in self._kept.values() for group in kept.groups}
+        kept = self._kept.values()
+        waiting = {group for each in kept for group in (*each.groups, *each.patient)}
         for group in waiting.union(self.expected.values(), self.asks):
             group.ended = error
             group.changed.fire()
         self.room.fire()
+
+
+def _tell(groups: tuple[Group, ...], seq: int, reason: str) -> None:
+    """Tell groups that one of theirs is answered, or was refused for a `reason`."""
+    for group in groups:
+        group.open -= 1
+        if reason:
+            group.refusals.append((seq, reason))
+        if not group.open:
+            group.changed.fire()

@@ -24,6 +24,8 @@ from reefcast.model.publication import Publication, PublicationId
 EntityId = tuple[str, int]
 SESSION_MARK = "$"
 """How the name of a durable session's link begins, and no client's."""
+ADVISOR_MARK = "$advisor:"
+"""How the name of a broker begins as the publisher of advisory events."""
 DEPUTY_MARK = "/"
 """What is in the owner of a deputy's name (`is_deputy`), and in no session's link."""
 MOST_ATTEMPTS = 2**62
@@ -42,6 +44,12 @@ def is_durable(name: LinkName) -> bool:
     """Return whether a link, or the owner of a subscription, is a durable session: what is written
     to disks, and no neighbour's patience withdraws."""
     return name.startswith(SESSION_MARK)
+
+
+def is_advisory(id: PublicationId) -> bool:
+    """Return whether a publication with this id is an advisory event: its publisher is a broker. No
+    client has such a name, and none publishes under another's."""
+    return id[0].startswith(ADVISOR_MARK)
 
 
 def is_deputy(name: LinkName) -> bool:

@@ -243,6 +243,11 @@ def encode(kind: FrameKind, value: object) -> bytes:
     return frame(kind, _encoder.encode(value))
 
 
+def encode_message(message: ControlMessage) -> bytes:
+    """Encode a message without a frame around it, as `Codec.decode_control` reads it."""
+    return _encoder.encode(message)
+
+
 def encode_publication(publication: Publication) -> bytes:
     """Encode a publication's body; its publisher's client does so once."""
     return _encoder.encode(publication)

@@ -160,6 +160,7 @@ class NetworkFile(Section, kw_only=True):
         """Return the network itself. Raises `ConfigurationError` if it contradicts itself."""
         _check_brokers(self)
         _check_overlay(self)
+        _check_advisories(self)
         _check_numbers(self)
         check_storages(self.storage, self.names)
         return self
@@ -212,6 +213,23 @@ def _check_overlay(network: NetworkFile) -> None:
     network.statistics_window()
 
 
+def _check_advisories(network: NetworkFile) -> None:
+    if not network.sessions.advisories:
+        return
+    if not network.sessions.directory:
+        raise ConfigurationError(
+            "advisories = true in [sessions] is about durable sessions, which need a directory: "
+            'give [sessions] one, such as directory = "sessions"'
+        )
+    routing = network.network.routing
+    if routing_named(routing).overlay is Shape.NONE:
+        raise ConfigurationError(
+            f"routing {routing!r} carries no advisory events, for its subscribers name whole "
+            "topics only: set advisories = false in [sessions], or use a routing with links, such "
+            "as acyclic"
+        )
+
+
 def _check_numbers(network: NetworkFile) -> None:
     trace, limits = network.trace, network.limits
     if trace.level not in LEVELS:
@@ -229,6 +247,8 @@ def _check_numbers(network: NetworkFile) -> None:
     for section in sections:
         for field in msgspec.structs.fields(section):
             value = getattr(section, field.name)
+            if isinstance(value, bool):
+                continue
             if isinstance(value, float) and not isfinite(value):
                 raise ConfigurationError(f"{field.name} = {value} must be a finite number")
             may_be_zero = field.name in ("jitter_s", "latency_s", "sample", "drain_s")

@@ -141,6 +141,8 @@ class SessionsSection(Section):
       publications for it into custody, on its own disk, and advertisements go on without it.
     - `custody_bytes`: how many bytes of publications a broker has in custody at most, on disk and
       in memory; when it is full, confirmations wait until neighbours are back.
+    - `advisories`: publish what happens to durable sessions, under topics that begin with
+      `$reefcast/session/`, for administrators.
     """
 
     directory: str = ""
@@ -151,6 +153,7 @@ class SessionsSection(Section):
     max_sessions: int = 100_000
     custody_after_s: float = 2.0
     custody_bytes: int = 256 << 20
+    advisories: bool = False
 
 
 class RetainedSection(Section):

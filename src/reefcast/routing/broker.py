@@ -62,13 +62,8 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.overlay.scot import Neighbours
-from reefcast.routing.capabilities import (
-    OpensLinks,
-    Refuses,
-    SoftLink,
-    capability,
-    moves_links,
-)
+from reefcast.routing.advising import ADVISORY_TIMER
+from reefcast.routing.capabilities import OpensLinks, SoftLink, capability, moves_links
 from reefcast.routing.clients import ClientState
 from reefcast.routing.confirming import Confirming
 from reefcast.routing.consequences import Consequences
@@ -87,6 +82,7 @@ from reefcast.routing.ordering import TIMER as ORDER_TIMER
 from reefcast.routing.ordering import Ordering
 from reefcast.routing.plain import PlainWay
 from reefcast.routing.registry import routing_named
+from reefcast.routing.reserve import Reserve
 from reefcast.routing.router import Decision, RoutingOptions, Surroundings
 from reefcast.routing.services import Service, Services, serve
 from reefcast.routing.standing import STANDING_TIMER
@@ -107,7 +103,7 @@ class Broker:
     """One broker. `neighbours`: the brokers to which it has links, up or not, and from which it
     should hear when it relearns. `most_held`: publications that wait here for one of them;
     `patience_s`: how long after the start settling waits for neighbours that were not up. `home`,
-    `rows`, `most_sessions`, `custody`: see `Delivering`."""
+    `rows`, `most_sessions`, `custody`: see `Delivering`; `advisories`: see `Reserve`."""
 
     def __init__(
         self,
@@ -129,6 +125,7 @@ class Broker:
         rows: Rows = NO_ROWS,
         most_sessions: int = MOST_SESSIONS,
         custody: CustodyLimits = LIMITS,
+        advisories: bool = False,
     ) -> None:
         self.name, self.links = name, Links(queues, overload)
         self._neighbours, self._scot = tuple(neighbours), scot
@@ -149,32 +146,33 @@ class Broker:
         self.clients: dict[LinkName, ClientState] = {}
         self.last_routed: list[tuple[Publish, Decision]] = []
         self._failures, self._in_rounds = Failures(), False
-        self._ordering = Ordering(self._failures)
-        self._refuses = capability(self.router, Refuses)
+        self._ordering, self.reserve = Ordering(self._failures), Reserve(guards=advisories)
         self._opens_links = capability(self.router, OpensLinks)
         self._then = self._new_consequences(most_held)
         self.links.held = self._then.holding.queue_len
         self.delivering = Delivering(
-            *(name, self.router, self._then, self._then.confirming, home, rows, self._neighbours),
-            *(most_sessions, custody, patience_s, self._enter),
+            *(name, self.router, self._then, self._then.confirming, home, rows),
+            *(lambda: self._neighbours, most_sessions, custody, patience_s),
+            *(self._enter, self.reserve),
         )
-        self.plain_way = PlainWay(self.router, self.clients, self._ordering, self._then.holding)
-        self._forwarding = Forwarding(
-            self.router, self._then, self.delivering, self._failures, self.plain_way.forget
+        self.plain_way = PlainWay(
+            self.router, self.clients, self._ordering, self._then.holding, self.reserve
         )
+        parts = (self.router, self._then, self.delivering, self._failures, self.reserve)
+        self._forwarding = Forwarding(*parts, self.plain_way.forget)
         self._gate = self._new_gate()
         self.neighbours = NeighbourLinks(
             name, self.router, self._then, patience_s, away=self.delivering.away
         )
         self._handlers = self._own_handlers() | dict.fromkeys(FROM_CLIENTS, self._asked)
-        self._services = Services(services)
+        self._services = Services((*services, self.delivering.relay))
         self.delivering.serve(self._services, rows)
         for service in self._services:
             self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
 
     def _own_handlers(self) -> dict[type, Handler]:
         return {
-            Publish: self._one_publication,
+            Publish: lambda one, link, now: self._handle_publications((one,), link, now),
             **dict.fromkeys(_CHANGES, self._table_change),
             **dict.fromkeys((Settled, Refused), self._answer),
             Confirmed: self._confirmed,
@@ -186,7 +184,7 @@ class Broker:
             LinkUp: self._link_up,
             LinkDown: self._link_down,
             Away: self._away,
-            Back: self.neighbours.is_back,
+            Back: self._back,
             Timer: self._timer,
             MoveLink: self._move,
             GiveUp: self.delivering.give_up,
@@ -206,7 +204,7 @@ class Broker:
         route = partial(self._forwarding.route, hosted=True)
         onward = Onward(route, self.delivering.failed, self._client_left)
         parts = (self.name, self.router, self._then, self.counters, self._failures)
-        return Gate(*parts, onward, self.delivering.standing)
+        return Gate(*parts, onward, self.reserve, self.delivering.standing)
 
     # --- entry ------------------------------------------------------------------------------------
 
@@ -266,11 +264,6 @@ class Broker:
     def _is_up(self, link: LinkName) -> bool:
         return link in self.clients or link in self.router.brokers or link in self.soft_links
 
-    # --- publications -----------------------------------------------------------------------------
-
-    def _one_publication(self, publish: Publish, link: LinkName, now: float) -> list[Effect]:
-        return self._handle_publications((publish,), link, now)
-
     # --- control messages -------------------------------------------------------------------------
 
     def _table_change(self, message: TableChange, link: LinkName, now: float) -> list[Effect]:
@@ -284,9 +277,7 @@ class Broker:
             return self._refuse(message.token, link, str(error))
         client = self.clients.get(link)
         if client is not None:
-            asks = filter if isinstance(message, Subscribe) else None
-            objection = None if asks is None else self._refuses.objection(asks)
-            objection = objection or client.change(message, filter)
+            objection = self._gate.objection(client, message, filter)
             if objection is not None:
                 return self._refuse(message.token, link, objection)
             self._ordering.changed(message, link)
@@ -388,6 +379,7 @@ class Broker:
         client.holding, client.superseded = False, None
         del self.clients[client.name]
         self._ordering.left(client.name)
+        self.reserve.left(client.name)
         effects = self._then.act(self.router.link_down(client.name))
         return effects + self._then.act(self._services.link_down(client.name, client=True))
 
@@ -418,9 +410,14 @@ class Broker:
 
     def _away(self, _: Away, link: LinkName, now: float) -> list[Effect]:
         if link not in self.clients:
-            return self.neighbours.went_away(link, now)
+            effects = self.neighbours.went_away(link, now)
+            return effects + self._then.act(self._services.neighbour_away(link))
         self.delivering.hosting.left(link, now)
         return self._then.act(self._services.away(link))
+
+    def _back(self, back: Back, link: LinkName, now: float) -> list[Effect]:
+        self._services.neighbour_back(link)
+        return self.neighbours.is_back(back, link, now)
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         effects = self.neighbours.due(timer.key, now)
@@ -428,6 +425,8 @@ class Broker:
             return effects
         if timer.key in (HOME_TIMER, STANDING_TIMER):
             return self.delivering.due(timer.key, now)
+        if timer.key == ADVISORY_TIMER:
+            return self._handle_publications(*self.delivering.advised(now), now)
         if timer.key == ROUND_TIMER:
             return [self._next_round(now), *self._then.act(self._opens_links.round())]
         client = self.clients.get(timer.key.removeprefix(HOLD_TIMER))

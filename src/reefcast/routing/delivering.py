@@ -42,12 +42,15 @@ from reefcast.model.messages import (
     SetTimer,
     Settled,
 )
+from reefcast.routing.advising import Advising
 from reefcast.routing.away import AwayNeighbours
 from reefcast.routing.confirming import Confirming, Work, together
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.custody import CUSTODY, Custody, CustodyLimits
 from reefcast.routing.hosting import Hosting
 from reefcast.routing.on_disk import OnDisk, Rows, restore
+from reefcast.routing.relaying import SessionRelay
+from reefcast.routing.reserve import Reserve
 from reefcast.routing.router import Decision, Router
 from reefcast.routing.services import Services
 from reefcast.routing.standing import STANDING, STANDING_TIMER, Standing
@@ -63,9 +66,11 @@ Enter = Callable[[Input, LinkName, float], list[Effect]]
 
 class Delivering:
     """The delivery guarantees of one broker; it uses the broker's parts. `home`: its durable
-    sessions, None without a disk; `rows`: what its disk held at the start; `most_sessions`: that it
-    may have; `limits`: of its custody; `patience_s`: how long it waits for clients
-    after a restart. `away`: its absent neighbours, if it has a disk."""
+    sessions, None without a disk; `rows`: what its disk held at the start; `neighbours`: returns
+    those that the broker has now; `most_sessions`: that it may have; `limits`: of its custody;
+    `patience_s`: how long it waits for clients after a restart; `reserve`: what only advisory
+    events are for. `away`: its absent neighbours, if it has a disk; `relay`: sessions that have
+    another home; `advising`: its advisory events, if it publishes them."""
 
     def __init__(
         self,
@@ -75,15 +80,18 @@ class Delivering:
         confirming: Confirming,
         home: Home | None,
         rows: Rows,
-        neighbours: Collection[LinkName],
+        neighbours: Callable[[], Collection[LinkName]],
         most_sessions: int,
         limits: CustodyLimits,
         patience_s: float,
         enter: Enter,
+        reserve: Reserve,
     ) -> None:
         self.confirming = confirming
         self.keeps = home is not None
-        self.hosting = Hosting(home, partial(_new_link, router.rng), most_sessions, router.counters)
+        new_link = partial(_new_link, router.rng)
+        self.hosting = Hosting(name, home, new_link, most_sessions, router.counters)
+        self.relay = SessionRelay(name, self.hosting, new_link, neighbours)
         self.sessions: Mapping[LinkName, object] = self.hosting.links
         self._router = router
         self._then = then
@@ -96,12 +104,16 @@ class Delivering:
         self.away: AwayNeighbours | None = None
         self.standing: Standing | None = None
         self._patience_s = patience_s
+        self._reserve = reserve
+        self.advising: Advising | None = None
         if home is not None:
-            then.restored = restore(router, rows, neighbours, self._disk)
+            then.restored = restore(router, rows, neighbours(), self._disk)
             custody = Custody(self._disk, router.header, limits.most_bytes)
             confirming.restore(custody.stored(rows.get(CUSTODY, {})), custody)
             self.standing = Standing(router, self._disk, rows.get(STANDING, {}))
             self.away = AwayNeighbours(name, router, then, custody, limits.after_s)
+            if reserve.guards:
+                self.advising = Advising(name, router.rng, home.epoch_s)
 
     def serve(self, services: Services, rows: Rows) -> None:
         """Let the services of this broker keep their rows on its disk, and its sessions recall what
@@ -172,8 +184,7 @@ class Delivering:
 
     def asked(self, message: ServiceMessage, client: LinkName, now: float) -> list[Effect]:
         """Handle what a client asks about sessions."""
-        self.hosting.handle(message, client, now)
-        return [] if self.keeps else list(self.hosting.told_alone())
+        return self._then.act(self.relay.ask(message, client))
 
     def kept(self, kept: Kept, link: LinkName, now: float) -> list[Effect]:
         """Handle that changes are synced."""
@@ -210,7 +221,7 @@ class Delivering:
         Raises `LocalError` if it is here, or is not known."""
         name, away = wish.neighbour, self.away
         owed = self.confirming.owed_to(name)
-        if away is None or (name not in self._neighbours and not owed):
+        if away is None or (name not in self._neighbours() and not owed):
             raise LocalError(
                 f"this broker keeps nothing for {name!r}: it is no neighbour, or there "
                 "is no [sessions] directory"
@@ -235,6 +246,8 @@ class Delivering:
         """Route a publication again as if it came from the neighbour that it was for."""
         found = self._router.match([copy], link)
         (decision,) = self._router.route([copy], found, link)
+        if self._reserve.guards:
+            decision = self._reserve.within(decision, copy.publication)
         hops = [(hop, header) for hop, header in decision.hops if hop != link]
         again = msgspec.structs.replace(copy, again=True)
         work, copies = self.confirming.move(again, link, hops)
@@ -252,6 +265,12 @@ class Delivering:
         if self.standing is not None:
             self.standing.left(link)
         self.hosting.left(link, now)
+
+    def advised(self, now: float) -> tuple[Sequence[Publish], LinkName]:
+        """Return the advisory events that are to be published now, and by which link."""
+        if self.advising is None:
+            raise LocalError("this broker publishes no advisory events")
+        return self.advising.due(now), self.advising.link
 
     # --- what can be seen -------------------------------------------------------------------------
 
@@ -297,9 +316,12 @@ class Delivering:
             return []
         self._started = True
         self.hosting.start()
-        effects = [] if self.away is None else self.away.begin(self._neighbours, now)
+        effects = [] if self.away is None else self.away.begin(self._neighbours(), now)
         if self.standing:
             effects.append(SetTimer(STANDING_TIMER, now + self._patience_s))
+        if self.advising is not None:
+            for item in self.advising.begin():
+                effects += self._enter(item, self.advising.link, now)
         return self._wishes(effects, now)
 
     def end_input(self, item: Input | None, effects: list[Effect], now: float) -> list[Effect]:
@@ -319,7 +341,10 @@ class Delivering:
         if outcome.timer_s is not None and outcome.timer_s != self._timer_s:
             effects.append(SetTimer(HOME_TIMER, outcome.timer_s))
         self._timer_s = outcome.timer_s
-        sends = together(e for e in ready if isinstance(e, Send)) + self.hosting.told(outcome)
+        if self.advising is not None:
+            effects += self.advising.told(outcome.advisories, now)
+        told = self.relay.outward(self.hosting.told(outcome))
+        sends = together(e for e in ready if isinstance(e, Send)) + told
         return effects + self._then.finish(sends) + self.hosting.news(outcome)
 
     def _wishes(self, effects: list[Effect], now: float) -> list[Effect]:

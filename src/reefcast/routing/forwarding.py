@@ -11,6 +11,7 @@ from reefcast.routing.capabilities import ActsLater, capability
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.delivering import Delivering
 from reefcast.routing.failures import Failures
+from reefcast.routing.reserve import Reserve
 from reefcast.routing.router import Decision, Router
 
 
@@ -25,6 +26,7 @@ class Forwarding:
         then: Consequences,
         delivering: Delivering,
         failures: Failures,
+        reserve: Reserve,
         forget: Callable[[], None],
     ) -> None:
         self.routed: list[tuple[Publish, Decision]] = []
@@ -32,6 +34,7 @@ class Forwarding:
         self._then = then
         self._delivering = delivering
         self._failures = failures
+        self._reserve = reserve
         self._forget = forget
         self._counters = router.counters
         self._acts_later = capability(router, ActsLater)
@@ -42,6 +45,8 @@ class Forwarding:
         effects: list[Effect] = []
         delivered = forwarded = 0
         routed, router = self.routed, self._router
+        reserve = self._reserve
+        guards, naming = reserve.guards, reserve.naming
         goes, holding, sessions = router.links.goes, self._then.holding, self._delivering.sessions
         try:
             rest, found = batch, router.match(batch, link)
@@ -51,11 +56,14 @@ class Forwarding:
             first = len(routed)
             try:
                 # zip's own `strict` takes twice as long.
-                for publish, decision in zip_longest(rest, router.route(rest, found, link)):
-                    if publish is None or decision is None:
+                for publish, made in zip_longest(rest, router.route(rest, found, link)):
+                    if publish is None or made is None:
                         raise InternalError(
                             f"routing {router.name!r} must yield one decision for each publication"
                         )
+                    decision = made
+                    if guards and made.local and (naming or publish.publication.topics):
+                        decision = reserve.within(made, publish.publication)
                     local, hops = decision.local, decision.hops
                     if publish.confirm or sessions:
                         effects += self._with_care(publish, decision, link, hosted)

@@ -32,11 +32,15 @@ from reefcast.model.messages import (
     Send,
     SetTimer,
     Settled,
+    Subscribe,
+    TableChange,
     Unadvertise,
 )
+from reefcast.routing.capabilities import Refuses, capability
 from reefcast.routing.clients import ClientState
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.failures import Failures
+from reefcast.routing.reserve import Reserve
 from reefcast.routing.router import Router
 from reefcast.routing.standing import Standing
 
@@ -65,6 +69,7 @@ class Gate:
         counters: Counter[str],
         failures: Failures,
         onward: Onward,
+        reserve: Reserve,
         standing: Standing | None = None,
     ) -> None:
         self._broker = broker
@@ -73,7 +78,23 @@ class Gate:
         self._counters = counters
         self._failures = failures
         self._onward = onward
+        self._reserve = reserve
+        self._refuses = capability(router, Refuses)
         self._standing = standing
+
+    def objection(
+        self, client: ClientState, message: TableChange, filter: Filter | None
+    ) -> str | None:
+        """Take note of what a client advertises and subscribes to; or return why it must not."""
+        found = None
+        if isinstance(message, Subscribe) and filter is not None:
+            found = self._refuses.objection(filter)
+        elif isinstance(message, Advertise) and filter is not None:
+            found = self._reserve.objection_to_advertising(filter, client.name)
+        found = found or client.change(message, filter)
+        if found is None:
+            self._reserve.changed(message, filter, client.name)
+        return found
 
     def publish(self, client: ClientState, batch: Sequence[Publish], now: float) -> list[Effect]:
         """Accept publications of the client, in this order."""
@@ -105,6 +126,7 @@ class Gate:
         others."""
         accepted = []
         needs_topics = self._router.needs_topics
+        reserve = self._reserve if self._reserve.guards else None
         for publish in batch:
             try:
                 reason = client.objection(publish.publication)
@@ -112,6 +134,8 @@ class Gate:
                     reason = reason or self._router.unconfirmed or None
                 if needs_topics and not publish.publication.topics:
                     reason = reason or NO_TOPIC.format(routing=self._router.name)
+                if reserve is not None and publish.publication.topics:
+                    reason = reason or reserve.objection(publish.publication)
             except Exception as error:
                 self._failures.on(publish, error)
                 effects += self._onward.failed(publish, client.name)

@@ -124,19 +124,21 @@ class _Reply:
 
 
 class Hosting:
-    """`home`: the sessions, None where the broker has no disk for them. `new_link`: returns a text
+    """`me`: the broker's name. `home`: the sessions, None where the broker has no disk for them.
+    `new_link`: returns a text
     that no life of any broker returned before. `most`: sessions that there may be. `counters`: the
     broker's, where what happens to sessions is counted. `recalled`: returns the retained values
     that match a filter."""
 
     def __init__(
         self,
+        me: str,
         home: Home | None,
         new_link: Callable[[], str],
         most: int,
         counters: Counter[str],
     ) -> None:
-        self._home = home
+        self._me, self._home = me, home
         self._new_link = new_link
         self._most = most
         self._counters = counters
@@ -170,6 +172,15 @@ class Hosting:
     def links(self) -> Mapping[LinkName, object]:
         """The links of all sessions."""
         return self._links
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the broker has a disk for sessions."""
+        return self._home is not None
+
+    def has(self, key: _SessionKey) -> bool:
+        """Return whether this broker is the home of the session with this owner and name."""
+        return self._home is not None and self._home.has(*key)
 
     def start(self) -> None:
         """Have the core enter the links and rows of stored sessions, before any other input."""
@@ -378,7 +389,7 @@ class Hosting:
         else:
             wanted = asked.owner
             found = [each for each in home.sessions() if wanted in (EVERYBODY, each.owner)]
-        rows = rows_of(found[asked.skip :])
+        rows = rows_of(found[asked.skip :], self._me)
         more = asked.skip + len(rows) < len(found)
         self._say(client, Sessions(token=asked.token, rows=rows, more=more))
 
@@ -390,7 +401,7 @@ class Hosting:
 
     def _is_gone(self, asked: Asked, client: LinkName) -> bool:
         if isinstance(asked, AboutSession):
-            return (asked.owner, asked.session) not in self._links.values()
+            return not self.has((asked.owner, asked.session))
         number = getattr(asked, "consumer", 0)
         return self._name(client, number) not in self._consumers
 

@@ -4,9 +4,9 @@ and what it reports.
 A publication is *plain* if the core only has to find the next hops of the rows that it matches, and
 to follow the course that the routing has set for its link and header (`SetsCourses`): it comes from
 a client within its advertisements, which have settled, or from a neighbour; none of its receivers
-asked for order or is absent, and no neighbour to which it goes is awaited. All others go through
-`Broker.handle_publications`, which decides the same about the plain ones: it is the twin that
-defines what is right.
+asked for order, named advisory events (`reserve`) or is absent, and no neighbour to which it goes
+is awaited. All others go through `Broker.handle_publications`, which decides the same about the
+plain ones: it is the twin that defines what is right.
 
 The routing is asked for a course when a publication needs one. Courses are forgotten before the
 core handles anything that is not a publication, whatever that changes (`PlainWay.forget`)."""
@@ -26,6 +26,7 @@ from reefcast.routing.clients import ClientState
 from reefcast.routing.courses import BoundTables, Rows
 from reefcast.routing.holding import Holding
 from reefcast.routing.ordering import Ordering
+from reefcast.routing.reserve import Reserve
 from reefcast.routing.router import Router
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class PlainWay:
         clients: Mapping[LinkName, ClientState],
         ordering: Ordering,
         holding: Holding,
+        reserve: Reserve,
     ) -> None:
         self._router = router
         self._clients = clients
@@ -57,6 +59,7 @@ class PlainWay:
         self._counters = router.counters
         self._ordering = ordering
         self._holding = holding
+        self._reserve = reserve
         self._sets = capability(router, SetsCourses)
         self._courses: Courses | None = None
         self._bound = BoundTables()
@@ -95,7 +98,8 @@ class PlainWay:
             leads.limit(hop, most)
         courses = self._known(leads).table(link, is_client=client is not None)
         name = b"" if client is None else link.encode()
-        return Source(filters, leads, number, own, name, courses)
+        topical = filters.is_topical or own != ANYTHING or self._reserve.guards
+        return Source(filters, leads, number, own, name, courses, topical)
 
     # --- what the routing has said ----------------------------------------------------------------
 
@@ -159,7 +163,9 @@ class PlainWay:
 
     def leads_to(self, name: LinkName, *, is_client: bool) -> bool:
         """Return whether publications for this client or neighbour may be plain."""
-        return name not in (self._ordering if is_client else self._holding.closed)
+        if not is_client:
+            return name not in self._holding.closed
+        return name not in self._ordering and name not in self._reserve.naming
 
     def passed(
         self, link: LinkName, count: int, nowhere: int, delivered: int, hops: Mapping[LinkName, int]

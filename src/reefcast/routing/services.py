@@ -58,6 +58,14 @@ class Service(ABC):
         """Take what the broker's disk held at the start (table -> key -> row), and `write` changes
         of such rows from now on."""
 
+    def neighbour_away(self, link: LinkName) -> Sequence[Send]:
+        """Handle that the connection of a neighbour is gone, which may come back: its link stays
+        up until then, or until `link_down`."""
+        return ()
+
+    def neighbour_back(self, link: LinkName) -> None:  # noqa: B027 (most services need not know)
+        """Handle that a neighbour that was away is connected again, and its link has gone on."""
+
     def claim(self, message: ServiceMessage) -> Publication | Mapping[str, Value] | None:
         """Return what a client must be allowed to publish in order to send this: a publication, or
         something with these values; None: anybody may."""
@@ -107,6 +115,15 @@ class Services(tuple[Service, ...]):
     def link_down(self, link: LinkName, *, client: bool) -> list[Send]:
         """Report a link that is gone to every service; see `Service.link_down`."""
         return [send for service in self for send in service.link_down(link, client=client)]
+
+    def neighbour_away(self, link: LinkName) -> list[Send]:
+        """Report a neighbour that is away to every service; see `Service.neighbour_away`."""
+        return [send for service in self for send in service.neighbour_away(link)]
+
+    def neighbour_back(self, link: LinkName) -> None:
+        """Report a neighbour that is connected again to every service."""
+        for service in self:
+            service.neighbour_back(link)
 
     def away(self, client: LinkName) -> list[Send]:
         """Report a client that is away to every service; see `Service.away`."""

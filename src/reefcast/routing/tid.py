@@ -32,11 +32,11 @@ what is published under one may overtake what is published under the other, with
 may what is published after another tree took the place of a torn one. What is astray (`tid_trees`)
 comes late, and marked as *again*.
 
-What is confirmed is flooded because a tree is no way to wait for. It goes when it is torn, and
-another one takes its place, with which the copies that waited for a neighbour would begin anew at
-the publisher's broker. Besides, it is in no broker's memory only, as nobody has the trees on disk:
-a broker that restarts alone would lose the bindings behind those that are away. A flood needs
-neither, and each home knows its own sessions.
+What is confirmed is flooded because a copy cannot wait for a tree. A tree goes when it is torn, and
+another one takes its place: the copies that wait for a neighbour would have to begin anew at the
+publisher's broker. Nor does any broker have trees on its disk: one that restarts would not know
+what is bound behind neighbours that are away. A flood needs neither, as each home knows its own
+sessions.
 
 Departures from the spec: the version of the bindings in what is remembered, see above; copies that
 did not switch are not remembered, they cannot meet. A forward-only broker that matches because a
@@ -117,7 +117,7 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
     def match(self, publications: Sequence[Publish], link: LinkName) -> list[Found]:
         for publish in publications:
             if publish.confirm:
-                return self._match_one_by_one(publications, link)
+                return self._match_apart(publications, link)
         if link in self.brokers:
             trees = [self._came_down(publish.header, link) for publish in publications]
         else:
@@ -132,17 +132,16 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
         found = iter(self._match(asked))
         return [(tree, None if tree is None or not tree.clients else next(found)) for tree in trees]
 
-    def _match_one_by_one(self, publications: Sequence[Publish], link: LinkName) -> list[Found]:
-        """Return the matches of publications, of which those that are to be confirmed have no tree,
-        and match what clients of this broker want."""
-        found: list[Found] = []
-        for publish in publications:
-            if publish.confirm:
-                (next_hops,) = self.prt.next_hops([publish.publication])
-                found.append((None, Matching(next_hops.local, {}, next_hops.matched)))
-            else:
-                found += self.match([publish], link)
-        return found
+    def _match_apart(self, publications: Sequence[Publish], link: LinkName) -> list[Found]:
+        """Return the matches of publications; those that are to be confirmed have no tree, and
+        match what clients of this broker want."""
+        flooded = [publish.publication for publish in publications if publish.confirm]
+        here: Iterator[Found] = (
+            (None, Matching(next_hops.local, {}, next_hops.matched))
+            for next_hops in self.prt.next_hops(flooded)
+        )
+        others = iter(self.match([each for each in publications if not each.confirm], link))
+        return [next(here if publish.confirm else others) for publish in publications]
 
     def route(
         self, publications: Sequence[Publish], found: Sequence[Found], link: LinkName

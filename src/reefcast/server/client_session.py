@@ -31,9 +31,19 @@ from typing import ClassVar
 
 import msgspec
 
-from reefcast.errors import InternalError, ProtocolError
+from reefcast.errors import FilterSyntaxError, InternalError, ProtocolError
 from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request
-from reefcast.model.messages import Away, ControlMessage, Publish, ServiceMessage, TableChange
+from reefcast.model.filters import parse_filter
+from reefcast.model.messages import (
+    Away,
+    ControlMessage,
+    Publish,
+    Refused,
+    ServiceMessage,
+    Subscribe,
+    TableChange,
+)
+from reefcast.model.reserved import RESERVED, any_reserved, names_reserved
 from reefcast.model.wire import Hello
 from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import Principal, UserRole
@@ -41,12 +51,18 @@ from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.connection import Connection, End
 from reefcast.server.host import Host
 from reefcast.server.passage import Run
-from reefcast.sessions.messages import AboutSession, Failed, ListSessions
+from reefcast.sessions.messages import AboutSession, AddFilter, Failed, ListSessions
 from reefcast.timing import MACHINE
 
 STALL_S = 1.0
 ABOUT_OWNERS = (AboutSession, ListSessions)
 """What clients ask about durable sessions of a user."""
+WITH_FILTERS = (Subscribe, AddFilter, Request)
+"""What asks for events."""
+NO_ADVISORIES = (
+    "this network publishes no advisory events: set advisories = true in [sessions] of its network "
+    "file"
+)
 
 log = logging.getLogger(__name__)
 
@@ -188,10 +204,33 @@ class ClientSession(End):
                 return
         if isinstance(message, TableChange) and message.token < 1:
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
+        if isinstance(message, WITH_FILTERS) and self._is_refused(message):
+            return
         if not self._host.driver.handle(message, self.name):
             raise InternalError(f"the broker failed on this {type(message).__name__}; see its log")
         if isinstance(message, Request) and self._host.requests is not None:
             self._host.requests.asked(message)
+
+    def _is_refused(self, asked: Subscribe | AddFilter | Request) -> bool:
+        """Return whether this asks for advisory events, and was refused: they are for
+        administrators. Raises `ProtocolError` if they are asked for of storages."""
+        try:
+            if not _names_advisories(asked):
+                return False
+            self.principal.require(UserRole.ADMINISTRATOR)
+            known = self._host.core.reserve.guards or isinstance(asked, Request)
+            objection = "" if known else NO_ADVISORIES
+        except FilterSyntaxError:
+            return False  # which the broker explains
+        except ProtocolError as error:
+            objection = f"advisory events are for administrators: {error}"
+        if objection and isinstance(asked, Subscribe):
+            self.port.tell(Refused(asked.token, objection))
+        elif objection and isinstance(asked, AddFilter):
+            self.port.tell(Failed(token=asked.token, reason=objection))
+        elif objection:
+            raise ProtocolError(objection)
+        return bool(objection)
 
     def _owned(self, asked: AboutSession | ListSessions) -> AboutSession | ListSessions:
         """Return it with the user whose sessions it is about; others' are for administrators."""
@@ -295,3 +334,10 @@ class ClientSession(End):
             "credit": self._account.allowance,
             "withheld_for": sorted(self._account.blockers),
         }
+
+
+def _names_advisories(asked: Subscribe | AddFilter | Request) -> bool:
+    """Return whether this asks for advisory events. Raises `FilterSyntaxError`."""
+    if isinstance(asked, Request) and any_reserved(asked.topics):
+        return True
+    return RESERVED in asked.filter and names_reserved(parse_filter(asked.filter))

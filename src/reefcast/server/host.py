@@ -110,6 +110,7 @@ def make_host(
         rows={} if keeper is None else keeper.contents.rows,
         most_sessions=network.sessions.max_sessions,
         custody=CustodyLimits(network.sessions.custody_after_s, network.sessions.custody_bytes),
+        advisories=network.sessions.advisories,
     )
     for what in core.delivering.set_aside:
         log.error("broker %s set aside what it cannot read: %s", name, what)

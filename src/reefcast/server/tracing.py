@@ -21,6 +21,7 @@ from reefcast.model.messages import (
     LinkName,
     Publish,
     SessionNews,
+    is_advisory,
 )
 from reefcast.network.sections import TraceSection
 from reefcast.routing.router import Decision
@@ -56,11 +57,14 @@ class LiveTrace:
                 recorder.row("publish", now, p.publisher, p.seq, len(publish.body))
 
     def matched(self, routed: Sequence[tuple[Publish, Decision]], took_ns: int) -> None:
-        """Record publications that the core has routed; no row for those that it did not match."""
+        """Record publications that the core has routed; no row for those that it did not match.
+        This broker's own, advisory events, count as published when they are routed."""
         recorder, now = self._recorder, now_us()
         share_ns = took_ns // max(len(routed), 1)
         for publish, decision in routed:
             p = publish.publication
+            if is_advisory(p.id) and not publish.header.hops:
+                self.published([publish])
             if decision.matched is not None and recorder.wants(p.id):
                 recorder.row("matching", now, p.publisher, p.seq, decision.matched, share_ns)
 

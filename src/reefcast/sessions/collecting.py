@@ -14,13 +14,14 @@ from reefcast.model.keeping import (
     Position,
     SessionNumber,
 )
+from reefcast.model.messages import is_advisory
 from reefcast.model.publication import PublicationId
 from reefcast.sessions.outcome import Advisory, ConsumerName, Delivery, Ended, Read, Told
 
 _Chunk = tuple[str, int]
 """A publisher, and the number of a chunk of its numbers."""
 _REST = ("deliveries", "ended", "read", "taken")
-_Advised = tuple[Told, str, str, ConsumerName, str]
+_Advised = tuple[Told, str, str, ConsumerName, str, bool]
 
 
 class Chunks(Protocol):
@@ -112,10 +113,13 @@ class Collected:
         consumer: ConsumerName = "",
         reason: str = "",
         id: PublicationId | None = None,
+        by: PublicationId | None = None,
         count: int = 1,
     ) -> None:
-        """Tell what happened; what happened several times is told once, with the number."""
-        key = kind, owner, session, consumer, reason
+        """Tell what happened; what happened several times is told once, with the number. `by`: the
+        publication that brought it about, if it is not the one with this `id`."""
+        cause = by or id
+        key = kind, owner, session, consumer, reason, cause is not None and is_advisory(cause)
         before, ids = self._advisories.get(key, (0, ()))
         self._advisories[key] = before + count, ids or (() if id is None else (id,))
 
@@ -123,8 +127,8 @@ class Collected:
         """Return, once, what happened."""
         advised, self._advisories = self._advisories, {}
         return [
-            Advisory(kind, owner, session, consumer, count, ids, reason)
-            for (kind, owner, session, consumer, reason), (count, ids) in advised.items()
+            Advisory(kind, owner, session, consumer, count, ids, reason, quiet)
+            for (kind, owner, session, consumer, reason, quiet), (count, ids) in advised.items()
         ]
 
 

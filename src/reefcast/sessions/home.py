@@ -64,7 +64,7 @@ class Home:
         now: float = 0.0,
     ) -> None:
         contents = contents or Contents()
-        self._epoch_s = epoch_s
+        self.epoch_s = epoch_s
         self._dedup_s = dedup_s
         self._collected = Collected()
         self._events = Events(contents.events, memory_bytes)
@@ -97,7 +97,7 @@ class Home:
 
     def _add(self, number: SessionNumber, stored: StoredSession, now: float) -> Session:
         session = Session(
-            number, stored, self._collected, self._events, self._dedup_s, now + self._epoch_s
+            number, stored, self._collected, self._events, self._dedup_s, now + self.epoch_s
         )
         self._sessions[stored.record.owner, stored.record.name] = session
         self._by_link[stored.record.link] = session
@@ -121,7 +121,7 @@ class Home:
             raise LocalError(f"there is a session {name!r} already; attach to it")
         self._last += 1
         record = SessionRecord(
-            name=name, owner=owner, link=link, created_s=now + self._epoch_s, options=options
+            name=name, owner=owner, link=link, created_s=now + self.epoch_s, options=options
         )
         session = self._add(self._last, StoredSession(record), now)
         self._collected.put(PutSession(session.number, record))
@@ -166,6 +166,10 @@ class Home:
         """Return the status of all sessions, by owner and name."""
         return [status_of(self._sessions[key]) for key in sorted(self._sessions)]
 
+    def has(self, owner: str, name: str) -> bool:
+        """Return whether there is this session."""
+        return (owner, name) in self._sessions
+
     def status(self, owner: str, name: str) -> SessionStatus:
         """Return the status of one session."""
         return status_of(self._session(owner, name))
@@ -191,7 +195,7 @@ class Home:
         session = self._session(owner, name)
         dead = sorted(session.queue.dead.values(), key=lambda each: each.position)
         for entry in dead:
-            session.added(session.queue.revive(entry, now + self._epoch_s))
+            session.added(session.queue.revive(entry, now + self.epoch_s))
         self._touch(session, now, reply)
         return len(dead)
 
@@ -226,7 +230,7 @@ class Home:
             if session is not None:
                 found.append((session, tuple(numbers)))
                 self._touched[session] = None
-        self._utc_s = now + self._epoch_s
+        self._utc_s = now + self.epoch_s
         return self._intake.owe(publish, found, self._utc_s)
 
     def when_kept(self, owner: str, name: str, now: float, reply: object) -> None:
@@ -267,7 +271,7 @@ class Home:
         it is not attached."""
         session = self._attached.pop(consumer, None)
         if session is not None:
-            session.detach(consumer, now + self._epoch_s)
+            session.detach(consumer, now + self.epoch_s)
             self._touch(session, now)
 
     def acknowledge(
@@ -301,7 +305,7 @@ class Home:
         session, attached = self._consumer(consumer)
         entry = session.find(position)
         if entry is not None and attached.out.get(position) is entry:
-            session.give_back(entry, now + self._epoch_s + delay_s if delay_s > 0 else 0.0)
+            session.give_back(entry, now + self.epoch_s + delay_s if delay_s > 0 else 0.0)
         self._touch(session, now, reply)
 
     # --- the driver's ----------------------------------------------------------------------------
@@ -324,7 +328,7 @@ class Home:
             fetch=self._events.take_wanted(),
             replies=self._replies.take(self._collected.synced),
             advisories=self._collected.take_advisories(),
-            timer_s=None if first is None else first[0] - self._epoch_s + CLOCKS_S,
+            timer_s=None if first is None else first[0] - self.epoch_s + CLOCKS_S,
             **self._collected.take_rest(),
         )
 
@@ -362,7 +366,7 @@ class Home:
 
     def due(self, now: float) -> None:
         """Do what is due by the clock."""
-        utc_s = now + self._epoch_s
+        utc_s = now + self.epoch_s
         while (first := self._alarms.first()) is not None and first[0] <= utc_s:
             session = first[1]
             if session.ends_s <= utc_s:
@@ -405,7 +409,7 @@ class Home:
 
     def _touch(self, session: Session, now: float, reply: object = None) -> None:
         """Have `take` look at the session: something has changed."""
-        self._utc_s = now + self._epoch_s
+        self._utc_s = now + self.epoch_s
         self._touched[session] = None
         self._replies.add(reply)
 

@@ -42,18 +42,18 @@ class Intake:
             elif not session.waiting and session.queue.has_room(parcel.size):
                 session.full = False
                 self._take(session, parcel, subscriptions, utc_s)
-            elif self._is_to_wait(session, parcel.size):
+            elif self._is_to_wait(session, parcel):
                 session.waiting[id] = Waiting(publish, subscriptions)
                 self._blocked.setdefault(id, set()).add(session.number)
                 blocked = True
             elif session.queue.options.policy != "drop_oldest":
                 refused = refused or _refusal(session, parcel.size)
             else:
-                self._make_room(session, parcel.size)
+                self._make_room(session, parcel)
                 if parcel.size <= session.queue.options.max_bytes:
                     self._take(session, parcel, subscriptions, utc_s)
                 else:
-                    _drop(session, id)
+                    _drop(session, id, id)
         return Verdict(refused, blocked and not refused) if refused or blocked else TAKEN
 
     def _take(
@@ -70,19 +70,19 @@ class Intake:
 
     # --- full queues -----------------------------------------------------------------------------
 
-    def _is_to_wait(self, session: Session, size: int) -> bool:
+    def _is_to_wait(self, session: Session, parcel: _Parcel) -> bool:
         """Return whether a publication without room waits; tell that the queue is full."""
         if not session.full:
             session.full = True
-            session.advise(Told.FULL, reason=session.queue.options.policy)
+            session.advise(Told.FULL, by=parcel.id, reason=session.queue.options.policy)
         options = session.queue.options
-        fits = size <= options.max_bytes and len(session.waiting) < MOST_WAITING
+        fits = parcel.size <= options.max_bytes and len(session.waiting) < MOST_WAITING
         return options.policy == "block" and fits
 
-    def _make_room(self, session: Session, size: int) -> None:
+    def _make_room(self, session: Session, parcel: _Parcel) -> None:
         queue = session.queue
-        while not queue.has_room(size) and (oldest := queue.oldest) is not None:
-            _drop(session, oldest.event.id)
+        while not queue.has_room(parcel.size) and (oldest := queue.oldest) is not None:
+            _drop(session, oldest.event.id, parcel.id)
             session.remove(oldest)
 
     def admit(self, session: Session, utc_s: float) -> None:
@@ -95,7 +95,7 @@ class Intake:
                 return
             del session.waiting[id]
             if not fits:
-                _drop(session, id)
+                _drop(session, id, id)
             elif 0 < parcel.expires_s <= utc_s:
                 session.advise(Told.EXPIRED, id)
                 session.queue.dropped += 1
@@ -130,8 +130,8 @@ class _Parcel:
         self.event: Event | None = None
 
 
-def _drop(session: Session, id: PublicationId) -> None:
-    session.advise(Told.DROPPED, id, reason="the queue is full")
+def _drop(session: Session, id: PublicationId, by: PublicationId) -> None:
+    session.advise(Told.DROPPED, id, by=by, reason="the queue is full")
     session.queue.dropped += 1
 
 

@@ -57,9 +57,11 @@ class AboutSession(Asked, frozen=True, kw_only=True):
 
 class OpenSession(AboutSession, frozen=True, kw_only=True, tag="open_session"):
     """There is to be this session; made if there is none. `options`: fields of `SessionOptions`,
-    which it has from now on; those that are not named stay as they are."""
+    which it has from now on; those that are not named stay as they are. `here`: it is made at this
+    broker, although some brokers cannot be asked whether they have it."""
 
     options: dict[str, float | int | str] = msgspec.field(default_factory=dict)
+    here: bool = False
 
 
 class CloseSession(AboutSession, frozen=True, kw_only=True, tag="close_session"):
@@ -165,11 +167,13 @@ class Done(ServiceMessage, frozen=True, kw_only=True, tag="done"):
 
 
 class Failed(ServiceMessage, frozen=True, kw_only=True, tag="failed"):
-    """What was asked cannot be done. `gone`: there is no such session, or consumer, here."""
+    """What was asked cannot be done. `gone`: there is no such session, or consumer. `again`: it may
+    be asked again, "now" if the way to the session's home broke, "later" if there is none now."""
 
     token: Count
     reason: str
     gone: bool = False
+    again: Literal["", "now", "later"] = ""
 
 
 class Owed(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -191,15 +195,18 @@ class Handed(ServiceMessage, frozen=True, kw_only=True, tag="handed"):
 
 
 class ConsumerEnded(ServiceMessage, frozen=True, kw_only=True, tag="consumer_ended"):
-    """The consumer is attached no more, for its session ended."""
+    """The consumer is attached no more, for its session ended; `again`: or because the way to the
+    session's home broke, so that it may attach again."""
 
     consumer: Count
     reason: str
+    again: bool = False
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A durable session as its home sees it; times in seconds UTC, sizes in bytes.
 
+    - `home`: the broker that has it.
     - `consumers`: name -> events that it has not acknowledged.
     - `events`, `bytes`: what it owes; `out`: how many of them consumers have.
     - `waiting`: publications for which the queue has no room yet.
@@ -220,6 +227,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     dropped: int
     oldest_s: float
     created_s: float
+    home: str = ""
 
 
 class Sessions(ServiceMessage, frozen=True, kw_only=True, tag="sessions"):

@@ -30,7 +30,7 @@ class Told(StrEnum):
 
 class Advisory(msgspec.Struct, frozen=True, gc=False):
     """Something happened to a session, `count` times: of a consumer, or of events of which `ids`
-    names the first."""
+    names the first. `quiet`: an advisory event brought it about, so that it causes no other."""
 
     kind: Told
     owner: str
@@ -39,6 +39,7 @@ class Advisory(msgspec.Struct, frozen=True, gc=False):
     count: int = 1
     ids: tuple[PublicationId, ...] = ()
     reason: str = ""
+    quiet: bool = False
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):

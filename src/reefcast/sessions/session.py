@@ -104,6 +104,7 @@ class Session:
         kind: Told,
         id: PublicationId | None = None,
         *,
+        by: PublicationId | None = None,
         consumer: ConsumerName = "",
         reason: str = "",
         count: int = 1,
@@ -111,7 +112,7 @@ class Session:
         """Tell what happened to this session."""
         owner, name = self.record.owner, self.record.name
         self._collected.advise(
-            kind, owner, name, consumer=consumer, reason=reason, id=id, count=count
+            kind, owner, name, consumer=consumer, reason=reason, id=id, by=by, count=count
         )
 
     # --- what it is ------------------------------------------------------------------------------
@@ -284,7 +285,9 @@ class Session:
         reason = TOO_OFTEN.format(tries=entry.tries)
         self.advise(Told.DEAD_LETTER, entry.event.id, reason=reason)
         for each in self.queue.bury(entry, reason):
-            self.advise(Told.DROPPED, each.event.id, reason="too many dead letters")
+            self.advise(
+                Told.DROPPED, each.event.id, by=entry.event.id, reason="too many dead letters"
+            )
             self.queue.remove(each)
             self.queue.dropped += 1
 

@@ -59,11 +59,11 @@ def letters_of(letters: Sequence[Letter]) -> tuple[LetterRow, ...]:
     return tuple(map(letter_of, letters[:count]))
 
 
-def rows_of(statuses: Sequence[SessionStatus]) -> tuple[SessionRow, ...]:
-    """Return sessions as clients are shown them, as many as one message holds."""
+def rows_of(statuses: Sequence[SessionStatus], home: str) -> tuple[SessionRow, ...]:
+    """Return sessions of this home as clients are shown them, as many as one message holds."""
     some = statuses[:MOST_ROWS]
     sizes = [sum(4 * len(text) for text in each.subscriptions.values()) for each in some]
-    return tuple(map(row_of, some[: _that_fit(sizes)]))
+    return tuple(row_of(each, home) for each in some[: _that_fit(sizes)])
 
 
 def _that_fit(sizes: Sequence[int]) -> int:
@@ -76,11 +76,11 @@ def _that_fit(sizes: Sequence[int]) -> int:
     return len(sizes)
 
 
-def row_of(status: SessionStatus) -> SessionRow:
-    """Return a session as clients are shown it."""
+def row_of(status: SessionStatus, home: str) -> SessionRow:
+    """Return a session of this home as clients are shown it."""
     fields = status._asdict()
     del fields["link"]
-    return SessionRow(**fields)
+    return SessionRow(**fields, home=home)
 
 
 def letter_of(letter: Letter) -> LetterRow:

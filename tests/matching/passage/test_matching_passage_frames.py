@@ -42,7 +42,8 @@ def written(data: bytes, filters: CompiledIndex[int], leads: Leads, onward: Head
     desk = the_desk()
     assert desk.cut(data, 0, 1000) == 1
     courses = Courses(leads)
-    source = Source(filters, leads, -1, ANYTHING, b"", courses.table("x", is_client=False))
+    table = courses.table("x", is_client=False)
+    source = Source(filters, leads, -1, ANYTHING, b"", table, filters.is_topical)
     number, _ = desk.header_of(0)
     courses.enter("x", number, Directions(wire.encode_header(onward)))
     left, stopped, touched, *_ = desk.pass_on(0, 1, 0, source)

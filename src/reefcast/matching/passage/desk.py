@@ -49,7 +49,7 @@ from reefcast.matching.passage.layout import (
     NO_OUT,
 )
 from reefcast.matching.passage.samples import crc_table
-from reefcast.matching.passage.sources import ANYTHING, Source
+from reefcast.matching.passage.sources import Source
 from reefcast.model.messages import Header
 
 Outcome = tuple[int, int, memoryview, int, int, int]
@@ -182,7 +182,7 @@ class Desk:
                 source.leads.words.address,
                 source.number,
                 source.own,
-                int(filters.is_topical or source.own != ANYTHING),
+                int(source.topical),
                 id(client) + BYTES_HEAD,
                 len(client),
                 source.courses,

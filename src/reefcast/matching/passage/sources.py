@@ -15,7 +15,8 @@ class Source(NamedTuple):
     """`filters`: decide where publications go, and `leads`: their destinations; `number`: the
     destination that a neighbour is, or -1; `own`: the address of the index of the client's
     advertisements, or `ANYTHING`; `client`: its name, b"" for a neighbour; `courses`: the
-    address of its courses, by the number of the header (`courses.Courses`)."""
+    address of its courses, by the number of the header (`courses.Courses`); `topical`: whether
+    topics make a difference."""
 
     filters: CompiledIndex[Any]
     leads: Leads
@@ -23,3 +24,4 @@ class Source(NamedTuple):
     own: int
     client: bytes
     courses: int
+    topical: bool

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reefcast.errors import ConfigurationError
 from reefcast.pipeline.connector.ids import Hashes, Ids, Sketch
 
 
@@ -43,6 +44,13 @@ class Offset(NamedTuple):
 
     @classmethod
     def of_json(cls, value: dict[str, Any]) -> Offset:
+        """Return what the checkpoint says. Raises `ConfigurationError` for an offset of a query
+        that reads a durable session."""
+        if "seen" not in value:
+            raise ConfigurationError(
+                "the checkpoint is that of a query with the option session; give this query one of "
+                "its own"
+            )
         seen = (Seen(since, until, Sketch.of_text(text)) for since, until, text in value["seen"])
         late = (Late(time_us, int(text, 16)) for time_us, text in value["late"])
         return cls(value["until_us"], tuple(seen), tuple(late))

@@ -11,22 +11,38 @@ from reefcast.client.address import parse_addresses
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import parse_filter
 from reefcast.model.topics import topic_filter, topic_patterns_of
+from reefcast.sessions.messages import MOST_NAME_CHARS, MOST_WINDOW
 
 T = TypeVar("T")
 
 EARLIEST, LATEST = "earliest", "latest"
 PARTITIONS = 4
+SESSION_ROWS, MOST_SESSION_ROWS = 10_000, MOST_WINDOW // 2
+"""Events in a batch of a session. As many more may come while that batch is worked on."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SAME_AS = {"since": "startingTimestamp", "until": "endingTimestamp"}
 """Our names, and those of the Kafka source."""
 
 SHARED = ("url", "filter", "subscribe", "schema", "minPartitions", "since", "startingTimestamp")
-READ = (*SHARED, "until", "endingTimestamp")
+READ = (*SHARED, "session", "until", "endingTimestamp")
 STREAM = (
-    *(*SHARED, "startingOffsets", "maxOffsetsPerTrigger"),
+    *(*SHARED, "session", "startingOffsets", "maxOffsetsPerTrigger"),
     *("failOnDataLoss", "settleSeconds", "lateSeconds"),
 )
+SESSION_READ = ("url", "session", "schema")
+SESSION_STREAM = (
+    *("url", "session", "filter", "subscribe", "schema"),
+    *("minPartitions", "maxOffsetsPerTrigger", "failOnDataLoss"),
+)
 WRITE = ("url", "topic", "orderBy")
+NOT_OF_A_STREAM = (
+    "a session hands out what it owes, in the order of its queue, and storages and times have no "
+    "part in that; to begin in the past, subscribe the session with replay before"
+)
+NOT_OF_A_LOOK = (
+    "a batch shows all that the session owes, and takes nothing: choose among its rows with "
+    "where(); to take events, use readStream, with the trigger availableNow to end when all is read"
+)
 OF_SPARK = ("checkpointLocation", "queryName")
 """Options that Spark passes together with ours."""
 
@@ -59,6 +75,26 @@ class StreamOptions(NamedTuple):
     late_us: int
     most_rows: int | None
     fail_on_data_loss: bool
+
+
+class SessionOptions(NamedTuple):
+    """The options of a stream out of a durable session. `filter`: what it is to be subscribed to;
+    "" if it is already. `partitions`: tasks that read at the same time; `most_rows`: of one
+    batch."""
+
+    url: str
+    name: str
+    filter: str
+    partitions: int
+    most_rows: int
+    fail_on_data_loss: bool
+
+
+class LookOptions(NamedTuple):
+    """The options of a batch that shows what a durable session owes."""
+
+    url: str
+    name: str
 
 
 class WriteOptions(NamedTuple):
@@ -101,6 +137,36 @@ def stream_options(options: Mapping[str, str]) -> StreamOptions:
     )
 
 
+def is_of_session(options: Mapping[str, str]) -> bool:
+    """Return whether a durable session is to be read, and not the history."""
+    return any(name.lower() == "session" and value.strip() for name, value in options.items())
+
+
+def session_options(options: Mapping[str, str]) -> SessionOptions:
+    """Parse the options of a stream out of a durable session."""
+    given = _Given(options, SESSION_STREAM, "reading a session as a stream", NOT_OF_A_STREAM)
+    most = given.read("maxOffsetsPerTrigger", _count, SESSION_ROWS)
+    if most > MOST_SESSION_ROWS:
+        raise ConfigurationError(
+            f"option maxOffsetsPerTrigger is {most}: a batch of a session has at most "
+            f"{MOST_SESSION_ROWS} events"
+        )
+    return SessionOptions(
+        _home(given),
+        _session_name(given),
+        _joined(given),
+        given.read("minPartitions", _count, PARTITIONS),
+        most,
+        given.read("failOnDataLoss", _truth, True),
+    )
+
+
+def look_options(options: Mapping[str, str]) -> LookOptions:
+    """Parse the options of a batch that shows what a durable session owes."""
+    given = _Given(options, SESSION_READ, "looking into a session", NOT_OF_A_LOOK)
+    return LookOptions(_home(given), _session_name(given))
+
+
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     given = _Given(options, WRITE, "writing")
     return WriteOptions(
@@ -133,13 +199,21 @@ def time_us(text: str) -> int:
 
 
 class _Given:
-    """Options as Spark passes them: their names may have lost their capitals."""
+    """Options as Spark passes them: their names may have lost their capitals. `unlike`: why other
+    options for reading are not among the `known` ones."""
 
-    def __init__(self, options: Mapping[str, str], known: tuple[str, ...], what: str) -> None:
+    def __init__(
+        self, options: Mapping[str, str], known: tuple[str, ...], what: str, unlike: str = ""
+    ) -> None:
         self._options = {name.lower(): value for name, value in options.items()}
         self._what = what
         names = {name.lower() for name in (*known, *OF_SPARK)}
+        others = {name.lower(): name for name in (*READ, *STREAM)} if unlike else {}
         for name in self._options:
+            if name not in names and name in others:
+                raise ConfigurationError(
+                    f"options session and {others[name]} contradict each other: {unlike}"
+                )
             if name not in names:
                 raise ConfigurationError(_unknown(name, known, what))
 
@@ -194,15 +268,40 @@ def _selection(given: _Given) -> Selection:
     return Selection(given.url(), _filter(given), partitions)
 
 
-def _filter(given: _Given) -> str:
-    """Return what `subscribe` (topics separated by commas) and `filter` say together."""
+def _home(given: _Given) -> str:
+    url = given.url()
+    if len(parse_addresses(url)) > 1:
+        raise ConfigurationError(
+            "option url has several addresses, but a session is read at its home: give the address "
+            "of that broker alone"
+        )
+    return url
+
+
+def _session_name(given: _Given) -> str:
+    name = given.text("session")
+    if len(name) > MOST_NAME_CHARS:
+        raise ConfigurationError(
+            f"option session: the name of a session has at most {MOST_NAME_CHARS} characters"
+        )
+    return name
+
+
+def _joined(given: _Given) -> str:
+    """Return what `subscribe` (topics separated by commas) and `filter` say together; "" if they
+    say nothing."""
     topics = given.names("subscribe")
     filter = given.text("filter")
     if filter:
         parse_filter(filter)
     parts = ([topic_filter(topics)] if topics else []) + ([filter] if filter else [])
-    whole = parts[0] if len(parts) == 1 else " AND ".join(f"({part})" for part in parts)
-    if not parts or topic_patterns_of(parse_filter(whole)) is None:
+    return "".join(parts) if len(parts) < 2 else " AND ".join(f"({part})" for part in parts)
+
+
+def _filter(given: _Given) -> str:
+    """Return a filter for what storages keep, which names its topics."""
+    whole, filter = _joined(given), given.text("filter")
+    if not whole or topic_patterns_of(parse_filter(whole)) is None:
         said = f"the filter {filter!r} does not say its topics" if filter else "no topic is given"
         raise ConfigurationError(
             f'{said}, and storages keep topics: add .option("subscribe", "fx"), with commas '

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 
 from reefcast import sync
 from reefcast.client import Event
-from reefcast.errors import ConnectionLostError, PeerError, RefusedError
+from reefcast.errors import ConnectionLostError, PeerError, ReefcastError, RefusedError
 from reefcast.pipeline.connector.ids import Hashes, Ids, ids_of
 from reefcast.pipeline.connector.options import EPOCH, Selection
 
@@ -27,6 +27,8 @@ T = TypeVar("T")
 PATIENCE_S = 30.0
 """How long a storage may be away, or not yet have what another one has."""
 PAUSE_S = 0.25
+AWAY_S = 60.0
+"""How long the driver continues without anybody who could tell what there is."""
 Span = tuple[int, int]
 """Microseconds: the first inclusive, the second exclusive."""
 
@@ -100,6 +102,25 @@ def patiently(work: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
             time.sleep(PAUSE_S)
 
 
+class Absence:
+    """The time for which nobody has been able to tell a query what is new."""
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+
+    def bear(self, error: ReefcastError) -> None:
+        """Log an error, or raise it if nobody has answered for `AWAY_S` seconds."""
+        now_s = time.monotonic()
+        self._since_s = self._since_s or now_s
+        if now_s - self._since_s > AWAY_S:
+            raise error
+        log.warning("nothing new can be found now: %s", error)
+
+    def end(self) -> None:
+        """Note that somebody has answered."""
+        self._since_s = None
+
+
 def slice_events(selection: Selection, part: Slice, *, fail: bool) -> Iterator[Event]:
     """Yield the events of a slice. `fail`: whether it is an error that some of them are gone."""
     expected = part.expected
@@ -166,12 +187,11 @@ def _chunks(events: Iterator[Event], size: int = 4096) -> Iterator[list[Event]]:
         yield chunk
 
 
-def data_loss(what: str, *, fail: bool) -> None:
-    """Raise `ConnectionLostError`, or log the loss and go on."""
+def data_loss(what: str, *, fail: bool, error: type[ReefcastError] = ConnectionLostError) -> None:
+    """Raise an error, or log the loss and go on. An `error` of another kind than that of a lost
+    connection says that nothing is gained by trying again."""
     if fail:
-        raise ConnectionLostError(
-            f"{what}. To go on without them, set the option failOnDataLoss to false"
-        )
+        raise error(f"{what}. To go on without them, set the option failOnDataLoss to false")
     log.warning("%s; the query goes on, since failOnDataLoss is false", what)
 
 

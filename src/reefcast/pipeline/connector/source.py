@@ -8,12 +8,17 @@ from pyspark.sql.types import StructType
 from reefcast.pipeline.connector.batch import BatchReader
 from reefcast.pipeline.connector.columns import check_columns, schema_of
 from reefcast.pipeline.connector.options import (
+    is_of_session,
+    look_options,
     read_options,
     schema_option,
+    session_options,
     stream_options,
     write_options,
 )
 from reefcast.pipeline.connector.sentences import told
+from reefcast.pipeline.connector.session_batch import LookReader
+from reefcast.pipeline.connector.session_stream import SessionReader
 from reefcast.pipeline.connector.stream import StreamReader
 from reefcast.pipeline.connector.writing import BatchWriter, StreamWriter
 
@@ -29,12 +34,18 @@ class ReefcastSource(DataSource):
         return schema_of(schema_option(self.options))
 
     @told
-    def reader(self, schema: StructType) -> BatchReader:
-        return BatchReader(check_columns(schema), read_options(self.options))
+    def reader(self, schema: StructType) -> BatchReader | LookReader:
+        columns = check_columns(schema)
+        if is_of_session(self.options):
+            return LookReader(columns, look_options(self.options))
+        return BatchReader(columns, read_options(self.options))
 
     @told
-    def streamReader(self, schema: StructType) -> StreamReader:
-        return StreamReader(check_columns(schema), stream_options(self.options))
+    def streamReader(self, schema: StructType) -> StreamReader | SessionReader:
+        columns = check_columns(schema)
+        if is_of_session(self.options):
+            return SessionReader(columns, session_options(self.options))
+        return StreamReader(columns, stream_options(self.options))
 
     @told
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:

@@ -3,7 +3,6 @@ restart."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from reefcast.pipeline.connector.options import EARLIEST, StreamOptions
 from reefcast.pipeline.connector.planning import Planner, Rules
 from reefcast.pipeline.connector.reading import (
     PATIENCE_S,
+    Absence,
     Past,
     Slice,
     log,
@@ -37,8 +37,6 @@ from reefcast.timing import now_us
 if TYPE_CHECKING:
     import pyarrow as pa
 
-AWAY_S = 60.0
-"""How long the driver continues without anybody who could tell what there is."""
 Json = dict[str, Any]
 
 
@@ -102,7 +100,7 @@ class Driver:
         self._options = options
         self._open = ExitStack()
         self._past: Past | None = None
-        self._away_since_s: float | None = None
+        self._absence = Absence()
         self.end_us: int | None = None
         rules = Rules(
             options.settle_us,
@@ -142,14 +140,10 @@ class Driver:
         try:
             offset = self._planner.latest(start, most, self.end_us)
         except (PeerError, RefusedError) as error:
-            now_s = time.monotonic()
-            self._away_since_s = self._away_since_s or now_s
             self._forget()
-            if now_s - self._away_since_s > AWAY_S:
-                raise
-            log.warning("nothing new can be found now: %s", error)
+            self._absence.bear(error)
             return start
-        self._away_since_s = None
+        self._absence.end()
         return offset
 
     def slices(self, start: Offset, end: Offset) -> list[Slice]:

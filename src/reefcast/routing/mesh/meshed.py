@@ -3,14 +3,14 @@
 A routing that derives from `Meshed` has a subscription tree over its primary links whose rows have
 their anchors as next hops, and sends copies as its `mesh` decides.
 
-A publication that is to be confirmed goes by primary links only. These are the same as long as a
-broker lives, so that it has one way from each broker, its next hops are those that have the rows on
-their disks, and what they hold waits for them in custody. Soft links come and go: a copy that broke
-off with one would have to begin again as another attempt (`delivery.md`, rule 7) from here to each
-of the brokers behind it. What that would save is traffic; its price would be a second way of
-everything. Rows on disk have no anchors: after a start the last hop takes their place until the
-neighbour has told them again. That is never wrong. An anchor that is nearer than it could be lies
-on the way to all that is behind it, so that no copy goes past it to these.
+A publication that is to be confirmed goes by primary links only. Unless they are moved (see
+`movable`), these stay: it has one way from each broker, and what a next hop has not answered waits
+for it in custody. Soft links come and go: what was under way on one that broke would have to begin
+again as another attempt (`delivery.md`, rule 7).
+
+Rows on disk have no anchors: after a start their last hops take the place, until the neighbours
+have told them again. That is never wrong. An anchor that is nearer than it could be lies on the way
+to all that is behind it, so that no copy goes past it to these.
 """
 
 from __future__ import annotations

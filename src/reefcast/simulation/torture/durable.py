@@ -122,7 +122,7 @@ class Wanted:
 
     def _say(self, what: Asked) -> None:
         if isinstance(what, AddFilter):
-            opening = OpenSession(token=1, session=self.name, options=self.options)
+            opening = OpenSession(token=1, session=self.name, options=self.options, here=True)
             self._network.put(self.home, opening, self.name)
         self._network.put(self.home, what, self.name)
 

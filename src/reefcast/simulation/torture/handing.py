@@ -20,7 +20,7 @@ def check_handed(
         yield "P2: it was acknowledged, on disk, and comes again"
     if not owed.late and id not in life.again and life.handed.setdefault(id, position) != position:
         yield f"P2: it was at {life.handed[id]} before"
-    if tries <= life.tries.get(position, 0):
+    if tries <= life.tries.get(position, 0) or (position, tries) in life.given:
         yield f"P2: it was handed out before, for the {life.tries[position]}. time"
     most = life.options.max_deliveries
     if most and tries > most:
@@ -31,6 +31,7 @@ def check_handed(
     if now < life.delays.pop(position, 0.0):
         yield "rule 10: it was rejected, and its delay is not over"
     life.tries[position] = tries
+    life.given.add((position, tries))
     life.holders[position] = (consumer, now)
 
 

@@ -18,6 +18,7 @@ def judge(network: Network) -> list[str]:
     network.settle()
     network.problems += check_confirmed(network)
     network.problems += check_queues(network)
+    network.problems += check_attached(network)
     drain(network)
     network.problems += check_kept(network)
     network.problems += check_progress(network)
@@ -34,6 +35,11 @@ def drain(network: Network) -> None:
             consumer.greedy = True
         else:
             consumer.resize(0)
+    for traveller in network.travellers.values():
+        if network.rng.random() < 0.5:
+            traveller.greedy = True
+        else:
+            traveller.resize(0)
     for wanted in network.sessions.values():
         if not wanted.ended and wanted.life is not None:
             network.consumer(wanted.name, WINDOW).greedy = True
@@ -75,6 +81,28 @@ def check_queues(network: Network) -> Iterator[str]:
             sure = publisher.confirmed | publisher.kept
             if any(s in sure and s < max(its[: at + 1]) for at, s in enumerate(its)):
                 yield f"P3: session {wanted.name} of {publisher.name}: {its}"
+
+
+def check_attached(network: Network) -> Iterator[str]:
+    """Check that consumers at any broker are attached to their home (rule 12), each once."""
+    for wanted in network.sessions.values():
+        if wanted.ended or wanted.life is None:
+            continue
+        here = [
+            each
+            for each in network.travellers.values()
+            if each.wanted is wanted and not each.is_gone
+        ]
+        for traveller in here:
+            if not traveller.is_attached:
+                yield f"rule 12: {traveller.name} at {traveller.entry} does not attach"
+        home = network.cores[wanted.home].delivering._home
+        assert home is not None
+        consumers = home.status("", wanted.name).consumers
+        for traveller in here:
+            its = [each for each in consumers if traveller.is_named(each)]
+            if len(its) != 1:
+                yield f"rule 12: {traveller.name} at {traveller.entry} is the consumers {its}"
 
 
 def check_progress(network: Network) -> Iterator[str]:

@@ -15,12 +15,14 @@ from typing import Any
 
 from reefcast.client.address import Address
 from reefcast.client.client import Client
+from reefcast.client.durable import DurableSession
 from reefcast.client.settings import complete
 from reefcast.errors import RefusedError
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication, PublicationId, Value
 from reefcast.network.sections import LimitsSection
 from reefcast.overlay.topology import edges_of, graph
+from reefcast.routing.relaying import CANNOT_BE_ASKED
 from reefcast.server.keeper import Keeping
 from reefcast.simulation.faults import Crash, fault_text
 from reefcast.simulation.links import LinkSpec
@@ -87,10 +89,11 @@ class DurableWorld(WireWorld):
         brokers = self.nodes.values()
         return sum(each.kills for each in brokers if isinstance(each, DurableBroker))
 
-    def program(self, name: str, work: Coroutine[Any, Any, None], at_s: float) -> None:
-        """Run a program on a machine of its own, from this time on."""
+    def program(self, name: str, work: Coroutine[Any, Any, None], at_s: float) -> SimulatedMachine:
+        """Run a program from this time on, on a machine of its own, which is returned."""
         machine = SimulatedMachine(name, f"{self.setup.seed}/{name}", self.loop)
         self.loop.call_at(at_s, machine.context.run, self._begin_program, work)
+        return machine
 
     def _begin_program(self, work: Coroutine[Any, Any, None]) -> None:
         self.loop.create_task(work).add_done_callback(self._ended)
@@ -203,12 +206,26 @@ class LiveTorture:
         self.problems += self._missing(id)
 
     async def _consume(self, name: str, home: str, filter: str, rng: random.Random) -> None:
-        client = self.world.connected(f"{name}-consumer", home)
-        session = await client.session(name, ack_wait_s=5.0, expiry_s=0)
+        client = self.world.connected(f"{name}-owner", home)
+        session = await client.session(name, ack_wait_s=5.0, expiry_s=0, here=True)
         await session.subscribe(filter)
         self.settled[name] = filter
+        if rng.random() < 0.5:
+            brokers = sorted(self.world.disks)
+            client = self.world.connected(f"{name}-consumer", rng.choice(brokers))
+            session = client.session(name)
+        while True:
+            try:
+                return await self._take(session, rng)
+            except RefusedError as error:
+                if CANNOT_BE_ASKED not in str(error):
+                    raise
+                await session.detach()
+                await asyncio.sleep(1.0)
+
+    async def _take(self, session: DurableSession, rng: random.Random) -> None:
         async for event in session:
-            self._check_event(name, event.id, event.deliveries)
+            self._check_event(session.name, event.id, event.deliveries)
             roll = rng.random()
             if roll < 0.6:
                 await event.ack()

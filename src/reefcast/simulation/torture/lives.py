@@ -15,6 +15,7 @@ class Life:
     - `released`: the positions that an operator has dropped; `moves`, `drops`: whether one has
       moved dead letters back, or dropped them.
     - `tries`: position -> the highest count with which an event was handed out.
+    - `given`: positions with counts, as they were handed out.
     - `handed`: the events that were handed out and are no doubles -> their position.
     - `holders`: position -> the consumer that has the event, and since when.
     - `delays`: position -> before when nobody is to get it, for a consumer has rejected it.
@@ -30,6 +31,7 @@ class Life:
         self.released: set[Position] = set()
         self.moves = self.drops = False
         self.tries: dict[Position, int] = {}
+        self.given: set[tuple[Position, int]] = set()
         self.handed: dict[PublicationId, Position] = {}
         self.holders: dict[Position, tuple[str, float]] = {}
         self.delays: dict[Position, float] = {}

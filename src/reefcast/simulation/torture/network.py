@@ -53,6 +53,7 @@ from reefcast.simulation.torture.passing import Passing
 from reefcast.simulation.torture.publishers import Publisher
 from reefcast.simulation.torture.record import Record, described
 from reefcast.simulation.torture.soft import SoftLinks
+from reefcast.simulation.torture.travellers import Traveller
 from reefcast.simulation.torture.watch import Watch
 
 PATIENCE_S = 20.0
@@ -67,8 +68,8 @@ class NeverQuietError(Exception):
 class Network:
     """`edges`: of the overlay; `scot`: what it is if it is one. `seed`: chooses everything;
     `ordered`: the routing keeps the order of a publisher there; `dedup_s`: see `Home`;
-    `custody_bytes`: see `CustodyLimits`. `text`: whether the record of the run keeps the text of
-    the steps.
+    `custody_bytes`: see `CustodyLimits`; `advisories`: see `Broker`. `text`: whether the record of
+    the run keeps the text of the steps.
 
     `disturbed`: a broker was killed, or a link cut; `let_go`: publications that nobody confirms and
     that did not wait any longer for their advertisement to settle."""
@@ -83,6 +84,7 @@ class Network:
         ordered: bool = True,
         dedup_s: float = 3600.0,
         custody_bytes: int = 1 << 20,
+        advisories: bool = False,
         text: bool = False,
         **options: Any,
     ) -> None:
@@ -92,6 +94,7 @@ class Network:
         self.routing, self.scot = routing, scot
         self._options = routing_named(routing).options(**options)
         self._dedup_s = dedup_s
+        self._advisories = advisories
         self._custody = CustodyLimits(most_bytes=custody_bytes)
         self.edges = list(edges)
         self.names = sorted({name for edge in edges for name in edge})
@@ -111,6 +114,7 @@ class Network:
         self.sessions: dict[str, Wanted] = {}
         self.all_sessions: list[Wanted] = []
         self.consumers: dict[str, Consumer] = {}
+        self.travellers: dict[str, Traveller] = {}
         self.clients: dict[str, Client] = {}
         self.here: dict[str, Passing] = {}
         self.problems: list[str] = []
@@ -142,6 +146,7 @@ class Network:
         yield f"routing {self.routing}: {links}"
         yield f"options {self._options}, ids remembered for {self._dedup_s:g} s"
         yield f"custody of {self._custody.most_bytes} bytes"
+        yield f"advisory events: {'yes' if self._advisories else 'no'}"
 
     # --- brokers ----------------------------------------------------------------------------------
 
@@ -167,6 +172,7 @@ class Network:
             home=Home(contents, now=self.now, dedup_s=self._dedup_s),
             rows=contents.rows,
             custody=self._custody,
+            advisories=self._advisories,
         )
         self.timers[name] = {}
         for other in self.neighbours(name):
@@ -291,6 +297,13 @@ class Network:
         consumer.attach()
         return consumer
 
+    def traveller(self, name: str, entry: str, window: int, filter: str = "") -> Traveller:
+        """Add a consumer to the session of this name, at any broker, up or not."""
+        at = f"{name}:{len(self.travellers)}"
+        traveller = Traveller(self, self.sessions[name], at, entry, window, filter)
+        self.clients[at] = self.travellers[at] = traveller
+        return traveller
+
     def pass_by(self, broker: str, filter: str) -> None:
         """Subscribe a client that is no session; the one before it at this broker leaves."""
         if broker in self.cores:
@@ -336,7 +349,7 @@ class Network:
 
     def steps(self) -> Iterator[tuple[str, Any]]:
         """Yield what may happen next by itself: a frame arrives, a disk writes, syncs or reads, a
-        greedy consumer acknowledges."""
+        greedy consumer acknowledges, a traveller speaks."""
         for (one, other), link in self.links.items():
             ends = (min(one, other), max(one, other))
             if link.frames and one in self.cores and other in self.cores and ends not in self.cut:
@@ -347,6 +360,9 @@ class Network:
         for consumer in self.consumers.values():
             if consumer.greedy and consumer.has:
                 yield "consumer", consumer
+        for traveller in self.travellers.values():
+            if traveller.may_act:
+                yield "traveller", traveller
 
     def step(self, what: str, where: Any) -> None:
         """Let one step happen."""
@@ -387,6 +403,8 @@ class Network:
                 self._lets_go(name, key.removeprefix(HOLD_TIMER))
             self.put(name, Timer(key), "")
         self.now = max(self.now, until)
+        for traveller in self.travellers.values():
+            traveller.pause_is_over()
 
     def _lets_go(self, name: str, client: str) -> None:
         """Note what a broker may send before its publisher's advertisement has settled."""

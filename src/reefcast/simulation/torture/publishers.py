@@ -153,10 +153,11 @@ class Publisher:
                     yield f"{promise}: {self.name}#{seq} {what}, and {who}"
 
     def _check_kept(self, seq: int) -> Iterator[str]:
-        """Check that a publication is where it is to be, or in a custody on disk."""
+        """Check that a publication is where it is to be, or in a custody on disk, unless a full
+        session has refused it since."""
         network = self._network
         if not is_in_custody(network.disks.values(), network.routing, (self.name, seq)):
-            yield from self.check_loss(seq, what="is said to be kept")
+            yield from self.check_loss(seq, what="is said to be kept", may_refuse=True)
 
     def _check_refusal(self, reason: str) -> Iterator[str]:
         if not any(

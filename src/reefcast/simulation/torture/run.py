@@ -66,6 +66,7 @@ def network_of(seed: int, routing: str, *, text: bool = False) -> Network:
         ordered=kind.keeps_order,
         dedup_s=dedup_s,
         custody_bytes=custody_bytes,
+        advisories=rng.random() < 0.25,
         text=text,
         **options,
     )

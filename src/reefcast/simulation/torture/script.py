@@ -16,9 +16,10 @@ from reefcast.simulation.torture.durable import Options, Wanted
 from reefcast.simulation.torture.judging import judge
 from reefcast.simulation.torture.network import Network
 from reefcast.simulation.torture.publishers import Publisher
+from reefcast.simulation.torture.travellers import Traveller
 
 ADVERTISED = ("", "x >= 0", "x >= 0 AND x < 10")
-MOST_SESSIONS, MOST_FILTERS, MOST_CONSUMERS = 3, 6, 8
+MOST_SESSIONS, MOST_FILTERS, MOST_CONSUMERS, MOST_TRAVELLERS = 3, 6, 8, 6
 Act = Callable[[], None]
 
 
@@ -36,6 +37,7 @@ class Torture:
         self._faults = rng.random() < 0.88
         self._limits = rng.random() < 0.4
         self._consumers = rng.random() < 0.6
+        self._travellers = rng.random() < 0.4
         self._expires = rng.random() < 0.15
         self._soft = issubclass(routing_named(self.network.routing), Meshed)
         self._confirms = rng.choice((0.8, 0.4)) if self._soft else 0.8
@@ -76,6 +78,8 @@ class Torture:
             ]
         if self._soft:
             acts += [(self._open_soft, 20), (self._close_soft, 2), (self._cut_soft, 4)]
+        if self._travellers:
+            acts += [(self._travel, 12), (self._arrive, 4)]
         if self._faults:
             acts += [
                 (self._kill, 12),
@@ -246,6 +250,40 @@ class Torture:
     def _cut_soft(self) -> None:
         if pairs := self.network.soft.pairs():
             self.network.soft.cut(*self.rng.choice(pairs))
+
+    # --- consumers anywhere -----------------------------------------------------------------------
+
+    def _arrive(self) -> None:
+        network, rng, wanted = self.network, self.rng, self._any_session()
+        if wanted is not None and wanted.life and len(network.travellers) < MOST_TRAVELLERS:
+            filter = self._filter() if rng.random() < 0.2 else ""
+            entry, window = rng.choice(network.names), rng.choice((1, 2, 10))
+            network.traveller(wanted.name, entry, window, filter)
+
+    def _travel(self) -> None:
+        rng = self.rng
+        here = [each for each in self.network.travellers.values() if not each.is_gone]
+        if not here:
+            self._arrive()
+            return
+        traveller = rng.choice(here)
+        acts: list[tuple[Act, float]] = [
+            (traveller.take, 40),
+            (lambda: traveller.acknowledge(*traveller.in_hand[:1]), 25),
+            (lambda: traveller.acknowledge(*traveller.in_hand), 5),
+            (lambda: self._reject(traveller), 5),
+            (lambda: traveller.resize(rng.choice((0, 1, 10))), 3),
+            (lambda: traveller.move(rng.choice(self.network.names)), 5),
+            (traveller.break_off, 5),
+            (traveller.detach, 3),
+            (traveller.die, 2),
+        ]
+        doing, weights = zip(*acts, strict=True)
+        rng.choices(doing, weights)[0]()
+
+    def _reject(self, traveller: Traveller) -> None:
+        if traveller.in_hand:
+            traveller.reject(traveller.in_hand[0], self.rng.choice((0.0, 3.0)))
 
     # --- faults -----------------------------------------------------------------------------------
 
