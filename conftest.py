@@ -20,6 +20,7 @@ from inner_loop import (
     GUARD,
     QUICK_TIMES,
     SOAK_TIMES,
+    TEST_TIMES,
     is_long,
     is_property,
     is_quick,
@@ -68,11 +69,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--quick"):
         leave_out(config, items, lambda item: not item.stash[QUICK] or is_long(item))
         try_examples(items, QUICK_TIMES)
-    if config.getoption("--soak"):
+    elif config.getoption("--soak"):
         properties = [item for item in items if is_property(item)]
         try_examples(properties, SOAK_TIMES)
         for item in properties:
             item.add_marker("soak")
+    else:
+        try_examples(items, TEST_TIMES)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     items[:] = dealt(items, workers, lambda item: item.stash[QUICK])
     for item in items:

@@ -43,6 +43,8 @@ OPENING = frozenset(
 """The audit events of Python for what a quick test does not do."""
 QUICK_TIMES = 0.1
 """So many times the examples of a property are tried in the inner loop."""
+TEST_TIMES = 0.5
+"""So many times the examples of a property are tried by `make test`, each time others."""
 SOAK_TIMES = 10
 """So many times the examples of a property are tried by `make soak`."""
 

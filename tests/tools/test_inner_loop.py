@@ -202,6 +202,7 @@ def told():
     ("asked", "ran", "tried"),
     [
         (["--quick"], 4, {"a": 2, "b": 2, "machine": 2}),
+        ([], 4, {"a": 10, "b": 10, "machine": 10}),
         (["--soak", "-m", "soak"], 3, {"a": 200, "b": 200, "machine": 200}),
     ],
 )
