@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Literal
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reefcast.client.consuming import Attachment, Consuming
+from reefcast.client.consuming import MOST_TRIES, Attachment, Consuming
 from reefcast.model.keeping import SessionOptions
 from reefcast.model.messages import (
     Away,
@@ -359,23 +359,43 @@ def test_a_consumer_that_left_does_not_attach_again() -> None:
     assert not paused and not consuming.consumers
 
 
-@pytest.mark.parametrize("again", ["now", "later"])
-def test_what_was_asked_when_the_way_broke_is_asked_again(again: Literal["now", "later"]) -> None:
+def test_what_was_asked_when_the_way_broke_is_asked_again() -> None:
     said: list[ControlMessage] = []
-    consuming = Consuming(said.append, lambda then: None)
+    consuming = Consuming(said.append, lambda then: then())
     consuming.established(resumed=False)
     asked = OpenSession(token=consuming.next_token(), session="s")
     call = consuming.ask(asked)
-    consuming.handle(Failed(token=asked.token, reason="it broke", again=again))
-    assert (said == [asked, asked]) == (again == "now") == (call.error is None)
+    for again in (*["now", "later"] * MOST_TRIES, "now"):
+        consuming.handle(Failed(token=asked.token, reason="it broke", again=cast("Any", again)))
+    assert call.error is None and said == [asked] * (2 * MOST_TRIES + 2)
+    consuming.handle(Failed(token=asked.token, reason="it may be at c", again="later"))
+    assert str(call.error) == "it may be at c"
+
+
+def test_what_waits_to_be_asked_again_outlives_its_connection() -> None:
+    said: list[ControlMessage] = []
+    paused: list[Callable[[], None]] = []
+    consuming = Consuming(said.append, paused.append)
+    consuming.established(resumed=False)
+    asked = OpenSession(token=consuming.next_token(), session="s")
+    call = consuming.ask(asked)
+    consuming.handle(Failed(token=asked.token, reason="it may be at c", again="later"))
+    consuming.lost()
+    consuming.established(resumed=True)
+    paused.pop()()
+    assert said == [asked, asked]  # for a broker that remembers this client
+    consuming.handle(Done(token=asked.token))
+    assert call.answer is not None
 
 
 def test_a_consumer_that_was_never_attached_hears_why() -> None:
     said: list[ControlMessage] = []
-    consuming = Consuming(said.append, lambda then: None)
+    consuming = Consuming(said.append, lambda then: then())
     consuming.established(resumed=False)
     attachment = Attachment(consuming, "s", "", WINDOW, "")
-    consuming.handle(Failed(token=1, reason="it may be at c", again="later"))
+    for _ in range(MOST_TRIES + 1):
+        assert not attachment.ended
+        consuming.handle(Failed(token=said[-1].token, reason="it may be at c", again="later"))
     assert attachment.ended and str(attachment.error) == "it may be at c"
 
 

@@ -14,6 +14,7 @@ from live_brokers import Live, Proxy
 import reefcast
 from live_networks import PATIENCE_S, make_network, until, url_of
 from reefcast.client import Client, DurableSession, OwedEvent
+from reefcast.client import client as client_module
 from reefcast.client.encoding import encode_event
 from reefcast.model import wire
 from reefcast.network.file import NetworkFile
@@ -312,8 +313,9 @@ async def test_a_consumer_may_be_at_any_broker_and_attaches_again(
 
 
 async def test_a_session_is_not_made_while_its_name_may_be_taken(
-    live: Live, tmp_path: Path
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(client_module, "ASK_AGAIN_S", 0.005)
     network = make_network("ab", [("a", "b")])
     network.sessions = SessionsSection(directory=str(tmp_path))
     await live.node(network, "a")

@@ -52,8 +52,8 @@ from reefcast.model.wire import Hello
 from reefcast.timing import MACHINE, Backoff, now_us
 
 WRITE_AT_BYTES = 64 * 1024
-ATTACH_AGAIN_S = 0.5
-"""How long a consumer waits before it attaches again to a session whose home cannot be reached."""
+ASK_AGAIN_S = 0.5
+"""How long a client waits before it asks again for a session whose home cannot be reached."""
 _log = logging.getLogger("reefcast.client")
 
 
@@ -83,7 +83,7 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
             client_id = self._stored.left.publisher
         self._session = Session(
             *(client_id, machine.token(16), settings, self._output_came, self._watch_reading),
-            *(partial(self._loop.call_later, ATTACH_AGAIN_S), self._stored),
+            *(partial(self._loop.call_later, ASK_AGAIN_S), self._stored),
         )
         self._session.replier = self
         self._outbox = self._session.outbox

@@ -5,7 +5,8 @@ Rules
 -----
 - If the way from the broker to the session's home breaks, that says so (`again`). What was asked is
   asked again, and a consumer attaches again, as after a reconnect: at once, or, while the home
-  cannot be reached, after a pause. A consumer that was never attached is told why.
+  cannot be reached, after a pause. After `MOST_TRIES` who asked is told why; but a consumer that
+  was attached once goes on.
 - What is asked about a session (`Call`) is answered once. If the connection breaks before that, it
   is asked again of a broker that knows nothing of it; so what is asked may be asked twice.
 - The home detaches a consumer whose connection is gone, and owes again what that had. So after each
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from reefcast.client.signal import Signal
 from reefcast.errors import ReefcastError, RefusedError
@@ -44,6 +46,9 @@ from reefcast.sessions.messages import (
 )
 
 Answer = Done | Sessions | Letters
+MOST_TRIES = 20
+"""How often something is asked again because a broker could not be asked: in ten seconds brokers
+that start together find each other."""
 Later = Callable[[Callable[[], None]], object]
 """Calls what it is given after a pause."""
 
@@ -51,13 +56,14 @@ Later = Callable[[Callable[[], None]], object]
 class Call:
     """Something asked about a session. `answer`: None until it comes; `error`: why it failed."""
 
-    __slots__ = ("answer", "changed", "error", "message")
+    __slots__ = ("answer", "changed", "error", "message", "tries")
 
     def __init__(self, message: Asked) -> None:
         self.message = message
         self.changed = Signal()
         self.answer: Answer | None = None
         self.error: ReefcastError | None = None
+        self.tries = 0
 
     @property
     def over(self) -> bool:
@@ -87,6 +93,7 @@ class Attachment:
         self.in_hand: dict[int, None] = {}
         self.changed = Signal()
         self.ended = self.was_attached = False
+        self.tries = 0
         self.error: ReefcastError | None = None
         self._consuming = consuming
         self._session, self._owner, self._filter = session, owner, filter
@@ -355,7 +362,13 @@ class Consuming:
         if now:
             self._begin(number)
         else:
-            self._later(lambda: self._begin(number))
+            self._later(partial(self._begin, number))
+
+    def _ask_again(self, token: int) -> None:
+        """Ask what has not been answered. Without a connection, that waits for one to a broker that
+        remembers this client; another one is asked everything anyway."""
+        if token in self._calls:
+            self._tell(self._calls[token].message)
 
     def _begin(self, number: int) -> None:
         """Attach the consumer that has this number, unless it has another one by now."""
@@ -382,16 +395,22 @@ class Consuming:
         now = failed.again == "now"
         call = self._calls.get(failed.token)
         if call is not None:
+            call.tries += not now
+            if call.tries > MOST_TRIES:
+                return False
             if now:
-                self._tell(call.message)
-            return now
+                self._ask_again(failed.token)
+            else:
+                self._later(partial(self._ask_again, failed.token))
+            return True
         if failed.token not in self._said:
             return True
         message, attachment = self._said[failed.token]
         if not isinstance(message, Attach) or attachment.ended:
             del self._said[failed.token]  # its consumer says it again, or has left
             return True
-        if not now and not attachment.was_attached:
+        attachment.tries += not now
+        if attachment.tries > MOST_TRIES and not attachment.was_attached:
             return False
         self._ended_as(message.consumer)
         self._attach_again(attachment, now=now)

@@ -33,9 +33,10 @@ class SessionClient:
         `filter`: a further one, for this consumer alone, which takes only the session's events that
         match. `owner`: the user whose session it is, this client's by default; other users' are for
         administrators. `here`: make the session although some broker cannot be asked whether it has
-        one with this name. `choices`: see `SessionChoices`. Raises `FilterSyntaxError` and
-        `LocalError`; awaiting it raises `RefusedError` if this broker is to make the session and
-        keeps none, or some broker cannot be asked.
+        one with this name; else the client asks again for ten seconds. `choices`: see
+        `SessionChoices`. Raises `FilterSyntaxError` and `LocalError`; awaiting it raises
+        `RefusedError` if this broker is to make the session and keeps none, or some broker cannot
+        be asked.
         """
         return DurableSession(
             *(self._session, name),

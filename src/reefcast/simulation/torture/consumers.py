@@ -203,6 +203,9 @@ class Consumer:
 
     def _failed(self, failed: Failed) -> None:
         self._unanswered.pop(failed.token, None)
+        if failed.again:  # it broke off while its session was still being made
+            self._lose()
+            return
         if failed.gone:
             self.is_gone = self.wanted.ended
             self._lose()
