@@ -348,7 +348,13 @@ class Confirming:
                 found.append(copy)
             elif self._copy_id(copy) in self._out.get(link, ()):
                 found += self._begin_attempt(link, self._copy_id(copy), again)
+        self._put_first(link, again.values())
         return tuple(found)
+
+    def _put_first(self, link: LinkName, ids: Iterable[CopyId]) -> None:
+        """Let these copies be the first of a link again: what waits for it follows them."""
+        out = self._out.get(link, {})
+        self._out[link] = {id: out[id] for id in ids} | out
 
     def _begin_attempt(
         self, link: LinkName, old: CopyId, again: dict[PublicationId, CopyId]
