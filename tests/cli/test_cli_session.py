@@ -53,7 +53,9 @@ async def test_a_session_from_the_command_line(url: str, children: Children) -> 
         arguments = ("session", "show", url, "billing", "--events", 5, "--dead-letters", 5)
         code, output, _ = await children.run(*arguments)
         first, *lines = output.splitlines()
-        assert first.startswith("billing  owner anonymous  1 subscriptions  0 consumers  2 events")
+        assert first.startswith(
+            "billing  owner anonymous  home a  1 subscriptions  0 consumers  2 ev"
+        )
         assert "  subscription 1: n > 0" in lines
         assert [line.rsplit("  ", 1)[-1] for line in lines[-3:]] == ["n=2", "n=3", "n=1"]
         _, output, _ = await children.run(*arguments, "--json")
@@ -83,7 +85,7 @@ async def test_a_session_from_the_command_line(url: str, children: Children) -> 
         code, output, errors = await children.run("session", "show", url, "billing")
         assert code != 0 and "no session 'billing'" in errors
         _, output, errors = await children.run("session", "list", url)
-        assert (output, errors) == ("", "reefcast: there are no durable sessions\n")
+        assert (output, errors) == ("", "reefcast: this broker keeps no durable sessions\n")
 
 
 async def test_the_past_first_with_and_without_a_session(
