@@ -142,7 +142,8 @@ async def test_where_all_ilinks_are_throttled_the_alink_takes_their_clusters(
     assert first["b2-0"] == BURST
     assert sent["b2-0", "b2-1"] + sent["b2-0", "b2-2"] > BURST
     assert entries(sent, 1) == entries(sent, 2) == BURST
-    assert scene.counters()["idr_case_2"] >= BURST - min(first["b1-1"], first["b1-2"])
+    # The two need not be overloaded by the same publications; where only one is, that is case I.
+    assert scene.counters()["idr_case_2"] >= BURST - first["b1-1"] - first["b1-2"]
 
 
 async def test_a_burst_in_one_read_is_spread(live: Live, stack: AsyncExitStack):
