@@ -76,14 +76,14 @@ CLIENTS = ("p", "q", "s", "t")
 NEIGHBOURS = ("b", "c", "f")
 ACYCLIC = Dialect()
 DIALECTS = {
-    ACYCLIC: 100,
-    ScotDialect("spr"): 40,
-    ScotDialect("idr"): 100,
-    MeshDialect("mesh", strategy="S2"): 100,
-    MeshDialect("mesh", strategy="SH"): 40,
-    ScotMeshDialect("idr-mesh", strategy="S1"): 100,
-    TidDialect("tid-s"): 100,
-    AdvisoryDialect(): 100,
+    ACYCLIC: 50,
+    ScotDialect("spr"): 20,
+    ScotDialect("idr"): 50,
+    MeshDialect("mesh", strategy="S2"): 50,
+    MeshDialect("mesh", strategy="SH"): 20,
+    ScotMeshDialect("idr-mesh", strategy="S1"): 50,
+    TidDialect("tid-s"): 50,
+    AdvisoryDialect(): 50,
 }
 """With how many scripts each is tried."""
 SUBSCRIBERS = ("s", "t", "p")
