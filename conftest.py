@@ -30,7 +30,7 @@ from inner_loop import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HEALTHY = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+HEALTHY = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 """What says something of the machine, or of the luck of a run, and nothing of the code."""
 settings.register_profile("usual", deadline=None, suppress_health_check=HEALTHY, print_blob=True)
 settings.load_profile("usual")
