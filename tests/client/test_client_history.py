@@ -25,7 +25,7 @@ def finds(session: Session) -> int:
 
 
 async def test_a_question_that_failed_is_not_asked_again_after_a_reconnect() -> None:
-    session = Session("c", "key", complete({}), lambda: None, lambda: None)
+    session = Session("c", "key", complete({}), lambda: None, lambda: None, lambda then: None)
     hello = wire.hello(Role.BROKER, "b", "net", "session")
     session.established(hello)
     history = History(session, question_about("topic = 't'"), 1.0)

@@ -21,7 +21,7 @@ SECTIONS = {
         "subscribe": "Print the events that match filters.",
         "request": "Publish a request, and print the replies.",
         "reply": "Answer the requests that match a filter, and print them.",
-        "session": "List, show, drain and close the durable sessions of a broker.",
+        "session": "List, show, drain and close durable sessions.",
         "retained": "Print the retained values, or those that match a filter.",
         "history": "Print past events that match a filter, oldest first.",
         "explain": "Explain why a filter matches an event, or not.",
