@@ -317,13 +317,19 @@ def test_what_was_not_read_when_the_connection_broke_is_left_to_others() -> None
     assert not attachment.waiting
 
 
-def test_a_consumer_attaches_again_when_the_way_to_its_home_broke() -> None:
+def attached() -> tuple[list[ControlMessage], list[Callable[[], None]], Consuming, Attachment]:
+    """What a client says, what it has put off, its calls, and a consumer that is attached."""
     said: list[ControlMessage] = []
     paused: list[Callable[[], None]] = []
     consuming = Consuming(said.append, paused.append)
     consuming.established(resumed=False)
     attachment = Attachment(consuming, "s", "", WINDOW, "")
     consuming.handle(Done(token=1))
+    return said, paused, consuming, attachment
+
+
+def test_a_consumer_attaches_again_when_the_way_to_its_home_broke() -> None:
+    said, paused, consuming, attachment = attached()
     owed = Owed(7, 1, False, (1,), b"")
     consuming.handle(Handed(consumer=1, events=(owed,)))
     attachment.acknowledge([attachment.pop().position])
@@ -345,12 +351,7 @@ def test_a_consumer_attaches_again_when_the_way_to_its_home_broke() -> None:
 
 
 def test_a_consumer_that_left_does_not_attach_again() -> None:
-    said: list[ControlMessage] = []
-    paused: list[Callable[[], None]] = []
-    consuming = Consuming(said.append, paused.append)
-    consuming.established(resumed=False)
-    attachment = Attachment(consuming, "s", "", WINDOW, "")
-    consuming.handle(Done(token=1))
+    said, paused, consuming, attachment = attached()
     consuming.handle(ConsumerEnded(consumer=1, reason="it broke", again=True))
     attach = said[-1]
     attachment.detach()
