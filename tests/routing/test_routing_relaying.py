@@ -145,11 +145,17 @@ def test_a_session_is_not_made_while_a_broker_cannot_be_asked() -> None:
     assert homes(network) == ["a"]
 
 
-def test_a_broker_that_goes_while_it_is_asked_counts_as_missing() -> None:
+@pytest.mark.parametrize("asked", [[("a", "b")], [("a", "b"), ("b", "c")]])
+def test_a_broker_that_goes_while_it_is_asked_counts_as_missing(
+    asked: list[tuple[str, str]],
+) -> None:
     network = network_of(LINE)
     probe = Probe(network, "q", "a")
     probe.say(opening())
-    assert any(isinstance(each, Where) for each in network.links["a", "b"].frames)
+    for before, link in zip([None, *asked], asked, strict=False):
+        if before is not None:
+            network.step("frame", before)
+        assert any(isinstance(each, Where) for each in network.links[link].frames)
     network.kill("c")
     network.run(100)
     failed = probe.answer(1)
