@@ -310,7 +310,7 @@ class Client(SessionClient, RetainingClient, Requesting):
         self._client.backlog.extend(frames)
         if not self._sending:
             self._sending = True
-            self._thread.start(self._send())
+            self._thread.begin(self._send)
 
     def _wait_until_taken(self, seq: int) -> None:
         """Wait without the lock, and never in a callback: the client's thread does the sending."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from reefcast.client.loop import new_event_loop
 from reefcast.errors import LocalError
 
 T = TypeVar("T")
+CLOSED = "this client has been closed"
 
 
 class LoopThread:
@@ -20,6 +21,7 @@ class LoopThread:
     def __init__(self) -> None:
         self._loop = new_event_loop()
         self._stopped = False
+        self._begun: set[asyncio.Task[None]] = set()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="reefcast", daemon=True)
         self._thread.start()
@@ -53,8 +55,21 @@ class LoopThread:
         with self._lock:  # the stop cancels what was handed over before it, and does not forget it
             if self._stopped:
                 work.close()
-                raise LocalError("this client has been closed")
+                raise LocalError(CLOSED)
             return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def begin(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run what `make` returns in the thread, and wait for nothing. It is made there: Ctrl-C
+        here leaves no coroutine that nobody runs."""
+        with self._lock:
+            if self._stopped:
+                raise LocalError(CLOSED)
+            self._loop.call_soon_threadsafe(self._begin, make)
+
+    def _begin(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = self._loop.create_task(make())
+        self._begun.add(task)  # the loop itself keeps only weak references
+        task.add_done_callback(self._begun.discard)
 
     def stop(self) -> None:
         with self._lock:
