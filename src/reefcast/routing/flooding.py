@@ -11,7 +11,9 @@ Rules
   have answered. A copy that is sent again because a neighbour restarted begins an attempt of its
   own, one for all attempts that wait for this neighbour (`confirming`): so brokers that restart add
   attempts, and do not multiply them.
-- With FIFO links the first copies of one publisher's publications keep their order."""
+- With FIFO links the first copies of one publisher's publications keep their order. When a broker
+  on a cycle loses its memory they may not: what one neighbour owes it, another has answered, and
+  sends only what came later."""
 
 from __future__ import annotations
 

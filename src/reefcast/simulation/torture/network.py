@@ -67,9 +67,8 @@ class NeverQuietError(Exception):
 
 class Network:
     """`edges`: of the overlay; `scot`: what it is if it is one. `seed`: chooses everything;
-    `ordered`: the routing keeps the order of a publisher there; `dedup_s`: see `Home`;
-    `custody_bytes`: see `CustodyLimits`; `advisories`: see `Broker`. `text`: whether the record of
-    the run keeps the text of the steps.
+    `dedup_s`: see `Home`; `custody_bytes`: see `CustodyLimits`; `advisories`: see `Broker`.
+    `text`: whether the record of the run keeps the text of the steps.
 
     `disturbed`: a broker was killed, or a link cut; `let_go`: publications that nobody confirms and
     that did not wait any longer for their advertisement to settle."""
@@ -81,14 +80,12 @@ class Network:
         routing: str = "acyclic",
         *,
         scot: Scot | None = None,
-        ordered: bool = True,
         dedup_s: float = 3600.0,
         custody_bytes: int = 1 << 20,
         advisories: bool = False,
         text: bool = False,
         **options: Any,
     ) -> None:
-        self.ordered = ordered
         self.rng = random.Random(seed)
         self.record = Record(text=text)
         self.routing, self.scot = routing, scot
@@ -124,6 +121,14 @@ class Network:
         self._lives: dict[str, tuple[Wanted, Life]] = {}
         for name in self.names:
             self.start(name)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of a publisher is kept here: on a cycle, flooding keeps it only until a
+        broker loses its memory."""
+        kind = routing_named(self.routing)
+        is_tree = len(self.edges) < len(self.names)
+        return kind.keeps_order and (is_tree or not kind.floods or not self.kills)
 
     @property
     def confirmations(self) -> int:

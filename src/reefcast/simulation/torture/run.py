@@ -63,7 +63,6 @@ def network_of(seed: int, routing: str, *, text: bool = False) -> Network:
         seed,
         routing,
         scot=product,
-        ordered=kind.keeps_order,
         dedup_s=dedup_s,
         custody_bytes=custody_bytes,
         advisories=rng.random() < 0.25,

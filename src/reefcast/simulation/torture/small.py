@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from reefcast.routing.registry import routing_named
 from reefcast.simulation.torture.judging import judge
 from reefcast.simulation.torture.links import Directed
 from reefcast.simulation.torture.network import Network
@@ -41,7 +40,7 @@ def kill_everywhere(
 
 def _network(edges: Sequence[Directed], routing: str, seed: int) -> Network:
     """Return a network with a settled session, and publications on their way."""
-    network = Network(edges, seed, routing, ordered=routing_named(routing).keeps_order)
+    network = Network(edges, seed, routing)
     network.want("s0", "c", "x >= 0")
     network.settle()
     network.rng = random.Random(seed)
@@ -77,7 +76,7 @@ def settle_everywhere(routing: str = "acyclic", seed: int = 0) -> Iterator[tuple
     step, goes_on = 0, True
     while goes_on:
         for powers in ((False,), (True,), (False, True)):
-            network = Network(ROW, seed, routing, ordered=routing_named(routing).keeps_order)
+            network = Network(ROW, seed, routing)
             network.publisher("p0", "a", "x >= 0")
             network.pass_by("d", "x >= 0")
             network.settle()
