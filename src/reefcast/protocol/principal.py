@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from reefcast.errors import ProtocolError
 
@@ -21,15 +24,21 @@ class UserRole(StrEnum):
 
 
 ALL_ROLES = frozenset(UserRole)
+NO_CLAIMS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Principal(NamedTuple):
     """A user, as an authenticator has proved it. `proof`: how, in a word. `roles`: the granted
-    roles, whatever role the connection claims."""
+    roles, whatever role the connection claims. `granted`: the names of the `[[role]]`s of the
+    network file that the user has; `claims`: what its token says of it. `expires_at_s`: when the
+    proof ends, in seconds since 1970."""
 
     user: str
     roles: frozenset[UserRole]
     proof: str
+    granted: tuple[str, ...] = ()
+    claims: Mapping[str, Any] = NO_CLAIMS
+    expires_at_s: float = math.inf
 
     def require(self, role: UserRole) -> None:
         """Raise `ProtocolError`, with a sentence for the user, unless `role` is granted."""
