@@ -11,7 +11,7 @@ import msgspec
 from reefcast.model import plain
 from reefcast.model.constraint import Constraint
 from reefcast.model.expression import Attributes, Expression, Literal, attributes_of, evaluate
-from reefcast.model.language import parse
+from reefcast.model.language import parse, read_quickly
 from reefcast.model.normal import NEVER, Conjunction, Form, normal_form
 from reefcast.model.program import Program, demanded, program_of
 from reefcast.model.publication import Publication
@@ -26,6 +26,7 @@ __all__ = [
     "pack",
     "packed_once",
     "parse_filter",
+    "parse_quickly",
 ]
 
 TOPIC = "topic"
@@ -44,14 +45,20 @@ _encode = msgspec.msgpack.Encoder(enc_hook=plain_value).encode
 def pack(conjunctions: Iterable[Conjunction]) -> bytes:
     """Encode a normal form for indexes: in msgpack, for each conjunction the program of its
     residuals, or nil, and its constraints."""
-    return _encode([_packed(each) for each in conjunctions])
+    conjunctions = list(conjunctions)
+    programs: dict[int, Program | None] = {}  # many of them may share their residuals
+    return _encode([_packed(each, programs) for each in conjunctions])
 
 
-def _packed(conjunction: Conjunction) -> tuple[Program | None, Mapping[str, Constraint]]:
+def _packed(
+    conjunction: Conjunction, programs: dict[int, Program | None]
+) -> tuple[Program | None, Mapping[str, Constraint]]:
     constraints, residuals = conjunction.constraints, conjunction.residuals
-    if residuals:
-        constraints = demanded(constraints, residuals)
-    return program_of(residuals), constraints
+    if not residuals:
+        return None, constraints
+    if id(residuals) not in programs:
+        programs[id(residuals)] = program_of(residuals)
+    return programs[id(residuals)], demanded(constraints, residuals)
 
 
 @lru_cache(maxsize=UNDER_WAY)
@@ -170,6 +177,18 @@ def parse_filter(text: str) -> Filter:
     if filter is None:
         filter = _used[text] = Filter(text)
     return filter
+
+
+def parse_quickly(text: str) -> Filter | None:
+    """Return what `parse_filter` returns; None if the text would take several times as long as
+    others (see `language.read_quickly`)."""
+    if text not in _used and _plain_form(text) is None:
+        expression = read_quickly(text)
+        if expression is None:
+            return None
+        read = Filter(text, expression)
+        _used[text] = read  # as long as `read` is there
+    return parse_filter(text)
 
 
 TRUE = Filter("TRUE", Literal(True))

@@ -24,9 +24,15 @@ MAX_LENGTH = 64 * 1024
 def parse(text: str) -> Expression:
     """Return the expression that `text` says. Raises `FilterSyntaxError` with the line, the column
     and what was expected."""
-    _check_characters(text)
-    expression = quick.read(text)
+    expression = read_quickly(text)
     return _slowly(text) if expression is None else expression
+
+
+def read_quickly(text: str) -> Expression | None:
+    """Return the expression that `text` says; None if only the grammar's parser can tell, which
+    takes several times as long. Raises `FilterSyntaxError` for characters that no filter has."""
+    _check_characters(text)
+    return quick.read(text)
 
 
 def _slowly(text: str) -> Expression:

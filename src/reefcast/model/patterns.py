@@ -141,13 +141,14 @@ def topic_patterns_meet(one: str, other: str) -> bool:
 
 
 def _levels_meet(one: list[str], other: list[str]) -> bool:
-    if one[:1] == ["#"] or other[:1] == ["#"]:
-        return True
-    if not one or not other:
-        return not one and not other
-    if one[0] != other[0] and "+" not in (one[0], other[0]):
-        return False
-    return _levels_meet(one[1:], other[1:])
+    for mine, theirs in zip(one, other, strict=False):
+        if mine == "#" or theirs == "#":
+            return True
+        if mine != theirs and "+" not in (mine, theirs):
+            return False
+    longer = one if len(one) > len(other) else other
+    rest = longer[min(len(one), len(other)) :]
+    return not rest or rest == ["#"]
 
 
 def next_prefix(prefix: str) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from reefcast.errors import ConfigurationError
+from reefcast.model.frame_layout import MAX_FRAME_BYTES
 
 
 class Section(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -64,6 +65,33 @@ class LimitsSection(Section):
       stop.
     - `silence_s`: after how many seconds of silence the connection to a neighbour is given up,
       because it hangs or cannot be reached; its events wait as for a neighbour that is away.
+
+    What a broker lets one client take of it. A refusal names the key:
+
+    - `max_connections`: how many connections a broker has, of all kinds; 0: 256 more than
+      `max_clients` and `max_greetings` together. Beyond that, new ones are turned away.
+    - `max_greetings`: how many connections may wait for the end of their greeting; of more, the one
+      that has waited longest is closed.
+    - `max_user_connections`: how many connections of clients and operators one user has that has
+      proved who it is; 0: no limit.
+    - `max_subscriptions`: how many subscriptions and advertisements a client has, and how many
+      subscriptions a durable session.
+    - `max_filter_bytes`: how many bytes the texts of their filters have together.
+    - `filter_steps`: how much work a filter may be to read, to normalise and to put into indexes.
+      A word, sign or value is a step; a term of an OR is 8 more, a pattern 16 and one for each 4
+      characters. A filter of 2 400 steps takes less than 20 ms.
+    - `filter_depth`: how many parentheses may stand around each other in a filter; 100 at most.
+    - `name_chars`: how many characters the name of an attribute has in a filter.
+    - `topic_chars`: how many characters a topic or a pattern of topics has that is asked for.
+    - `publication_bytes`: how many bytes a client's publication has, with all that belongs to it.
+    - `user_publications_per_s`, `user_bytes_per_s`: how many publications, and bytes of them, a
+      user may send in a second at one broker, over all connections; 0: no limit. The broker
+      withholds credit from those that send more, until the average is below. Clients that have
+      not proved a user are a user each.
+    - `queue_bytes`: how many bytes wait for clients, in all queues together, and were sent to
+      clients that have not acknowledged them. Beyond that, the longest queue gives way: its oldest
+      publications are dropped, which its client learns, or its client is disconnected if its
+      policy is another.
     """
 
     credit: int = 4096
@@ -77,6 +105,19 @@ class LimitsSection(Section):
     session_s: float = 60.0
     drain_s: float = 8.0
     silence_s: float = 5.0
+    max_connections: int = 0
+    max_greetings: int = 2048
+    max_user_connections: int = 1000
+    max_subscriptions: int = 10_000
+    max_filter_bytes: int = 4 << 20
+    filter_steps: int = 2400
+    filter_depth: int = 100
+    name_chars: int = 200
+    topic_chars: int = 1000
+    publication_bytes: int = MAX_FRAME_BYTES
+    user_publications_per_s: float = 0.0
+    user_bytes_per_s: float = 0.0
+    queue_bytes: int = 512 << 20
 
 
 class OverloadSection(Section):

@@ -27,7 +27,9 @@ class ClientState:
     """`unsettled`: advertisements under way; `holding`: publications wait for them, in `held`;
     `withdrawn`: advertisements withdrawn since, whose routes these publications still need;
     `superseded`: withdraws the implicit TRUE when all of the client's own advertisements have
-    settled; `leaving`: its link is down, but the held publications have not been sent yet."""
+    settled; `leaving`: its link is down, but the held publications have not been sent yet.
+    `registered`: how many advertisements and subscriptions of its own it has, whose filters have
+    `filter_bytes`."""
 
     def __init__(self, name: LinkName) -> None:
         self.name = name
@@ -41,7 +43,13 @@ class ClientState:
         self._implicit: EntityId | None = None
         self._advertised = Advertised()
         self._subscriptions: set[int] = set()
+        self._sizes: dict[int, int] = {}
         self._last_number = 0
+        self.filter_bytes = 0
+
+    @property
+    def registered(self) -> int:
+        return len(self._sizes)
 
     def advertise_implicitly(self, broker: str, seq: int) -> EntityId:
         """Note an advertisement TRUE, under an id of its own, for a client that publishes without
@@ -70,6 +78,7 @@ class ClientState:
             kind = "advertisement" if isinstance(message, Unadvertise) else "subscription"
             return f"there is no {kind} number {number} of client {self.name!r}"
         known.remove(number)
+        self.filter_bytes -= self._sizes.pop(number)
         return None
 
     def _add(self, message: object, number: int, filter: Filter) -> str | None:
@@ -82,6 +91,8 @@ class ClientState:
             self.ever_advertised = True
         else:
             self._subscriptions.add(number)
+        self._sizes[number] = len(filter.text.encode())
+        self.filter_bytes += self._sizes[number]
         return None
 
     def _supersede_implicit(self) -> None:

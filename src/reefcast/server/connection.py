@@ -32,6 +32,7 @@ from reefcast.model.wire import Close, Codec, Congestion, FrameKind, Hello, Stat
 from reefcast.protocol.frames import RUN
 from reefcast.protocol.link import Link, Overdue
 from reefcast.protocol.principal import NOBODY, Principal
+from reefcast.server.admission import Greetings
 from reefcast.server.client_port import Line
 from reefcast.server.floods import Floods
 from reefcast.server.greeting import Anonymous, Authenticator, Greeting, role_wanted
@@ -98,7 +99,7 @@ class End:
 
 class Shared(NamedTuple):
     """What all connections of a broker share: `all` holds those that are not closed; when there are
-    more than `limit`, a new one is turned away. `offer`: the versions and features of the broker.
+    more than `limit`, a new one is turned away; `greetings`: those that have not been greeted. `offer`: the versions and features of the broker.
     `authenticator`: proves who others are; `brokers`: the names in the network file."""
 
     flusher: Flusher
@@ -108,6 +109,7 @@ class Shared(NamedTuple):
     offer: Offer = wire.OFFER
     authenticator: Authenticator = Anonymous()
     brokers: Container[str] = ()
+    greetings: Greetings | None = None
 
 
 Frame = tuple[int, Any]
@@ -159,7 +161,10 @@ class Connection(asyncio.Protocol):
         if self._first is not None:
             self.say_hello(self._first())
         elif len(self._shared.all) > self._shared.limit:
-            self.close("this broker has all the connections that it can bear", retry=True)
+            reason = f"this broker has {self._shared.limit} connections already, which is the most "
+            self.close(f"{reason}(max_connections in [limits])", retry=True)
+        elif self._shared.greetings is not None:
+            self._shared.greetings.began(self)
 
     def data_received(self, data: bytes) -> None:
         link, run = self.link, None
@@ -271,6 +276,11 @@ class Connection(asyncio.Protocol):
         closes it then, and does not report that here."""
         if self in self._shared.all:
             self.connection_lost(None)
+
+    @property
+    def over(self) -> bool:
+        """Whether it is closing, or closed."""
+        return self.link.over
 
     @property
     def flusher(self) -> Flusher:

@@ -26,13 +26,13 @@ from reefcast.errors import InternalError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.network.file import is_loopback
-from reefcast.protocol.principal import ALL_ROLES, Principal, UserRole
+from reefcast.protocol.principal import ALL_ROLES, ANONYMOUS, Principal, UserRole
 
-LOCAL = Principal("anonymous", ALL_ROLES, "loopback")
+LOCAL = Principal(ANONYMOUS, ALL_ROLES, "loopback")
 """Any user on this machine."""
-UNPROVED = Principal("anonymous", ALL_ROLES, "nothing")
+UNPROVED = Principal(ANONYMOUS, ALL_ROLES, "nothing")
 """Any user who can reach a broker of an `insecure` network."""
-STRANGER = Principal("anonymous", frozenset(), "nothing")
+STRANGER = Principal(ANONYMOUS, frozenset(), "nothing")
 
 
 class Greeting:

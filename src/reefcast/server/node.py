@@ -24,6 +24,7 @@ from reefcast.model.wire import Hello, Role, StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.protocol.link import LINGER_S
 from reefcast.server.admin import AdminEnd
+from reefcast.server.admission import Greetings, UserConnections
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
@@ -41,8 +42,8 @@ log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 SPARE_CONNECTIONS = 256
-"""Connections beyond those of clients: neighbours, admin connections, and new ones without a
-hello."""
+"""Connections beyond those of clients and those that were not greeted: neighbours and
+administrators."""
 
 
 class Node:
@@ -73,7 +74,10 @@ class Node:
         self.stopping = False
         self._told: tuple[str, ...] | None = None
         self._started_at_s = self.loop.time()
-        limit = network.limits.max_clients + SPARE_CONNECTIONS
+        limits = network.limits
+        most = limits.max_clients + limits.max_greetings + SPARE_CONNECTIONS
+        limit = limits.max_connections or most
+        self._of_users = UserConnections(limits.max_user_connections)
         self.shared = Shared(
             Flusher(self.loop),
             set(),
@@ -82,6 +86,7 @@ class Node:
             offer,
             authenticator or Anonymous(everywhere=network.network.insecure),
             frozenset(network.names),
+            Greetings(limits.max_greetings),
         )
         self.overlay_links = OverlayLinks(self.host, network, self.shared)
         self.soft_links = SoftLinks(self.host, network, self.shared, self.overlay_links)
@@ -216,6 +221,7 @@ class Node:
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
+        self._of_users.forget_old()
         self.host.journal.floods.tick(now)
         if self.host.statistics is not None:
             self.host.statistics.expire(now)
@@ -230,6 +236,11 @@ class Node:
     def _greet(self, connection: Connection, hello: Hello) -> End | None:
         """Let the authenticator prove the other end; its principal then has the role that `hello`
         needs."""
+        if hello.role in (Role.CLIENT, Role.ADMIN):
+            objection = self._of_users.objection(connection)
+            if objection:
+                connection.close(objection, retry=True)
+                return None
         if hello.role is Role.CLIENT:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.ADMIN:
