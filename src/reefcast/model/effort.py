@@ -1,10 +1,10 @@
 """How much work a filter will be, from a look at its text: before it is parsed, normalised and put
 into indexes, for a broker that does this for whoever asks.
 
-The work is counted in *steps*. Each token is one, and what costs more counts more: a term of an OR
-may become rows of its own in indexes, a pattern becomes a small program. The weights are measured:
-`tests/model/test_model_effort.py` has hostile filters of many kinds, and a step is at most some
-10 microseconds for each of them. Looking stops at the limit, so this takes no longer for a longer
+The work is counted in *steps*. Each token is one, a comma half, and what costs more counts more: a
+term of an OR may become rows of its own in indexes, a pattern becomes a small program. The weights
+are measured: `tests/model/test_model_effort.py` has hostile filters of many kinds, and a step takes
+a few microseconds in each of them. Looking stops at the limit, so this takes no longer for a longer
 text.
 
 A text that `quick` cannot read is left to lark, which takes several times as long, and again to say
@@ -22,10 +22,13 @@ ODD = 8
 """How many times as long a text takes that `quick` cannot read."""
 TERM = 8
 """Steps of what may make an alternative: OR, NOT, and AND within a NOT."""
-PATTERN = 16
+PATTERN = 30
 """Steps of a pattern, beside those for its length."""
-PATTERN_CHARS, STRING_CHARS = 4, 64
-"""How many characters of a pattern, and of another string or name, are one step."""
+ARITHMETIC = 2
+"""Steps of + - * and /, which are computed for each publication."""
+PATTERN_CHARS, STRING_CHARS, SPACE_CHARS = 4, 64, 256
+"""How many characters of a pattern, of another string or name, and of the whole text, are one
+step."""
 
 _NAMES, _TERMS = frozenset(("word", "name")), frozenset(("or", "not"))
 _TOKENS = re.compile(
@@ -39,6 +42,7 @@ _TOKENS = re.compile(
   | (?P<word> [^\W\d][\w.]* | [0-9.][\w.]* )
   | (?P<open> \( )
   | (?P<close> \) )
+  | (?P<arithmetic> [-+*/] )
   | (?P<sign> [^\s,] )
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -77,7 +81,7 @@ def admit_filter(text: str, limits: FilterLimits) -> Filter | None:
 def steps_of(text: str, limits: FilterLimits) -> int:
     """Return the steps of work that a filter will be. Raises `LimitError` at the first limit that
     is exceeded."""
-    steps = depth = 0
+    steps, depth = text.count(",") // 2 + len(text) // SPACE_CHARS, 0
     negated = False
     for token in _TOKENS.finditer(text):
         kind = token.lastgroup
@@ -97,11 +101,13 @@ def steps_of(text: str, limits: FilterLimits) -> int:
             depth += 1
             if depth > limits.depth:
                 raise LimitError(
-                    f"more than {limits.depth} parentheses stand around each other in this filter "
+                    f"parentheses are nested more than {limits.depth} deep in this filter "
                     "(filter_depth in [limits])"
                 )
         elif kind == "close":
             depth -= 1
+        elif kind == "arithmetic":
+            steps += ARITHMETIC
         elif kind in _TERMS or (kind == "and" and negated):
             steps += TERM
             negated = negated or kind == "not"

@@ -30,6 +30,7 @@ from reefcast.model.constraint import (
     among,
     compared,
     intersect,
+    intervals_in_one,
     is_empty,
     matching,
     satisfies,
@@ -59,7 +60,7 @@ MAX_CONJUNCTIONS = 256
 MULTIPLIED = 8
 """Conjunctions that an AND of several ORs may make; beyond that, one of the ORs makes some."""
 
-MAX_STEPS = 4096
+MAX_STEPS = 2048
 """Bound on the work for one filter: conjunctions merged for its ANDs, and looked at for its ORs,
 and what is in them."""
 MAX_SIZE = 16_384
@@ -194,8 +195,7 @@ def _ordered(residuals: Iterable[Expression]) -> tuple[Expression, ...]:
 
 
 def _joined(forms: list[Form], work: _Work) -> Form:
-    """Return the AND of forms of at most one conjunction each. The constraints of an attribute are
-    intersected by halves, or a long list of `a <> 1 AND a <> 2 ...` would take quadratic time."""
+    """Return the AND of forms of at most one conjunction each."""
     work.add(len(forms))
     if not all(forms):
         return NEVER
@@ -207,20 +207,20 @@ def _joined(forms: list[Form], work: _Work) -> Form:
         residuals += conjunction.residuals
         for name, constraint in conjunction.constraints.items():
             demands.setdefault(name, []).append(constraint)
-    constraints = {name: _by_halves(demands[name], work) for name in sorted(demands)}
+    constraints = {name: _intersected(demands[name], work) for name in sorted(demands)}
     if any(len(demands[name]) > 1 and is_empty(each) for name, each in constraints.items()):
         return NEVER
     return (Conjunction(constraints, _ordered(residuals)),)
 
 
-def _by_halves(constraints: list[Constraint], work: _Work) -> Constraint:
+def _intersected(constraints: list[Constraint], work: _Work) -> Constraint:
     if len(constraints) == 1:
         return constraints[0]
-    middle = len(constraints) // 2
-    first = _by_halves(constraints[:middle], work)
-    second = _by_halves(constraints[middle:], work)
-    work.add(_steps_to_intersect(first, second))
-    return intersect(first, second)
+    result, *others = intervals_in_one(constraints)
+    for each in others:
+        work.add(_steps_to_intersect(result, each))
+        result = intersect(result, each)
+    return result
 
 
 def _steps_to_intersect(a: Constraint, b: Constraint) -> int:

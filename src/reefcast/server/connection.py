@@ -99,8 +99,9 @@ class End:
 
 class Shared(NamedTuple):
     """What all connections of a broker share: `all` holds those that are not closed; when there are
-    more than `limit`, a new one is turned away; `greetings`: those that have not been greeted. `offer`: the versions and features of the broker.
-    `authenticator`: proves who others are; `brokers`: the names in the network file."""
+    more than `limit`, a new one is turned away. `offer`: the versions and features of the broker.
+    `authenticator`: proves who others are; `brokers`: the names in the network file; `greetings`:
+    those that have not been greeted yet."""
 
     flusher: Flusher
     all: set[Line]

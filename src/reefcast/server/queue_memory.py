@@ -30,7 +30,7 @@ class QueueMemory:
         self._making_room = False
 
     def weigh(self, port: ClientPort) -> None:
-        """Weigh one queue that has grown."""
+        """Take note of one queue that has grown."""
         held = port.held_bytes
         self.total += held - port.weight
         port.weight = held
@@ -38,7 +38,7 @@ class QueueMemory:
             self.weigh_all()
 
     def weigh_all(self) -> None:
-        """Weigh all queues, and make room if need be."""
+        """Take note of all queues, and make room if need be."""
         if self._making_room:  # what gives way may be flushed meanwhile
             return
         self._making_room = True
