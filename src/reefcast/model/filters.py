@@ -35,6 +35,9 @@ TOPIC = "topic"
 LATEST = 1 << 12
 """How many filters are kept although nobody uses them: the latest that were asked for."""
 
+LONG = 1 << 10
+"""Characters of a filter that is not kept when nobody uses it: it may take a megabyte."""
+
 UNDER_WAY = 64
 """How many filters keep their normal form at hand: parsed filters are usually put into indexes
 next."""
@@ -169,10 +172,18 @@ def has_residuals(filter: Filter) -> bool:
 _used: WeakValueDictionary[str, Filter] = WeakValueDictionary()
 
 
-@lru_cache(maxsize=LATEST)
 def parse_filter(text: str) -> Filter:
     """Return the filter that `text` says. Raises `FilterSyntaxError`. While a filter is in use, the
     same text returns the same object; it is freed when nobody uses it."""
+    return _latest(text) if len(text) <= LONG else _parsed(text)
+
+
+@lru_cache(maxsize=LATEST)
+def _latest(text: str) -> Filter:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> Filter:
     filter = _used.get(text)
     if filter is None:
         filter = _used[text] = Filter(text)

@@ -55,9 +55,24 @@ def check_topic_pattern(pattern: str) -> None:
             raise ValueError("+ must be a whole level of a topic pattern")
 
 
-@lru_cache(maxsize=1 << 14)
+LONG = 256
+"""Characters of a pattern of which no regular expression is kept: it may take a megabyte. (`re`
+keeps a few hundred itself.)"""
+
+
 def like_regex(pattern: str, escape: str) -> re.Pattern[str]:
-    """Return the regular expression of a LIKE pattern, for `fullmatch`.
+    """Return the regular expression of a LIKE pattern, for `fullmatch`."""
+    make = _kept_regex if len(pattern) <= LONG else _like_regex
+    return make(pattern, escape)
+
+
+@lru_cache(maxsize=1 << 14)
+def _kept_regex(pattern: str, escape: str) -> re.Pattern[str]:
+    return _like_regex(pattern, escape)
+
+
+def _like_regex(pattern: str, escape: str) -> re.Pattern[str]:
+    """Return the regular expression of a LIKE pattern.
 
     The text between two `%` is found at its first place and never looked for again (an atomic
     group), or a pattern with many `%` would take a time that is a power of the text's length.
@@ -75,9 +90,17 @@ def like_regex(pattern: str, escape: str) -> re.Pattern[str]:
     return re.compile(f"{first}{middle}.*{others[-1]}", re.DOTALL)
 
 
-@lru_cache(maxsize=1 << 14)
 def topic_regex(pattern: str) -> re.Pattern[str]:
     """Return the regular expression of a topic pattern, for `fullmatch`."""
+    return _kept_topic_regex(pattern) if len(pattern) <= LONG else _topic_regex(pattern)
+
+
+@lru_cache(maxsize=1 << 14)
+def _kept_topic_regex(pattern: str) -> re.Pattern[str]:
+    return _topic_regex(pattern)
+
+
+def _topic_regex(pattern: str) -> re.Pattern[str]:
     check_topic_pattern(pattern)
     levels = pattern.split("/")
     open_end = levels[-1] == "#"
