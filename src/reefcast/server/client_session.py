@@ -53,7 +53,7 @@ from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.asking import LIMITED, admit, refusal
 from reefcast.server.client_port import ClientPort, Line
-from reefcast.server.connection import Connection, End
+from reefcast.server.end import End, NativeLine
 from reefcast.server.host import Host
 from reefcast.server.passage import Run
 from reefcast.server.rates import Rates, payer_of
@@ -139,7 +139,7 @@ class ClientSession(End):
         """Attach the line of a client that has been greeted."""
         self.port.attach(line, paused=paused)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: NativeLine) -> None:
         self.left(connection, connection.received, for_good=connection.left)
 
     def left(self, line: Line, taken: int, *, for_good: bool) -> None:
