@@ -68,8 +68,8 @@ class Sent:
 
 
 Suppresses = Callable[[tuple[Topics, str], tuple[Topics, str]], bool]
-"""Return whether what a neighbour was told, as (topics, anchor), makes a further subscription
-needless."""
+"""A function that says whether what a neighbour was told, as (topics, anchor), makes a further
+subscription needless."""
 
 
 def nothing_suppresses(sent: tuple[Topics, str], new: tuple[Topics, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Each rule of the delivery promises that is broken on purpose is found out."""
+"""Each rule of the delivery promises is broken on purpose, and the runs find it out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reefcast.simulation.torture.live import LiveTorture
 from reefcast.simulation.torture.run import torture
 
 MOST = 2000
-"""Runs in which a mutant must be found."""
+"""Within how many runs a mutant must be found."""
 QUICK = [each for each in MUTANTS if each.quick]
 
 
