@@ -1,5 +1,5 @@
-"""Clients that publish and receive many events at once: with a broker that follows a script, and
-with real ones."""
+"""Clients that publish and receive many events at once, with a scripted broker and with real
+ones."""
 
 from __future__ import annotations
 

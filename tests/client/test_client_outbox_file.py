@@ -61,7 +61,7 @@ def test_a_new_life_has_the_id_the_last_number_and_what_is_not_done(tmp_path):
     crash=st.integers(0, 8),
 )
 def test_a_copy_at_any_commit_has_what_was_committed(steps, crash, tmp_path_factory):
-    """The twin: a dict, and a number. The copy is what a killed process leaves."""
+    """The twin is a dict and a number. The copy is what a killed process leaves behind."""
     folder = tmp_path_factory.mktemp("outbox")
     file, twin, last = opened(folder / "a"), {}, 0
     for number, (count, done) in enumerate(steps):
@@ -157,7 +157,7 @@ def test_each_commit_is_synced(tmp_path):
 
 
 class Counting(OutboxFile):
-    """Counts commits, and fails some."""
+    """A store that counts commits, and fails some of them."""
 
     commits = 0
     failing = 0

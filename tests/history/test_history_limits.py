@@ -1,4 +1,5 @@
-"""What is too old or too much goes: in small steps, the oldest first, and counted."""
+"""Events that exceed a limit of age or size are removed: in small steps, the oldest first, and
+counted."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def publication(seq: int, topics=("a",), size: int = 0) -> Publication:
 
 
 class Twin:
-    """Rows by topic; the oldest go until all limits hold."""
+    """The rows by topic; the oldest ones are removed until all limits hold."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
