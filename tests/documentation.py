@@ -88,7 +88,7 @@ class Page:
 
     @cached_property
     def anchors(self) -> set[str]:
-        """Return the anchors of all headings, as code hosts and the site spell them."""
+        """The anchors of all headings, as code hosts and the site spell them."""
         found: set[str] = set()
         for heading, inline in zip(self._tokens, self._tokens[1:], strict=False):
             if heading.type == "heading_open":

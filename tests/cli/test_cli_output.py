@@ -19,7 +19,7 @@ BYTES = 1_000_000
 
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Return the end from which standard output can be read."""
+    """Yield the end from which standard output can be read."""
     source, sink = os.pipe()
     stdout = SimpleNamespace(encoding="utf-8", errors="strict", fileno=lambda: sink)
     monkeypatch.setattr(output_module, "sys", SimpleNamespace(stdout=stdout))  # pytest has sys's

@@ -223,7 +223,7 @@ class World:
 
     @property
     def consumers(self) -> int:
-        """Return how many consumers the home knows."""
+        """How many consumers the home knows."""
         return len(self._home.status("", "s").consumers)
 
 

@@ -36,7 +36,7 @@ NAMES = sorted(path.name for path in EXAMPLES.iterdir() if (path / "README.md").
 
 @pytest.fixture
 async def terminals(tmp_path: Path) -> AsyncIterator[Terminals]:
-    """Return terminals beside a running broker."""
+    """Yield terminals beside a running broker."""
     async with running(path_network(1)) as [url], Children() as children:
         yield Terminals(children, tmp_path, url)
 

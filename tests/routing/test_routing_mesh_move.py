@@ -22,8 +22,8 @@ class Moved(NamedTuple):
 
     @property
     def affected(self) -> set[str]:
-        """Return the brokers within Delta of A, before or after, or within Delta - 1 of the move
-        path (the definition)."""
+        """The brokers within Delta of A, before or after, or within Delta - 1 of the move path (the
+        definition)."""
         plan = self.plan
         near = {
             x

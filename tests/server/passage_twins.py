@@ -119,14 +119,14 @@ class Talk:
 
     @property
     def hello(self) -> Hello:
-        """Return the broker's first frame."""
+        """The broker's first frame."""
         kind, payload = next(iter(FrameReader().feed(self.line.written)))
         assert kind == FrameKind.HELLO
         return wire.decode_hello(payload)
 
     @property
     def heard(self) -> list[tuple[int, bytes]]:
-        """Return all frames but HELLO, which contains random strings."""
+        """All frames but HELLO, which contains random strings."""
         frames = FrameReader().feed(self.line.written)
         return [(kind, payload) for kind, payload in frames if kind != FrameKind.HELLO]
 

@@ -40,7 +40,7 @@ async def home(live: Live, tmp_path: Path) -> Node:
 
 @pytest.fixture
 async def connect(home: Node) -> AsyncIterator[Connect]:
-    """Return a function that connects clients to the home; they are closed at the end."""
+    """Yield a function that connects clients to the home; they are closed at the end."""
     async with AsyncExitStack() as stack:
 
         async def connect(**options: Any) -> Client:

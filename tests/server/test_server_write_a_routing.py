@@ -35,7 +35,7 @@ WANDER = "wander:Wander"
 
 @pytest.fixture(autouse=True, scope="module")
 def wander(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return the module of the guide, from where Python finds it."""
+    """Put the module of the guide where Python finds it; yield its folder."""
     folder = tmp_path_factory.mktemp("wander")
     (folder / "wander.py").write_text(MODULE)
     sys.path.insert(0, str(folder))
