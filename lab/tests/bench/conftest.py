@@ -1,4 +1,4 @@
-"""Benchmarks collect Python's garbage before each measurement."""
+"""Fixture for benchmarks, which collect Python's garbage before each measurement."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def little_to_collect() -> Iterator[None]:
-    """Let the collector pass by what earlier tests left: with a million objects there a benchmark
-    of a quarter of a second took a minute."""
+    """Let the collector ignore what earlier tests left: with a million such objects, a benchmark of
+    a quarter of a second took a minute."""
     gc.freeze()
     yield
     gc.unfreeze()

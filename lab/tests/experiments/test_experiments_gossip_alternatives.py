@@ -1,4 +1,5 @@
-"""One overlay for all topics: what each must have, and what it gives away."""
+"""One overlay for all topics: the links that each kind must have, and the interests that it
+reveals."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def test_clustered_gives_each_topic_as_many_as_it_needs(matrix, wanted) -> None:
 
 @given(sets)
 def test_clustered_begins_with_who_shares_most(matrix) -> None:
-    """With one needed in each topic the first one taken shares as many topics as anybody."""
+    """With one link needed in each topic, the first node taken shares as many topics as any
+    other."""
     links = clustered(matrix, matrix * 1, rng())
     shared = matrix.astype(int) @ matrix.T.astype(int)
     np.fill_diagonal(shared, 0)
