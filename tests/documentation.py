@@ -62,7 +62,7 @@ class Page:
         return self.text.startswith(MADE)
 
     def blocks(self) -> Iterator[Block]:
-        """Return the blocks in their order; an indented block has the language "indented"."""
+        """Yield the blocks in their order; an indented block has the language "indented"."""
         shared = {
             language: (mark, about or "")
             for language, mark, about in _COMMENT.findall(self.text)
@@ -79,7 +79,7 @@ class Page:
             before = token.content if token.type == "html_block" else ""
 
     def links(self) -> Iterator[str]:
-        """Return the targets of links and images, as they are written."""
+        """Yield the targets of links and images, as they are written."""
         for token in self._tokens:
             for child in token.children or ():
                 target = child.attrGet("href") or child.attrGet("src")

@@ -198,7 +198,7 @@ def matches(expected: str, printed: str) -> bool:
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
-    """Return each command of a console block, after its `$`, with the output that follows."""
+    """Yield each command of a console block, after its `$`, with the output that follows."""
     for part in re.split(r"(?m)^\$ ", text)[1:]:
         command, output = _command_and_output(part)
         yield command, output

@@ -51,7 +51,7 @@ PAGES = {
 
 
 def words(page: Page) -> Iterator[tuple[str, str]]:
-    """Return the text of a page in its order, without headings and code, and what it links to."""
+    """Yield the text of a page in its order, without headings and code, and what it links to."""
     tokens = MarkdownIt("commonmark").enable("table").parse(page.text)
     in_heading, target = False, ""
     for token in tokens:
@@ -67,7 +67,7 @@ def words(page: Page) -> Iterator[tuple[str, str]]:
 
 
 def unlinked(page: Page) -> Iterator[str]:
-    """Return the terms whose first use does not link to their place in the glossary."""
+    """Yield the terms whose first use does not link to their place in the glossary."""
     found = list(words(page))
     for term, place in TERMS.items():
         pattern = re.compile(rf"(?<![\w-])(?:{term})(?![\w-])")

@@ -19,7 +19,7 @@ INDEXES = ("tutorial", "how-to", "reference", "explanation", "reproduction")
 
 
 def broken(page: Page) -> Iterator[str]:
-    """Return the links of a page that lead nowhere."""
+    """Yield the links of a page that lead nowhere."""
     for link in page.links():
         path, _, anchor = link.partition("#")
         if re.match(r"[a-z]+:", link):

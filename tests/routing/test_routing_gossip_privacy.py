@@ -79,7 +79,7 @@ def test_what_is_said_about_a_topic_does_not_depend_on_other_topics(seed: int, r
 
 
 def words_of(value: Any) -> Iterator[str]:
-    """Return all strings in it."""
+    """Yield all strings in it."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

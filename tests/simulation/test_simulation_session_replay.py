@@ -87,7 +87,7 @@ class Run:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
 
     def _crashes(self, broker: str, probability: float) -> Iterator[Crash]:
-        """Return crashes of a broker, many of them while past events go into the queue."""
+        """Yield crashes of a broker, many of them while past events go into the queue."""
         at_s = BEGINS_S + self.rng.uniform(0.2, 1.5)
         while at_s < BEGINS_S + LASTS_S and self.rng.random() < probability:
             back_s = at_s + self.rng.choice((0.01, 0.2, 2.0))

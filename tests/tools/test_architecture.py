@@ -26,7 +26,7 @@ OTHERS = {
 
 
 def way() -> Iterator[tuple[str, str]]:
-    """Return (modules, functions) of each step on the way of a publication."""
+    """Yield (modules, functions) of each step on the way of a publication."""
     page = PAGE[PAGE.index("## One publication") : PAGE.index("## The index")]
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]

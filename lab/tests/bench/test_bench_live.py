@@ -23,7 +23,7 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    """Return the publishing and the receiving process."""
+    """Yield the publishing and the receiving process."""
     with Bench() as started:
         yield started
 

@@ -85,7 +85,7 @@ def _meaning(source: _Source) -> str:
 
 
 def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Return the strings that stand alone as statements."""
+    """Yield the strings that stand alone as statements."""
     for node in ast.walk(tree):
         match node:
             case ast.Expr(value=ast.Constant(value=str()) as text):
