@@ -44,7 +44,7 @@ def check_example(path: Path, command: click.Command) -> None:
     examples = [line.strip() for line in help.splitlines() if line.startswith(f"    {path[0]} ")]
     assert examples, "no example"
     for example in examples:
-        assert len(example) <= 76, "would be broken on a terminal"
+        assert len(example) <= 76, "the example would be wrapped on a terminal"
         words = tuple(shlex.split(example))
         assert words[: len(path)] == path
         command.make_parser(click.Context(command)).parse_args(list(words[len(path) :]))

@@ -229,7 +229,7 @@ async def test_hundreds_of_kills(urls: list[str], children: Children, tmp_path: 
         await one_of_two_is_killed(children, urls, tmp_path / f"{seed}-two", 10, rng)
 
 
-async def test_damage_is_mended_and_fetched_from_the_other_one(
+async def test_damage_is_repaired_from_the_other_storage(
     urls: list[str], children: Children, tmp_path: Path
 ) -> None:
     places = [(url, tmp_path / str(number)) for number, url in enumerate(urls)]
@@ -243,7 +243,7 @@ async def test_damage_is_mended_and_fetched_from_the_other_one(
         assert (await ended(processes[0]))[0] == 0
         garble(places[0][1] / "history.sqlite")
         processes[0] = await store(children, *places[0])
-        assert await asked(client) == everything, "the other one helps out"
+        assert await asked(client) == everything, "the other storage did not answer instead"
         await until_repaired(places[0][1], urls[0])
         await kill(processes[1])
         await until_asked(client, everything)

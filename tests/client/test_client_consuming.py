@@ -188,7 +188,7 @@ class World:
             owed = self.attachment.pop()
             seq = decode_publication(owed.body).seq
             assert seq not in self.acknowledged, "given again although it was acknowledged"
-            assert owed.tries > 1 or seq not in self.given, "given again without a word"
+            assert owed.tries > 1 or seq not in self.given, "given again, and not marked as such"
             self.given.append(seq)
             self.in_hand[seq] = owed.position
 
@@ -266,7 +266,7 @@ def test_each_event_is_given_until_it_is_acknowledged_and_not_after_that(seed: i
     world = run(seed, 120)
     assert world.acknowledged == set(range(1, world.published + 1))
     assert not world.attachment.in_hand and not world.attachment.ended
-    assert world.consumers == 1, "a consumer stays attached whom nobody hears"
+    assert world.consumers == 1, "a consumer that no client has is still attached"
 
 
 def test_the_runs_break_what_they_should() -> None:

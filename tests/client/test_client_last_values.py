@@ -107,7 +107,9 @@ def test_each_event_once_and_the_last_one_last(seed: int, ordered: bool) -> None
     assert {each.version[0] for each in made[since:]} <= set(ids), "an event is missing"
     latest: dict[object, int] = {}
     for event in given:
-        assert not event.retained or event.seq > latest.get(event["key"], 0), "older, and retained"
+        assert not event.retained or event.seq > latest.get(event["key"], 0), (
+            "a retained value came behind a later event"
+        )
         latest[event["key"]] = max(event.seq, latest.get(event["key"], 0))
     assert latest == {e["key"]: e["n"] for e in (Event(each.body) for each in made)}
     if ordered:

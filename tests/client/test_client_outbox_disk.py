@@ -226,7 +226,7 @@ class World:
         if self.answers:
             self.unconfirmed.answered(self.answers.popleft())
         for group, seqs in self.groups:
-            assert group.open or self.home.keys() >= set(seqs), "not all is done"
+            assert group.open or self.home.keys() >= set(seqs), "all_done returned too early"
         self.waited_for += sum(not group.open for group, _ in self.groups)
         self.groups = [each for each in self.groups if each[0].open]
 
@@ -252,7 +252,9 @@ class World:
         left = read_outbox(self.path)
         assert (left.last_seq, left.frames) == (self.outbox.seq, {})
         assert self.home.keys() >= self.taken.keys()
-        assert list(self.home) == list(range(1, left.last_seq + 1)), "once each, and in order"
+        assert list(self.home) == list(range(1, left.last_seq + 1)), (
+            "events did not arrive once each and in order"
+        )
 
 
 def text_of(frame: bytes) -> str:

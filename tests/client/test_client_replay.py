@@ -152,10 +152,12 @@ def test_ids_are_forgotten_when_they_cannot_come_again(monkeypatch: pytest.Monke
     first, ahead = event(1), event(2, after_s=1000.0)
     assert ids.is_new(first) and not ids.is_new(first)
     ids.past_is_over()
-    assert ids.is_new(ahead) and not ids.is_new(first), "a clock that is ahead changes nothing"
+    assert ids.is_new(ahead) and not ids.is_new(first), (
+        "a clock that is ahead made the replay forget ids"
+    )
     later_us = replay_module.now_us() + 100_000_000
     monkeypatch.setattr(replay_module, "now_us", lambda: later_us)
-    assert not ids.is_new(first), "nor does time, while what comes is old"
+    assert not ids.is_new(first), "time alone made the replay forget ids"
     assert ids.is_new(event(3)) and ids._ids is None
 
 

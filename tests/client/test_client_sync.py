@@ -94,7 +94,9 @@ async def test_events_that_wait_come_together() -> None:
         while not subscription.waiting:
             time.sleep(0.002)
         client.close()
-        assert [event["x"] for event in subscription] == [5], "what had come is read after a close"
+        assert [event["x"] for event in subscription] == [5], (
+            "events that had come were lost by the close"
+        )
         assert subscription.next_batch() == [] and subscription.next() is None
         assert isinstance(client.ended, reefcast.LocalError)
 

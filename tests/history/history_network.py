@@ -129,7 +129,7 @@ class Network:
         for count in range(limit):
             if not self.step():
                 return count
-        raise AssertionError("messages for ever")
+        raise AssertionError("messages never ended")
 
     # --- what should be ---------------------------------------------------------------------------
 

@@ -143,7 +143,7 @@ def ask(world: World, question: Question, loss: float = 0.0) -> Ids:
         if asking.over:
             break
     else:
-        raise AssertionError("for ever")
+        raise AssertionError("the question never ended")
     if not question.handover_s:
         assert [position_of(e) for e in found] == sorted(position_of(e) for e in found)
     return [event.id for event in found]

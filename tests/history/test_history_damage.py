@@ -61,7 +61,9 @@ def check_damaged(directory: Path) -> int:
         found = read(store, [topic], report=reports.append)
         everything = on(topic)
         assert set(found) <= set(everything)
-        assert found == [each for each in everything if each in set(found)], "order"
+        assert found == [each for each in everything if each in set(found)], (
+            "events are out of order"
+        )
         lost += len(everything) - len(found)
     assert not lost or reports or store.verify()
     check_healing(store, reports)

@@ -150,7 +150,9 @@ def test_damage_makes_that_nothing(tmp_path: Path) -> None:
     data[len(data) // 3] ^= 4
     path.write_bytes(data)
     store = opened(tmp_path, reports.append, segment_us=1000)
-    assert store.whole_us("a") == 3000 and not reports, "nobody has read it"
+    assert store.whole_us("a") == 3000 and not reports, (
+        "the damage was reported before anybody read it"
+    )
     with pytest.raises(DamagedError):
         read(store, ["a"])
     store.close()

@@ -163,7 +163,7 @@ def test_damage_is_said_and_set_aside_and_nothing_wrong_is_returned(tmp_path, se
     try:
         store = opened(path, said)
     except ConfigurationError as error:
-        assert at < 100, f"only what the file is may be unreadable: {error}"
+        assert at < 100, f"damage behind the header made the file unreadable: {error}"
         return
     contents = store.load()
     bodies = store.bodies(contents.events)
@@ -173,7 +173,9 @@ def test_damage_is_said_and_set_aside_and_nothing_wrong_is_returned(tmp_path, se
         assert (contents, bodies.found) == (right, right_bodies)
     assert len(aside) == any("it is kept as" in each for each in said)
     for each in aside:  # but for SQLite's own counters in the first page
-        assert each.read_bytes()[4096:] == data[4096:], "the evidence is gone"
+        assert each.read_bytes()[4096:] == data[4096:], (
+            "the damaged file was changed after it was set aside"
+        )
     assert all(right_bodies[number] == body for number, body in bodies.found.items())
     for table, rows in contents.rows.items():
         assert rows.items() <= right.rows[table].items()

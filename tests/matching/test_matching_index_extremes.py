@@ -256,7 +256,7 @@ def test_patterns_that_make_naive_matching_slow() -> None:
 
 
 def skewed(count: int, seed: int) -> None:
-    """Return filters of which a third are for one symbol, with prices of a heavy tail."""
+    """Check an index where a third of all filters name one symbol, and prices have a heavy tail."""
     rng = Random(seed)
     texts = []
     for _ in range(count):

@@ -54,7 +54,7 @@ class Storage:
         expected = part.expected
         if expected is None:
             return found
-        assert set(expected.tolist()) <= set(found), "what was planned is there"
+        assert set(expected.tolist()) <= set(found), "a planned event is missing"
         return [hash for hash in found if hash in set(expected.tolist())]
 
 
@@ -181,7 +181,9 @@ def test_there_is_no_batch_without_events() -> None:
         query.plan(None)
         assert query.planned is None
     query.plan(None)
-    assert (0, 4000 - LATE) not in storage.spans[-2:], "that is known to be empty"
+    assert (0, 4000 - LATE) not in storage.spans[-2:], (
+        "a span that is known to be empty was read again"
+    )
 
 
 @pytest.mark.parametrize("now", [50, 5000])

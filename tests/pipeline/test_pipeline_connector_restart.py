@@ -77,14 +77,14 @@ def test_a_query_that_is_killed_loses_nothing_and_publishes_nothing_twice(
         source.start()
         with copying(network, checkpoint) as process:
             heard = listener.wait(1000, process)
-        assert unfinished(checkpoint), "it was killed in mid-batch"
+        assert unfinished(checkpoint), "the query was never killed in the middle of a batch"
         with copying(network, checkpoint) as process:
             listener.wait(heard + 2000, process)
             count = source.stop()
             listener.wait(count, process)
         stored = network.wait("out", count)
         assert Counter(event["n"] for event in stored) == Counter(range(count))
-        assert set(listener.close().values()) == {1}, "live, too, each came once"
+        assert set(listener.close().values()) == {1}, "a live subscriber got an event twice"
 
 
 def unfinished(checkpoint: Path) -> bool:

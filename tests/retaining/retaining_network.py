@@ -188,7 +188,7 @@ class Network:
         for _ in range(limit):
             if not self.step():
                 return
-        raise AssertionError("messages for ever")
+        raise AssertionError("messages never ended")
 
     # --- what is ----------------------------------------------------------------------------------
 

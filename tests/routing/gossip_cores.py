@@ -165,7 +165,7 @@ class Cores:
         return True
 
     def settle(self) -> None:
-        assert not self.steps(MOST_STEPS), "it goes on for ever"
+        assert not self.steps(MOST_STEPS), "messages never ended"
 
     def rounds(self, count: int) -> None:
         for _ in range(count):

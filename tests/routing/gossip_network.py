@@ -188,7 +188,7 @@ class OverlayNetwork:
         for _ in range(MOST_STEPS):
             if not self.step():
                 return
-        raise AssertionError("messages without an end")
+        raise AssertionError("messages never ended")
 
     def round(self, settled: bool = False) -> None:
         """Run the tick of every node, with messages in between; `settled`: then deliver all that

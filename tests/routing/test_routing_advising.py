@@ -296,7 +296,7 @@ def test_a_session_that_overflows_with_advisory_events_does_not_feed_itself(poli
         network.run()
         network.pass_time(5 * INTERVAL_S)
     told = len(network.got["ops"])
-    assert told > 1, "what ordinary events bring about is told"
+    assert told > 1, "what ordinary events caused was not told"
     network.pass_time(30.0)
     assert len(network.got["ops"]) == told
     network.pass_time(60.0)  # all that waited is too old now

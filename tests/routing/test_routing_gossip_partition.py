@@ -48,7 +48,7 @@ def rounds_until_whole(cores: Cores, topics: list[str]) -> int:
         cores.rounds(1)
         if whole(cores, topics):
             return number
-    raise AssertionError("topics stay apart")
+    raise AssertionError("topics did not become whole again")
 
 
 def check_partition(seed: int, rounds: int, told: bool) -> int:

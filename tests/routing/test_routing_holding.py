@@ -175,7 +175,7 @@ def test_a_broker_has_left_when_its_neighbours_have_answered() -> None:
     assert alone.neighbours.left
     broker = a_broker()
     broker.handle(Leave(("b",)), "", 1.0)
-    assert sent(broker.handle(Leave(()), "", 2.0)) == [], "b is told once; it went meanwhile"
+    assert sent(broker.handle(Leave(()), "", 2.0)) == [], "b was told again after it had left"
     assert broker.neighbours.left
 
 

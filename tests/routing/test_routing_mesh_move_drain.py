@@ -59,7 +59,7 @@ class Region:
         """Pass a copy on by the old tables, into any branches except the one that it came from."""
         mom = self.moms[me]
         self.copies += 1
-        assert me not in self.over, "a copy by the old tables came after the end of them"
+        assert me not in self.over, "a copy by the old tables came after they had drained"
         for branch in self.tree[me]:
             if came_by is not None and mom.branch(came_by) == branch:
                 continue
@@ -85,7 +85,7 @@ class Region:
         elif item.target in ("", me):
             self.goes_on(me, item.source or source)
         else:
-            assert me not in self.over, "a tunnel went by after the end of the old tables"
+            assert me not in self.over, "a copy in a tunnel passed after the old tables had drained"
             self.put(me, self.moms[me].branch(item.target), item)
         self.look(me)
 

@@ -109,7 +109,7 @@ class Network:
         for _ in range(100_000):
             if not self.step():
                 return
-        raise AssertionError("moves for ever")
+        raise AssertionError("messages never ended")
 
 
 @given(SEEDS)

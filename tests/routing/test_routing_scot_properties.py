@@ -379,7 +379,7 @@ def test_links_given_up_and_back(seed: int, routing: str) -> None:
 
 @settings(max_examples=80)
 @given(seed=SEEDS)
-def test_idr_goes_round_i_links_that_are_down(seed: int) -> None:
+def test_idr_bypasses_i_links_that_are_down(seed: int) -> None:
     """Each cluster with interested subscribers is entered, or counted as unreachable: the copies
     that carry its bit may find no link that leads there."""
     network, live, rng = churned("idr", seed)

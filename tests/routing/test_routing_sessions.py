@@ -115,7 +115,7 @@ def wandered(
         network.bury(ghost)
     settle(network)
     for broker in network.brokers.values():
-        assert not any(broker._then.settlement._waiting.values()), "all is answered"
+        assert not any(broker._then.settlement._waiting.values()), "a message was never answered"
     return network, live, rng
 
 

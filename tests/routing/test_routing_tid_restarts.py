@@ -98,7 +98,7 @@ def test_two_neighbours_that_restart_settle_anew(routing: str) -> None:
 
 
 @BOTH
-def test_a_lost_broker_is_gone_round(routing: str) -> None:
+def test_publications_bypass_a_lost_broker(routing: str) -> None:
     network = at_6(routing)
     network.kill("3")
     for other in "26":

@@ -242,7 +242,9 @@ async def hold(steps: list[Step], dial: Dial) -> None:
 def with_drawn(data: bytes, drawn: dict[bytes, bytes]) -> bytes:
     for then, now in drawn.items():
         if then in data:
-            assert len(then) == len(now), "or the frame had another length"
+            assert len(then) == len(now), (
+                "the two strings differ in length, and so would the frames"
+            )
             data = data.replace(then, now)
     return data
 

@@ -170,7 +170,7 @@ class RawClient:
                 while True:
                     await self._read()
             except Closed as closed:
-                assert closed.close_frame is not None, "closed without a word"
+                assert closed.close_frame is not None, "the broker closed without a reason"
                 return closed.close_frame.reason
 
     def credit(self) -> int:

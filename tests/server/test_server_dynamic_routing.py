@@ -120,7 +120,7 @@ def entries(sent: Counter[Edge], cluster: int) -> int:
     return sum(n for (a, b), n in sent.items() if b.endswith(end) and not a.endswith(end))
 
 
-async def test_a_throttled_ilink_is_gone_round_by_another(live: Live, stack: AsyncExitStack):
+async def test_copies_bypass_a_throttled_ilink_by_another_one(live: Live, stack: AsyncExitStack):
     """Case I: the cluster behind the slow link is reached by the third one."""
     scene, sent, first = await burst(live, stack, "idr", [(HOST, "b1-1")])
     assert 10 < first["b1-1"] < BURST / 2

@@ -53,7 +53,9 @@ class Survival:
     def handed(self, delivery: Delivery) -> None:
         key = delivery.session, delivery.id[1]
         assert key not in self.acknowledged, f"{key} comes again although it was acknowledged"
-        assert delivery.tries > self.tries[key], f"{key} was handed out before, and says it was not"
+        assert delivery.tries > self.tries[key], (
+            f"{key} was handed out before, and is not marked so"
+        )
         self.tries[key] = delivery.tries
         assert self.places.setdefault(key, delivery.position) == delivery.position
         place = delivery.session, delivery.position
@@ -177,7 +179,9 @@ class Survival:
         assert all(self.tries[key] for key in self.sure)
         for name in LINKS:
             order = sorted((at, seq) for (of, seq), at in self.places.items() if of == name)
-            assert [seq for _, seq in order] == sorted(seq for _, seq in order), "order"
+            assert [seq for _, seq in order] == sorted(seq for _, seq in order), (
+                "events are out of order"
+            )
         contents = self.driver.store.load()
         assert not contents.events
         assert not any(each.owed for each in contents.sessions.values())

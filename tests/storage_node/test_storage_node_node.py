@@ -236,7 +236,7 @@ async def test_topics_move_from_one_storage_to_another(urls: list[str], tmp_path
         await published(urls[1], 10, 2000)
         await published(urls[1], 1, topic="b")
         await until(lambda: old.stored > before)
-        assert old.stored == before + 1, "unsubscribed"
+        assert old.stored == before + 1, "the storage still subscribes to a topic that it gave up"
         old.change(("b", "fx"), ["fx"])
         await until_ready(old)
     assert stored_in(tmp_path / "old") == list(range(2010))
@@ -394,7 +394,9 @@ async def test_what_was_sealed_is_not_fetched_again(
     assert stored_in(tmp_path / "ours") == list(range(1500))
 
 
-async def test_damage_ends_it_and_is_mended_from_a_replica(urls: list[str], tmp_path: Path) -> None:
+async def test_damage_ends_the_storage_and_is_repaired_from_a_replica(
+    urls: list[str], tmp_path: Path
+) -> None:
     for name in ("ours", "theirs"):
         old_events(tmp_path / name, 3000)
     database = tmp_path / "ours" / "history.sqlite"

@@ -37,7 +37,7 @@ def test_clustered_gives_each_topic_as_many_as_it_needs(matrix, wanted) -> None:
         for node in here:
             assert links[node, here].sum() >= min(wanted, len(here) - 1)
     shared = matrix.astype(int) @ matrix.T.astype(int)
-    assert not links[shared == 0].any(), "nobody to share with is nobody to take"
+    assert not links[shared == 0].any(), "nodes without a common topic were linked"
 
 
 @given(sets)
@@ -85,7 +85,9 @@ def test_a_topic_has_the_links_between_its_nodes(matrix) -> None:
 def test_what_is_disclosed_are_topics_that_are_only_the_others() -> None:
     matrix = np.array([[1, 0, 0], [1, 1, 1], [0, 0, 1]], np.bool_)
     links = np.array([[0, 1, 0], [0, 0, 0], [0, 0, 0]], np.bool_)
-    assert disclosed(matrix, links) == pytest.approx(2 / 3), "two of the second, to the first"
+    assert disclosed(matrix, links) == pytest.approx(2 / 3), (
+        "two topics of the second node, disclosed to the first"
+    )
 
 
 def test_what_is_needed_is_what_views_have() -> None:

@@ -33,7 +33,9 @@ def test_users_are_nodes_and_artists_topics_the_most_popular_first(file: Path) -
 def test_so_many_users_and_what_is_popular_among_them(file: Path) -> None:
     two = lastfm.matrix_of_listeners(file, 2, 2)
     assert two.tolist() == [[True, False], [True, True]]
-    assert lastfm.matrix_of_listeners(file, 10, 10).shape == (3, 3), "no more than there are"
+    assert lastfm.matrix_of_listeners(file, 10, 10).shape == (3, 3), (
+        "more rows or columns than users or artists"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "user,artist,plays\n1,2,3\n", "one two three\n"])

@@ -80,7 +80,7 @@ def test_all_strategies_deliver_the_same_by_shorter_ways() -> None:
     assert len({one["deliveries"] for one in found.values()}) == 1
     hops = {strategy: one["mean_hops"] for strategy, one in found.items()}
     assert hops["S2"] < hops["S1"] < hops["S0"]
-    assert found["SH"]["mean_hops"] == hops["S2"], "nothing is full"
+    assert found["SH"]["mean_hops"] == hops["S2"], "SH must equal S2 while no uplink is full"
     for measures in measured.values():
         shares = curve(measures, "share_by_hops")
         assert shares == sorted(shares) and shares[-1] == 1.0
