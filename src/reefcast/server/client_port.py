@@ -90,6 +90,7 @@ class ClientPort(Outbox, ABC):
         "_gap",
         "_line",
         "_resend",
+        "_resend_bytes",
         "_sent",
         "_sent_bytes",
         "_sent_sizes",
@@ -120,6 +121,7 @@ class ClientPort(Outbox, ABC):
         self._sent_bytes = 0
         self._counted = self._counted_bytes = 0  # of the items that have waited longest
         self._resend: deque[bytes] = deque()
+        self._resend_bytes = 0
         self.keeps = keeps
         self.dropped = 0
         self.limit = sys.maxsize
@@ -252,6 +254,7 @@ class ClientPort(Outbox, ABC):
         self._sent_sizes.clear()
         self._sent_bytes = 0
         self._resend = deque(kept[received - before :])
+        self._resend_bytes = sum(map(len, self._resend))
 
     def acknowledged(self, number: int) -> None:
         """Forget all frames up to `number`, which the client has taken over. Raise `ProtocolError`
@@ -323,7 +326,7 @@ class ClientPort(Outbox, ABC):
         resend = self._resend
         while resend and not self.paused:
             some = [resend.popleft() for _ in range(min(len(resend), FRAMES_PER_WRITE))]
-            self._write_frames(transport, some)
+            self._resend_bytes -= self._write_frames(transport, some)
         if self.paused:
             return
         first, self._urgent = self._urgent, []
@@ -334,12 +337,14 @@ class ClientPort(Outbox, ABC):
             if self.keeps:
                 self._sent.add_all([frame for frame in first if self.is_numbered(frame)])
 
-    def _write_frames(self, transport: asyncio.WriteTransport, frames: Collection[bytes]) -> None:
+    def _write_frames(self, transport: asyncio.WriteTransport, frames: Collection[bytes]) -> int:
+        """Write frames; return the size in bytes."""
         data = b"".join(frames)
         transport.write(data)
         if self.keeps:
             self._sent.add_all(frames)
             self._note_sent(len(data))
+        return len(data)
 
     def _write(self, transport: asyncio.WriteTransport, items: Collection[bytes | Batch]) -> int:
         """Write items, some of which may be batches; return the size in bytes."""
@@ -410,7 +415,7 @@ class ClientPort(Outbox, ABC):
     def held_bytes(self) -> int:
         """The bytes of all frames that are kept for the client, those too that it has not
         acknowledged. Frames that several clients share count for each of them."""
-        return self.queue_bytes + self._sent_bytes
+        return self.queue_bytes + self._sent_bytes + self._resend_bytes
 
     def _uncount(self, items: int, size: int) -> None:
         """Note that the first items are gone, which had this size together."""
