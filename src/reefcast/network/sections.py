@@ -45,7 +45,7 @@ class TraceSection(Section):
 
 
 class LimitsSection(Section):
-    """Limits of live brokers.
+    """Limits of live brokers. A refusal names the key of its limit.
 
     - `credit`: how many unacknowledged publications a publisher may have at its broker.
     - `queue_limit`: how many publications may wait for a client before `queue_policy` acts, unless
@@ -65,9 +65,6 @@ class LimitsSection(Section):
       stop.
     - `silence_s`: after how many seconds of silence the connection to a neighbour is given up,
       because it hangs or cannot be reached; its events wait as for a neighbour that is away.
-
-    What a broker lets one client take of it. A refusal names the key:
-
     - `max_connections`: how many connections a broker has, of all kinds; 0: 256 more than
       `max_clients` and `max_greetings` together. Beyond that, new ones are turned away.
     - `max_greetings`: how many connections may wait for the end of their greeting; of more, the one
@@ -85,10 +82,10 @@ class LimitsSection(Section):
     - `name_chars`: how many characters the name of an attribute has in a filter.
     - `topic_chars`: how many characters a topic or a pattern of topics has that is asked for.
     - `publication_bytes`: how many bytes a client's publication has, with all that belongs to it.
-    - `user_publications_per_s`, `user_bytes_per_s`: how many publications, and bytes of them, a
-      user may send in a second at one broker, over all connections; 0: no limit. The broker
-      withholds credit from those that send more, until the average is below. Clients that have
-      not proved a user are a user each.
+    - `user_publications_per_s`: how many publications a user may send in a second at one broker,
+      over all of its connections; 0: no limit. The broker withholds credit from a user that sends
+      more, until the average is below. A client that has proved no user counts by itself.
+    - `user_bytes_per_s`: how many bytes of publications, likewise.
     - `queue_bytes`: how many bytes wait for clients, in all queues together, and were sent to
       clients that have not acknowledged them. Beyond that, the longest queue gives way: its oldest
       publications are dropped, which its client learns, or its client is disconnected if its
