@@ -337,7 +337,7 @@ def check_choices(given: dict[str, Any], section: type[msgspec.Struct], where: s
 
 
 @cache
-def _choices_of(section: type[msgspec.Struct]) -> dict[str, tuple[str | int, ...]]:
+def _choices_of(section: type[msgspec.Struct]) -> dict[str, tuple[object, ...]]:
     """Return the values that keys can have, of keys that can have only some; a file may have
     thousands of brokers and links, and this takes half a millisecond."""
     info = msgspec.inspect.type_info(section)
