@@ -270,7 +270,16 @@ def _intersect_any_kind(a: Constraint, b: Constraint) -> Constraint:
 
 
 def _filtered(members: Constraint, other: Constraint) -> Constraint:
-    kept = tuple(each for each in members.members or () if _contains(other, each))
+    values = members.members or ()
+    if other.members is not None:
+        common = frozenset(other.members)
+        kept = tuple(each for each in values if each in common)
+    else:
+        excluded = frozenset(other.excluded)  # both may be long
+        rest = replace(other, excluded=())
+        kept = tuple(each for each in values if each not in excluded)
+        if rest != Constraint(kind=other.kind):
+            kept = tuple(each for each in kept if _contains(rest, each))
     return Constraint(kind=members.kind, members=kept) if kept else EMPTY
 
 

@@ -33,7 +33,8 @@ step."""
 _NAMES, _TERMS = frozenset(("word", "name")), frozenset(("or", "not"))
 _TOKENS = re.compile(
     r"""
-    (?P<pattern> (?:LIKE|MATCHES)[ \t\r\n\f]*'[^']*(?:''[^']*)* )
+    (?P<space> [\s,]{8,} )
+  | (?P<pattern> (?:LIKE|MATCHES)[ \t\r\n\f]*'[^']*(?:''[^']*)* )
   | (?P<string> '[^']*(?:''[^']*)*'? )
   | (?P<name> "[^"]*(?:""[^"]*)*"? )
   | (?P<or> OR\b )
@@ -85,6 +86,8 @@ def steps_of(text: str, limits: FilterLimits) -> int:
     negated = False
     for token in _TOKENS.finditer(text):
         kind = token.lastgroup
+        if kind == "space":  # else each of it would be looked at
+            continue
         size = token.end() - token.start()
         steps += 1
         if kind == "pattern":
