@@ -107,8 +107,8 @@ class LimitsSection(Section):
     max_connections: int = 0
     max_greetings: int = 2048
     max_user_connections: int = 1000
-    max_subscriptions: int = 10_000
-    max_filter_bytes: int = 4 << 20
+    max_subscriptions: int = 50_000
+    max_filter_bytes: int = 8 << 20
     filter_steps: int = 2400
     filter_depth: int = 100
     name_chars: int = 200
