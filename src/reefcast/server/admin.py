@@ -18,7 +18,8 @@ from reefcast.model.messages import GiveUp, MoveLink, Wish
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.protocol.link import Link
 from reefcast.protocol.principal import UserRole
-from reefcast.server.connection import Connection, End
+from reefcast.server.connection import Connection
+from reefcast.server.end import End
 
 ANSWER_S = 3.0
 

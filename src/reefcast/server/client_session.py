@@ -48,7 +48,7 @@ from reefcast.model.wire import Hello
 from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.client_port import ClientPort, Line
-from reefcast.server.connection import Connection, End
+from reefcast.server.end import End, NativeLine
 from reefcast.server.host import Host
 from reefcast.server.passage import Run
 from reefcast.sessions.messages import AboutSession, AddFilter, Failed, ListSessions
@@ -127,7 +127,7 @@ class ClientSession(End):
         """Attach the line of a client that has been greeted."""
         self.port.attach(line, paused=paused)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: NativeLine) -> None:
         self.left(connection, connection.received, for_good=connection.left)
 
     def left(self, line: Line, taken: int, *, for_good: bool) -> None:

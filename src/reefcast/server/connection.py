@@ -22,21 +22,22 @@ import math
 from collections.abc import Callable, Container, Iterator
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from reefcast.errors import InternalError, ProtocolError
 from reefcast.model import wire
-from reefcast.model.messages import ControlMessage, Publish, Wish
+from reefcast.model.messages import Publish
 from reefcast.model.versions import Offer
-from reefcast.model.wire import Close, Codec, Congestion, FrameKind, Hello, StatusRequest
+from reefcast.model.wire import Close, FrameKind, Hello
 from reefcast.protocol.frames import RUN
 from reefcast.protocol.link import Link, Overdue
 from reefcast.protocol.principal import NOBODY, Principal
 from reefcast.server.client_port import Line
+from reefcast.server.end import End
 from reefcast.server.floods import Floods
 from reefcast.server.greeting import Anonymous, Authenticator, Greeting, role_wanted
 from reefcast.server.outbox import Flusher, Outbox
-from reefcast.server.passage import Run, Way
+from reefcast.server.passage import Run
 from reefcast.timing import MACHINE
 
 HELLO_S = 5.0
@@ -48,52 +49,6 @@ _PUBLICATIONS = tuple(
 )
 
 log = logging.getLogger(__name__)
-
-
-class End:
-    """The end of a connection: a frame of a kind that the other side must not send is a
-    `ProtocolError`."""
-
-    what: ClassVar[str] = "connection"
-    codec: Codec = wire.CLIENT_CODEC
-    silence_s: float = wire.SILENCE_S
-    """After how many seconds without a frame the connection is given up."""
-    ping_s: float = wire.BROKER_PING_S
-    """After how many seconds without another frame this side sends a PING."""
-    way: Way | None = None
-    """The compiled path of publications, if there is one."""
-
-    def run(self, run: Run) -> None:
-        """Handle publications that came together, if there is a compiled path for them."""
-        raise self._out_of_place("PUBLISH")
-
-    def publications(self, batch: list[Publish]) -> None:
-        raise self._out_of_place("PUBLISH")
-
-    def control(self, message: ControlMessage) -> None:
-        raise self._out_of_place("CONTROL")
-
-    def acknowledged(self, number: int) -> None:
-        raise self._out_of_place("ACK")
-
-    def congestion(self, notice: Congestion) -> None:
-        raise self._out_of_place("CONGESTION")
-
-    def done(self) -> None:
-        """Handle that the other side sends nothing more."""
-        raise self._out_of_place("DONE")
-
-    def status_wanted(self, request: StatusRequest) -> None:
-        raise self._out_of_place("STATUS")
-
-    def wish_wanted(self, wish: Wish) -> None:
-        raise self._out_of_place("WISH")
-
-    def lost(self, connection: Connection) -> None:
-        """Handle that the connection is gone, or as good as gone."""
-
-    def _out_of_place(self, kind: str) -> ProtocolError:
-        return ProtocolError(f"a {kind} frame is out of place from {self.what}")
 
 
 class Shared(NamedTuple):

@@ -27,7 +27,8 @@ from reefcast.server.admin import AdminEnd
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
-from reefcast.server.connection import Connection, End, Shared
+from reefcast.server.connection import Connection, Shared
+from reefcast.server.end import End
 from reefcast.server.greeting import Anonymous, Authenticator
 from reefcast.server.host import make_host
 from reefcast.server.keeper import Keeping
