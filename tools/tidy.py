@@ -43,6 +43,7 @@ LAYERS = (
     ("history", "traces", "statistics", "keeping"),
     ("timing",),
     ("network",),
+    ("security",),
     ("server", "client"),
     ("storage_node",),
     ("simulation",),

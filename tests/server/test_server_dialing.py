@@ -10,8 +10,8 @@ import uvloop
 from reefcast.errors import ProtocolError
 from reefcast.model.wire import Hello
 from reefcast.server.connection import Connection, Shared
-from reefcast.server.end import End
 from reefcast.server.dialing import dial
+from reefcast.server.end import End
 from reefcast.server.floods import Floods
 from reefcast.server.outbox import Flusher
 

@@ -5,7 +5,6 @@ A file that contradicts itself, or has an unknown key, is refused with a sentenc
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable
 from datetime import date, datetime, time
@@ -20,6 +19,7 @@ from reefcast.model.wire import QUEUE_POLICIES
 from reefcast.network.sections import (
     SECTIONS,
     BrokerEntry,
+    CertificateEntry,
     LimitsSection,
     LinkEntry,
     NetworkSection,
@@ -27,6 +27,7 @@ from reefcast.network.sections import (
     RequestsSection,
     RetainedSection,
     Section,
+    SecuritySection,
     SessionsSection,
     StatisticsSection,
     StorageEntry,
@@ -35,8 +36,10 @@ from reefcast.network.sections import (
     check_keys,
 )
 from reefcast.network.storages import check_storages
+from reefcast.network.subjects import subject_of
 from reefcast.overlay.scot import Place, Scot, scot_of
 from reefcast.overlay.topology import Graph, graph
+from reefcast.protocol.privacy import is_loopback
 from reefcast.routing.covering.statistics import Window
 from reefcast.routing.links import Overload
 from reefcast.routing.registry import check_overlay, routing_named
@@ -48,7 +51,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _TIMES = (datetime, date, time)
 _TABLES = (
     *("network", "routing", "trace", "limits", "overload"),
-    *("statistics", "requests", "sessions", "retained"),
+    *("statistics", "requests", "sessions", "retained", "security"),
 )
 """The sections that stand once in a file, in the order in which they are written."""
 
@@ -65,6 +68,8 @@ class NetworkFile(Section, kw_only=True):
     requests: RequestsSection = msgspec.field(default_factory=RequestsSection)
     sessions: SessionsSection = msgspec.field(default_factory=SessionsSection)
     retained: RetainedSection = msgspec.field(default_factory=RetainedSection)
+    security: SecuritySection | None = None
+    certificate: list[CertificateEntry] = msgspec.field(default_factory=list)
     broker: list[BrokerEntry] = msgspec.field(default_factory=list)
     link: list[LinkEntry] = msgspec.field(default_factory=list)
     storage: list[StorageEntry] = msgspec.field(default_factory=list)
@@ -161,19 +166,10 @@ class NetworkFile(Section, kw_only=True):
         _check_brokers(self)
         _check_overlay(self)
         _check_advisories(self)
+        _check_security(self)
         _check_numbers(self)
         check_storages(self.storage, self.names)
         return self
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _check_brokers(network: NetworkFile) -> None:
@@ -230,6 +226,28 @@ def _check_advisories(network: NetworkFile) -> None:
         )
 
 
+def _check_security(network: NetworkFile) -> None:
+    security = network.security
+    if security is None:
+        if network.certificate:
+            raise ConfigurationError(
+                "[[certificate]] says who users are, which needs a [security] section"
+            )
+        return
+    alone = len(network.broker) < 2 and not network.storage
+    if not (security.key or alone):
+        raise ConfigurationError(
+            "[security] has no key, by which brokers and storages prove that they belong to this "
+            "network: make one with `openssl rand -hex 32 > network.key`, and set "
+            'key = "network.key"'
+        )
+    if security.audit_bytes < 1 or security.audit_files < 0:
+        raise ConfigurationError("[security] audit_bytes must be above 0, audit_files 0 or more")
+    subjects = [subject_of(entry.subject) for entry in network.certificate]
+    if len(set(subjects)) < len(subjects):
+        raise ConfigurationError("two [[certificate]]s have the same subject")
+
+
 def _check_numbers(network: NetworkFile) -> None:
     trace, limits = network.trace, network.limits
     if trace.level not in LEVELS:
@@ -282,13 +300,24 @@ def _check_all_keys(plain: dict[str, Any]) -> None:
 
 
 def load_network(file: Path | str) -> NetworkFile:
-    """Load a network from a file. Raises `ConfigurationError`, which names the file."""
+    """Load a network from a file; what it says of other files becomes relative to the working
+    directory. Raises `ConfigurationError`, which names the file."""
     try:
-        return read_network(Path(file).read_bytes())
+        return _beside(Path(file), read_network(Path(file).read_bytes()))
     except OSError as error:
         raise ConfigurationError(f"{file}: {error.strerror}") from error
     except ConfigurationError as error:
         raise ConfigurationError(f"{file}: {error}") from error
+
+
+def _beside(file: Path, network: NetworkFile) -> NetworkFile:
+    """Return the network with paths that are beside the network file where they are now."""
+    security = network.security
+    if security is not None:
+        for name in ("users", "tokens", "key", "audit"):
+            if path := getattr(security, name):
+                setattr(security, name, str(file.parent.absolute() / path))
+    return network
 
 
 def scot_network(
@@ -312,15 +341,16 @@ def dump_network(network: NetworkFile) -> str:
     lines: list[str] = []
     for name in _TABLES:
         if plain[name]:
-            lines += [f"[{name}]", *_toml_lines(plain[name]), ""]
-    for name in ("broker", "link", "storage"):
+            lines += [f"[{name}]", *toml_lines(plain[name]), ""]
+    for name in ("certificate", "broker", "link", "storage"):
         for entry in plain[name]:
             given = {key: value for key, value in entry.items() if value != {}}  # as by default
-            lines += [f"[[{name}]]", *_toml_lines(given), ""]
+            lines += [f"[[{name}]]", *toml_lines(given), ""]
     return "\n".join(lines)
 
 
-def _toml_lines(section: dict[str, Any]) -> list[str]:
+def toml_lines(section: dict[str, Any]) -> list[str]:
+    """Return the keys of a table as lines of TOML; those that are None are left out."""
     return [
         f"{key if _BARE_KEY.fullmatch(key) else _toml_value(key)} = {_toml_value(value)}"
         for key, value in section.items()
@@ -332,7 +362,7 @@ def _toml_value(value: Any) -> str:
     """Return a value as TOML. A finite number, a boolean and most text are written alike in JSON
     and in TOML."""
     if isinstance(value, dict):
-        return "{" + ", ".join(_toml_lines(value)) + "}"
+        return "{" + ", ".join(toml_lines(value)) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
     if isinstance(value, _TIMES):

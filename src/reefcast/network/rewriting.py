@@ -19,7 +19,7 @@ def rewrite(file: Path, change: Callable[[str, NetworkFile], str]) -> NetworkFil
     Raises `ConfigurationError` if the file is wrong, or would be, and `OSError` if it cannot be
     written, and what `change` raises; the file then stays as it was."""
     file = file.resolve()
-    with _alone_in(file.parent):
+    with alone_in(file.parent):
         text = file.read_bytes().decode()
         changed = change(text, read_network(text))
         after = read_network(changed)
@@ -29,7 +29,7 @@ def rewrite(file: Path, change: Callable[[str, NetworkFile], str]) -> NetworkFil
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
+def alone_in(folder: Path) -> Iterator[None]:
     """Lock the folder, so that nobody else rewrites a file in it; the file itself will be
     replaced."""
     descriptor = os.open(folder, os.O_RDONLY)

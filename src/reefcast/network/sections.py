@@ -176,6 +176,51 @@ class RetainedSection(Section):
     max_ahead_s: float = 60.0
 
 
+class SecuritySection(Section):
+    """Who may connect. Without this section everybody on this machine may do everything. Paths are
+    relative to the network file.
+
+    - `users`: the file of the users who have a password, and of users' roles, written by `reefcast
+      user`; brokers read it again when it changes. Empty: there are none.
+    - `tokens`: the file with the keys that sign tokens (JWT): a JWK set, a public key in PEM, or a
+      secret; read again when it changes. Empty: no tokens.
+    - `issuer`: what the claim `iss` of a token must be; empty: anything.
+    - `audience`: what must be in the claim `aud` of a token; empty: anything.
+    - `roles_claim`: the claim of a token that names the user's roles: a list, or a text with spaces
+      between them. The names of nested claims have dots between them.
+    - `key`: the file with the key of the network (32 characters or more), by which brokers, peers
+      and storages prove that they belong to it. Whoever has it may do everything.
+    - `anonymous`: the roles of a client that proves nothing. Empty: it is refused.
+    - `audit`: the directory of the audit log, in which each broker has a file; empty: no log.
+    - `audit_bytes`: how long such a file becomes before the next one is begun.
+    - `audit_files`: how many full files are kept.
+    """
+
+    users: str = ""
+    tokens: str = ""
+    issuer: str = ""
+    audience: str = ""
+    roles_claim: str = "roles"
+    key: str = ""
+    anonymous: list[str] = msgspec.field(default_factory=list)
+    audit: str = ""
+    audit_bytes: int = 10_000_000
+    audit_files: int = 10
+
+
+class CertificateEntry(Section):
+    """A client certificate that stands for a user.
+
+    - `subject`: the whole subject of the certificate, such as "CN=billing, O=Reef", in any order.
+    - `user`: the user.
+    - `roles`: the user's roles; by default those in the users file.
+    """
+
+    subject: str
+    user: str
+    roles: list[str] = msgspec.field(default_factory=list)
+
+
 class BrokerEntry(Section):
     """A broker of the network.
 
@@ -270,6 +315,8 @@ SECTIONS: dict[str, type[Section]] = {
     "[requests]": RequestsSection,
     "[sessions]": SessionsSection,
     "[retained]": RetainedSection,
+    "[security]": SecuritySection,
+    "[[certificate]]": CertificateEntry,
     "[[broker]]": BrokerEntry,
     "[[link]]": LinkEntry,
     "[[storage]]": StorageEntry,

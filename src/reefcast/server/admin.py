@@ -17,7 +17,7 @@ from reefcast.model import wire
 from reefcast.model.messages import GiveUp, MoveLink, Wish
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.protocol.link import Link
-from reefcast.protocol.principal import UserRole
+from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.connection import Connection
 from reefcast.server.end import End
 
@@ -39,6 +39,9 @@ class AdminEnd(End):
         self._connection = connection
         self._status = status
         self._wish = wish
+
+    def proved_again(self, principal: Principal) -> None:
+        self.principal = principal
 
     def status_wanted(self, request: StatusRequest) -> None:
         frame = wire.encode(FrameKind.STATUS, self._status(request))

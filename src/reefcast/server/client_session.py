@@ -123,6 +123,10 @@ class ClientSession(End):
         broker that was frozen finds several hellos, and reads them in any order."""
         return self.key == hello.session and hello.attempt < self.attempt
 
+    def proved_again(self, principal: Principal) -> None:
+        """Take the principal as it is by now; its user is the same."""
+        self.principal = principal
+
     def attach(self, line: Line, *, paused: bool = False) -> None:
         """Attach the line of a client that has been greeted."""
         self.port.attach(line, paused=paused)

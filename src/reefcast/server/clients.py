@@ -156,7 +156,7 @@ class Clients:
         session.port.check(hello.received)
         session.port.close("another connection of this client took over", retry=True)
         session.port.again_from(hello.received)
-        session.principal = line.principal
+        session.proved_again(line.principal)
         session.attempt = hello.attempt
         del self._away[session.name]
         credit = self._host.congestion.accounts[session.name].reopen()

@@ -35,6 +35,7 @@ from reefcast.server.keeper import Keeping
 from reefcast.server.listeners import Listener
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
+from reefcast.server.proving import Proving
 from reefcast.server.soft_links import SoftLinks
 from reefcast.server.status import host_status, process_status
 
@@ -48,8 +49,9 @@ hello."""
 
 class Node:
     """The broker `name` of `network`, in the running event loop: call `start`, then `stop`.
-    `offer`: its versions and features; `authenticator`: proves who others are. Without one,
-    everything on loopback is granted, and everything anywhere if the network file says `insecure`.
+    `offer`: its versions and features; `authenticator`: proves who others are, by default as the
+    `[security]` of the network file says. Without that, everything on loopback is granted, and
+    everything anywhere if the network file says `insecure`.
     `readable`, `keeper`: see `make_host`.
 
     `listeners`: where the broker listens; `start` opens those that are there by then. A listener
@@ -81,8 +83,9 @@ class Node:
             limit,
             self.host.journal.floods,
             offer,
-            authenticator or Anonymous(everywhere=network.network.insecure),
+            authenticator or self._authenticator(),
             frozenset(network.names),
+            self.host.audit,
         )
         self.overlay_links = OverlayLinks(self.host, network, self.shared)
         self.soft_links = SoftLinks(self.host, network, self.shared, self.overlay_links)
@@ -90,6 +93,12 @@ class Node:
         host, port = network.address(name)
         self.listeners = [Listener(host, port, lambda: Connection(self.shared, self._greet))]
         self._tick_timer: asyncio.TimerHandle | None = None
+
+    def _authenticator(self) -> Authenticator:
+        network, counters = self.network, self.host.journal.counters
+        if network.security is not None:
+            return Proving(network, self.name, counters)
+        return Anonymous(everywhere=network.network.insecure)
 
     @property
     def links(self) -> dict[str, BrokerLink]:
@@ -201,6 +210,8 @@ class Node:
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         self.host.driver.close()
+        self.shared.authenticator.close()
+        self.host.audit.close()
         if self.host.keeper is not None:
             await self.host.keeper.close()
         self.host.journal.floods.sum_up()
@@ -218,6 +229,9 @@ class Node:
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
         self.host.journal.floods.tick(now)
+        self.host.audit.tick(now)
+        if self.shared.authenticator.look():
+            self._review()
         if self.host.statistics is not None:
             self.host.statistics.expire(now)
         self._snapshot()
@@ -239,6 +253,19 @@ class Node:
         if hello.role is Role.SOFT:
             return self.soft_links.arrive(connection, hello)
         return self.overlay_links.arrive(connection, hello)
+
+    def _review(self) -> None:
+        """Take the users as they are by now: end what those have who are gone."""
+        review = self.shared.authenticator.review
+        for session in list(self.clients.sessions.values()):
+            if session.port.line is None and review(session.principal) is None:
+                session.end()
+        for line in sorted(self.shared.all, key=_where):
+            principal = review(line.principal)
+            if principal is None:
+                line.close(f"user {line.principal.user!r} was removed")
+            elif principal is not line.principal:
+                line.prove_again(principal)
 
     # --- what can be seen -------------------------------------------------------------------------
 

@@ -26,8 +26,9 @@ from reefcast.errors import ConfigurationError, ConnectionLostError, PeerError
 from reefcast.extras import extra_for
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
-from reefcast.network.file import NetworkFile, is_loopback, parse_network
+from reefcast.network.file import NetworkFile, parse_network
 from reefcast.network.sections import BrokerEntry, NetworkSection
+from reefcast.protocol.privacy import is_loopback
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import Shape
 from reefcast.server.admin import ask_status

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from reefcast.errors import PeerError, ReefcastError
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
-from reefcast.network.file import NetworkFile, dump_network
+from reefcast.network.file import NetworkFile, dump_network, load_network
 from reefcast.network.rewriting import replace_text
 from reefcast.network.sections import StorageEntry
 from reefcast.network.watching import Watched
@@ -83,7 +83,7 @@ class Overlay:
     ) -> None:
         self.network = network
         self.restart = restart
-        self._watched = None if file is None else Watched(file)
+        self._watched = None if file is None else Watched(file, load_network)
         self._report = report
         self._folder = tempfile.TemporaryDirectory(prefix="reefcast-")
         self._file = Path(self._folder.name) / "network.toml"
