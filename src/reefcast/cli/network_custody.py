@@ -42,10 +42,10 @@ def command(network: Path, broker: str, neighbour: str, wish: str | None, as_jso
 async def _ask(
     network: NetworkFile, broker: str, neighbour: str, wish: str | None
 ) -> dict[str, Any]:
-    from reefcast.server.admin import admin_connection
+    from reefcast.server.admin import admin_connection, operator_of
 
     network.entry(broker)
-    async with admin_connection(*network.address(broker)) as asked:
+    async with admin_connection(*network.address(broker), operator_of(network)) as asked:
         before = after = await asked.status()
         if wish is not None:
             after = await asked.give_up(neighbour, reroute=wish == "reroute")

@@ -86,9 +86,9 @@ def command(network: Path, broker: str, old: str, new: str, wait_s: float, as_js
 
 
 async def _move(network: NetworkFile, broker: str, old: str, new: str, wait_s: float) -> Outcome:
-    from reefcast.server.admin import admin_connection
+    from reefcast.server.admin import admin_connection, operator_of
 
-    async with admin_connection(*network.address(broker)) as asked:
+    async with admin_connection(*network.address(broker), operator_of(network)) as asked:
         links = _primary_links(await asked.status())
         if new in links and old not in links:
             return Outcome("was moved before")

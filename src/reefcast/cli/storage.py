@@ -159,6 +159,7 @@ def limits(lifetime_s: float | None, most: int | None) -> Limits:
 
 
 def _run_named(network: Path, name: str, *, until_eof: bool, as_json: bool) -> None:
+    from reefcast.server.admin import key_at_hand
     from reefcast.storage_node.following import Following
     from reefcast.storage_node.process import run_store
 
@@ -172,6 +173,7 @@ def _run_named(network: Path, name: str, *, until_eof: bool, as_json: bool) -> N
         entry.joining,
         name=name,
         network=described.network.name,
+        network_key=key_at_hand(described),
         until_eof=until_eof,
         ready=partial(_say_named, entry, as_json),
         follow=Following(network, entry).follow,

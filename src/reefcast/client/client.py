@@ -49,6 +49,7 @@ from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import Hello
+from reefcast.security.credentials import credentials_of
 from reefcast.timing import MACHINE, Backoff, now_us
 
 WRITE_AT_BYTES = 64 * 1024
@@ -94,6 +95,7 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
             self._session.room.fire,
             lambda: self._session.taken,
             settings["silence_s"],
+            credentials_of(settings),
         )
         self._dialler = Dialler(
             addresses,

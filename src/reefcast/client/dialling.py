@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from reefcast.client.address import Address
 from reefcast.client.connection import Connection, Handler, open_connection
 from reefcast.errors import ConnectionLostError
+from reefcast.model.wire import Hello
 from reefcast.timing import Backoff
 
 LONGEST_ATTEMPT_S, SHORTEST_ATTEMPT_S = 5.0, 0.1
@@ -23,7 +24,7 @@ class Dialler:
         addresses: Sequence[Address],
         backoff: Backoff,
         handler: Handler,
-        hello: Callable[[], bytes],
+        hello: Callable[[], Hello],
     ) -> None:
         self.backoff = backoff
         self._addresses = list(addresses)

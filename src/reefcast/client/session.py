@@ -140,7 +140,7 @@ class Session:
 
     # --- connections ------------------------------------------------------------------------------
 
-    def hello(self) -> bytes:
+    def hello(self) -> Hello:
         """Return the first frame of each connection."""
         settings = self.settings
         hello = wire.hello(
@@ -156,7 +156,7 @@ class Session:
             queue_limit=settings["queue_limit"],
         )
         self._attempts += 1
-        return wire.encode(FrameKind.HELLO, hello)
+        return hello
 
     def established(self, hello: Hello) -> None:
         """Resume after the broker's hello: send again what it has not acknowledged, and everything

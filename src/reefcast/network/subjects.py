@@ -27,7 +27,8 @@ def subject_of(text: str) -> Subject:
     pairs = [part.replace("\0", ",").partition("=") for part in parts]
     if not all(sign and name.strip() and value.strip() for name, sign, value in pairs):
         raise ConfigurationError(
-            f'the subject {text!r} of a certificate cannot be read: write it as "CN=billing, O=Reef"'
+            f"the subject {text!r} of a certificate cannot be read: write it as "
+            '"CN=billing, O=Reef"'
         )
     return frozenset(
         (_LONG.get(name.strip(), name.strip()), value.strip()) for name, _, value in pairs

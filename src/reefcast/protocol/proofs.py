@@ -118,7 +118,7 @@ def _mac(key: bytes, kind: str, question: Question, hello: Hello, nonce: bytes) 
 
 
 def answer_with_key(key: bytes, question: Question, hello: Hello, nonce: bytes) -> Answer:
-    """Prove to the dialled end that this one has the key. `hello`: what this end said;
+    """Show the dialled end that this one has the key. `hello`: what this end said;
     `nonce`: `NONCE_BYTES` random bytes."""
     return Answer(Method.KEY, nonce=nonce, mac=_mac(key, "dialling", question, hello, nonce))
 
@@ -131,7 +131,7 @@ def has_key(key: bytes, question: Question, hello: Hello, answer: Answer) -> boo
 
 
 def confirm_key(key: bytes, question: Question, hello: Hello, answer: Answer) -> Confirmation:
-    """Prove to the dialling end that this one has the key."""
+    """Show the dialling end that this one has the key."""
     return Confirmation(_mac(key, "dialled", question, hello, answer.nonce))
 
 

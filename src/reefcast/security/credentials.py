@@ -77,11 +77,11 @@ class NetworkKey(Credentials):
     """Shows that this program has the network's key, and demands the same of the broker."""
 
     def __init__(self, key: bytes) -> None:
-        self.key = key
+        self.key = self._key = key
 
     def answer(self, question: Question, circumstances: Circumstances) -> Answer:
         _check(Method.KEY, question, circumstances)
-        return answer_with_key(self.key, question, circumstances.hello, circumstances.nonce)
+        return answer_with_key(self._key, question, circumstances.hello, circumstances.nonce)
 
 
 def _check(method: Method, question: Question, circumstances: Circumstances) -> None:

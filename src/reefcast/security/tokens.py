@@ -187,9 +187,7 @@ class Tokens:
         except (JoseError, ValueError, TypeError, AttributeError, RecursionError):
             raise ProtocolError("the token cannot be read: it is no signed JWT") from None
         if not fitting:
-            raise ProtocolError(
-                "the token is signed by an algorithm that fits no key of the broker"
-            )
+            raise ProtocolError("the token is signed by an algorithm that fits no key here")
         raise ProtocolError("the token is signed by none of the keys that the broker trusts")
 
 

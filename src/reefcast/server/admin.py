@@ -7,17 +7,34 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
-from reefcast.errors import ConnectionLostError, LocalError, ProtocolError, RefusedError
+from msgspec import to_builtins
+
+from reefcast.errors import (
+    ConfigurationError,
+    ConnectionLostError,
+    LocalError,
+    ProtocolError,
+    RefusedError,
+)
 from reefcast.model import wire
 from reefcast.model.messages import GiveUp, MoveLink, Wish
 from reefcast.model.wire import FrameKind, Role, StatusRequest
+from reefcast.network.file import NetworkFile
 from reefcast.protocol.link import Link
 from reefcast.protocol.principal import Principal, UserRole
+from reefcast.protocol.proofs import Credentials, Respondent
+from reefcast.security.audit import Audit
+from reefcast.security.credentials import NetworkKey, Nothing, credentials_of_environment
+from reefcast.security.files import read_key
+from reefcast.security.showing import circumstances
+from reefcast.server.auditing import who
 from reefcast.server.connection import Connection
 from reefcast.server.end import End
 
@@ -34,7 +51,9 @@ class AdminEnd(End):
         connection: Connection,
         status: Callable[[StatusRequest], dict[str, object]],
         wish: Callable[[Wish], None],
+        audit: Audit,
     ) -> None:
+        self._audit = audit
         self.principal = connection.principal
         self._connection = connection
         self._status = status
@@ -48,12 +67,15 @@ class AdminEnd(End):
         self._connection.outbox.push_data(frame)
 
     def wish_wanted(self, wish: Wish) -> None:
-        self.principal.require(UserRole.ADMINISTRATOR)
+        asked = {**who(self._connection), "wish": type(wish).__name__, **to_builtins(wish)}
         try:
+            self.principal.require(UserRole.ADMINISTRATOR)
             self._wish(wish)
-        except LocalError as error:
+        except (LocalError, ProtocolError) as error:
+            self._audit.refused("wish_refused", **asked, reason=str(error))
             self._connection.close(str(error))
         else:
+            self._audit.write("wish", **asked)
             self.status_wanted(StatusRequest())
 
 
@@ -66,15 +88,52 @@ class AdminConnection:
     answer within `ANSWER_S`, and `ProtocolError` if the other end is no broker."""
 
     def __init__(
-        self, place: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        place: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        credentials: Credentials,
     ) -> None:
         self._place = place
         self._reader = reader
         self._writer = writer
-        self._link = Link(writer.write)
+        self._hello = wire.hello(Role.ADMIN, "admin", "", secrets.token_hex(8))
+        self._known = writer.get_extra_info("ssl_object") is not None
+        shown = circumstances(self._hello, writer.get_extra_info)
+        self._respondent = Respondent(credentials, shown)
+        self._link = Link(writer.write, answer=self._answer_proof)
 
-    def greet(self) -> None:
-        self._link.say_hello(wire.hello(Role.ADMIN, "admin", "", secrets.token_hex(8)))
+    def _answer_proof(self, question: bytes) -> bytes | None:
+        answer = self._respondent.respond(question)
+        if not isinstance(answer, bytes | None):
+            raise ConfigurationError("give the token of an administrator in a file, or as a text")
+        return answer
+
+    async def greet(self) -> None:
+        """Prove who asks. Raises `RefusedError` with the broker's reason if it admits nobody like
+        that, and `ConnectionLostError`."""
+        self._link.say_hello(self._hello)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await self._until_admitted()
+        except TimeoutError as error:
+            reason = f"{self._place} did not answer in {ANSWER_S:g} s"
+            raise ConnectionLostError(reason) from error
+        except OSError as error:
+            reason = f"{self._place} cannot be reached: {error.strerror}"
+            raise ConnectionLostError(reason) from error
+
+    async def _until_admitted(self) -> None:
+        while data := await self._reader.read(65536):
+            for kind, frame in self._link.receive(data):
+                said = self._link.handle(kind, frame)
+                if kind == FrameKind.CLOSE:
+                    raise (ConnectionLostError if said.retry else RefusedError)(said.reason)
+                if kind == FrameKind.HELLO:
+                    self._respondent.check(said, known=self._known)
+                    self._link.admit(math.inf, math.inf, 0.0)
+                    return
+        raise ConnectionLostError(f"{self._place} closed the connection before it answered")
 
     async def status(self, request: StatusRequest = UNASKED) -> dict[str, Any]:
         return await self._ask(FrameKind.STATUS, request, ProtocolError)
@@ -107,8 +166,6 @@ class AdminConnection:
         while data := await self._reader.read(65536):
             for kind, frame in self._link.receive(data):
                 payload = self._link.handle(kind, frame)
-                if kind == FrameKind.HELLO:
-                    self._link.admit(math.inf, math.inf, 0.0)
                 if kind == FrameKind.CLOSE:
                     raise refused(payload.reason)
                 if kind == FrameKind.STATUS:
@@ -119,10 +176,14 @@ class AdminConnection:
 
 
 @asynccontextmanager
-async def admin_connection(host: str, port: int) -> AsyncIterator[AdminConnection]:
-    """Connect to the broker at this address. Raises `ConnectionLostError` if it cannot be
-    reached."""
+async def admin_connection(
+    host: str, port: int, credentials: Credentials | None = None
+) -> AsyncIterator[AdminConnection]:
+    """Connect to the broker at this address. `credentials`: who asks, by default as the environment
+    says. Raises `ConnectionLostError` if the broker cannot be reached, and `RefusedError` if it
+    refuses who asks."""
     place = f"{host}:{port}"
+    shown = credentials_of_environment() if credentials is None else credentials
     try:
         async with asyncio.timeout(ANSWER_S):
             reader, writer = await asyncio.open_connection(host, port)
@@ -131,15 +192,40 @@ async def admin_connection(host: str, port: int) -> AsyncIterator[AdminConnectio
     except OSError as error:
         raise ConnectionLostError(f"{place} cannot be reached: {error.strerror}") from error
     try:
-        asked = AdminConnection(place, reader, writer)
-        asked.greet()
+        asked = AdminConnection(place, reader, writer, shown)
+        await asked.greet()
         yield asked
     finally:
         writer.close()
 
 
-async def ask_status(host: str, port: int, request: StatusRequest = UNASKED) -> dict[str, Any]:
+async def ask_status(
+    host: str,
+    port: int,
+    request: StatusRequest = UNASKED,
+    credentials: Credentials | None = None,
+) -> dict[str, Any]:
     """Return the status of the broker at this address; raises what `admin_connection` and
     `AdminConnection` raise."""
-    async with admin_connection(host, port) as broker:
+    async with admin_connection(host, port, credentials) as broker:
         return await broker.status(request)
+
+
+def operator_of(network: NetworkFile) -> Credentials:
+    """Return what an operator of the network shows to its brokers: what the environment says, or
+    else the network's key, if it is at hand."""
+    shown = credentials_of_environment()
+    return shown if not isinstance(shown, Nothing) else owner_of(network)
+
+
+def owner_of(network: NetworkFile) -> Credentials:
+    """Return what a process that runs a part of the network shows to its brokers: its key, if it is
+    at hand."""
+    file = key_at_hand(network)
+    return NetworkKey(read_key(Path(file))) if file else credentials_of_environment()
+
+
+def key_at_hand(network: NetworkFile) -> str:
+    """Return the path of the network's key; "" if there is none, or not for this process."""
+    file = "" if network.security is None else network.security.key
+    return file if file and os.access(file, os.R_OK) else ""

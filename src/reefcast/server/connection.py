@@ -24,7 +24,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
-from reefcast.errors import InternalError, ProtocolError
+from reefcast.errors import InternalError, LocalError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import Publish
 from reefcast.model.versions import Offer
@@ -318,7 +318,10 @@ class Connection(asyncio.Protocol):
     def _answer(self, question: bytes) -> bytes | None:
         """Answer the broker that this one dialled."""
         assert self._respondent is not None
-        answer = self._respondent.respond(question)
+        try:
+            answer = self._respondent.respond(question)
+        except LocalError as error:
+            raise ProtocolError(str(error)) from error
         assert not isinstance(answer, Awaitable), "a broker has its credentials at hand"
         return answer
 

@@ -249,7 +249,7 @@ class Node:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.ADMIN:
             connection.say_hello(self.host.me)
-            return AdminEnd(connection, self.status, self.host.driver.wish)
+            return AdminEnd(connection, self.status, self.host.driver.wish, self.host.audit)
         if hello.role is Role.SOFT:
             return self.soft_links.arrive(connection, hello)
         return self.overlay_links.arrive(connection, hello)

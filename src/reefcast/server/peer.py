@@ -19,18 +19,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from reefcast.errors import ConfigurationError, ConnectionLostError, PeerError
+from reefcast.errors import ConfigurationError, ConnectionLostError, PeerError, RefusedError
 from reefcast.extras import extra_for
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, parse_network
-from reefcast.network.sections import BrokerEntry, NetworkSection
+from reefcast.network.sections import BrokerEntry, NetworkSection, SecuritySection
 from reefcast.protocol.privacy import is_loopback
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import Shape
+from reefcast.security.credentials import NetworkKey, credentials_of_environment
+from reefcast.security.files import read_key
 from reefcast.server.admin import ask_status
 from reefcast.server.node import Node
 
@@ -47,6 +50,8 @@ class Peer:
     peers of the network, tried in this order until one answers; without any, the peer begins a
     network `name` with `options` of routing `gossip`, and is its contact unless the options name
     others. `insecure`: allow addresses that other machines can reach, without encryption.
+    `network_key`: the file with the network's key, if its brokers demand it (`[security]` of the
+    network file); then the peer demands it of others, and of its clients.
     """
 
     def __init__(
@@ -57,8 +62,10 @@ class Peer:
         name: str = "reefcast",
         options: Mapping[str, Any] | None = None,
         insecure: bool = False,
+        network_key: str = "",
     ) -> None:
         self.name = listen
+        self._network_key = network_key
         self._entry = BrokerEntry(listen, listen)
         self._join = [BrokerEntry(address, address).address for address in join]
         self._begun = NetworkFile(
@@ -119,11 +126,13 @@ class Peer:
     async def _told(self) -> NetworkFile:
         """Return what the first address that answers tells."""
         failures: list[str] = []
+        key = self._network_key
+        shown = NetworkKey(read_key(Path(key))) if key else credentials_of_environment()
         for host, port in self._join:
             try:
-                answer = await ask_status(host, port, QUESTION)
+                answer = await ask_status(host, port, QUESTION, shown)
                 return parse_network(str(answer.get("network_file", "")))
-            except PeerError as error:
+            except (PeerError, RefusedError) as error:
                 failures.append(str(error))
         raise ConnectionLostError(f"no network to join: {'; '.join(failures)}")
 
@@ -148,4 +157,5 @@ class Peer:
             ),
             routing=told.routing,
             broker=[*(each for each in told.broker if each.name != self.name), self._entry],
+            security=SecuritySection(key=self._network_key) if self._network_key else None,
         ).validate()

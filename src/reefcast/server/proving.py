@@ -69,7 +69,7 @@ def _user(name: str, proof: str, granted: Iterable[str], **more: Any) -> Princip
 
 
 class Certificates:
-    """Whom certificates prove: brokers, storages, and users of `[[certificate]]`s."""
+    """What certificates prove: brokers, storages, and users of `[[certificate]]`s."""
 
     def __init__(self, network: NetworkFile) -> None:
         self._brokers = frozenset(network.names)
@@ -118,8 +118,9 @@ def _names_in(certificate: Mapping[str, Any]) -> frozenset[str]:
 
 
 class Proving(Authenticator):
-    """The authenticator of broker `name` of a network with a `[security]` section. `counters`: where
-    failures are counted. Raises `ConfigurationError` for files that are not there, or wrong."""
+    """The authenticator of broker `name` of a network with a `[security]` section. `counters`:
+    where failures are counted. Raises `ConfigurationError` for files that are not there, or
+    wrong."""
 
     def __init__(self, network: NetworkFile, name: str, counters: Counter[str]) -> None:
         security = network.security

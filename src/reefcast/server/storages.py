@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 
-from reefcast.errors import ReefcastError
+from reefcast.errors import ReefcastError, RefusedError
 from reefcast.history.table import StorageTable
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import StorageEntry
+from reefcast.protocol.proofs import Credentials
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Shape
-from reefcast.server.admin import admin_connection
+from reefcast.server.admin import admin_connection, operator_of
 
 Rows = frozenset[tuple[str, str]]
 """(topic, name of the storage in the network file)."""
@@ -20,12 +21,16 @@ Known = Mapping[str, Rows | None]
 """The rows that each broker knows, by its name; None for a broker that does not answer."""
 
 
-async def storages_known(network: NetworkFile) -> Known:
-    """Return what each broker of `network` knows of storages."""
+async def storages_known(network: NetworkFile, credentials: Credentials | None = None) -> Known:
+    """Return what each broker of `network` knows of storages. `credentials`: who asks, by default
+    an operator. Raises `RefusedError` if a broker refuses who asks."""
+    shown = operator_of(network) if credentials is None else credentials
 
     async def ask(name: str) -> Rows | None:
         try:
-            return await _rows(*network.address(name))
+            return await _rows(*network.address(name), shown)
+        except RefusedError:
+            raise
         except ReefcastError:
             return None
 
@@ -33,11 +38,11 @@ async def storages_known(network: NetworkFile) -> Known:
     return dict(zip(network.names, answers, strict=True))
 
 
-async def _rows(host: str, port: int) -> Rows:
+async def _rows(host: str, port: int, credentials: Credentials) -> Rows:
     """Ask one broker for its rows, some at a time."""
     found: set[tuple[str, str]] = set()
     left, seen = 1, 0
-    async with admin_connection(host, port) as broker:
+    async with admin_connection(host, port, credentials) as broker:
         while left:
             status = await broker.status(StatusRequest((StorageTable.name,), skip=seen))
             table = status["rows"].get(StorageTable.name)

@@ -23,14 +23,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from reefcast.errors import PeerError, ReefcastError
+from reefcast.errors import PeerError, ReefcastError, RefusedError
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network, load_network
 from reefcast.network.rewriting import replace_text
 from reefcast.network.sections import StorageEntry
 from reefcast.network.watching import Watched
-from reefcast.server.admin import UNASKED, ask_status
+from reefcast.server.admin import UNASKED, ask_status, operator_of, owner_of
 from reefcast.server.child import START_S, Child
 from reefcast.server.storages import storages_known, unanswered
 from reefcast.traces.files import remove_former_run, write_run
@@ -208,7 +208,7 @@ class Overlay:
 
     async def status(self) -> dict[str, dict[str, Any] | None]:
         """Return the status of each broker; None for one that does not answer."""
-        return await overlay_status(self.network)
+        return await overlay_status(self.network, own=True)
 
     async def linked(self, timeout_s: float = START_S) -> None:
         """Wait until all brokers run, all links are up, and nothing waits on any of them.
@@ -231,7 +231,9 @@ class Overlay:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + START_S
         while missing := unanswered(
-            self.network, self.network.storage, await storages_known(self.network)
+            self.network,
+            self.network.storage,
+            await storages_known(self.network, owner_of(self.network)),
         ):
             if loop.time() > until_s:
                 self._report(f"after {START_S:g} s: {missing[0]}; the network is up without")
@@ -269,13 +271,19 @@ def not_up(statuses: dict[str, dict[str, Any] | None]) -> list[str]:
 
 
 async def overlay_status(
-    network: NetworkFile, request: StatusRequest = UNASKED
+    network: NetworkFile, request: StatusRequest = UNASKED, *, own: bool = False
 ) -> dict[str, dict[str, Any] | None]:
-    """Return the status of each broker of `network`; None for one that does not answer."""
+    """Return the status of each broker of `network`; None for one that does not answer. `own`:
+    whether this process runs the network, and asks as its owner, not as its operator. Raises
+    `RefusedError` if a broker refuses who asks."""
+
+    shown = owner_of(network) if own else operator_of(network)
 
     async def ask(name: str) -> dict[str, Any] | None:
         try:
-            return await ask_status(*network.address(name), request)
+            return await ask_status(*network.address(name), request, shown)
+        except RefusedError:
+            raise
         except ReefcastError:
             return None
 

@@ -57,14 +57,16 @@ def run_store(
     *,
     name: str = "",
     network: str = "",
+    network_key: str = "",
     until_eof: bool = False,
     ready: Callable[[StorageNode], None],
     follow: Follow = forever,
 ) -> None:
     """Run a storage until the process is told to stop (`server.process.run`).
 
-    `name`: that of its entry in a network file, if it has one. `ready` is called whenever it has
-    said for what it answers; `follow` runs beside it, and ends it when it returns. Damage is
+    `name`: that of its entry in a network file, if it has one; `network_key`: the file with the key
+    by which it proves that it is a part of the network, if there is one. `ready` is called whenever
+    it has said for what it answers; `follow` runs beside it, and ends it when it returns. Damage is
     repaired, as far as it can be, and fetched from other storages.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
@@ -75,6 +77,7 @@ def run_store(
             url,
             name=name or "storage",
             network=network,
+            network_key=network_key,
             reconnect_timeout_s=math.inf,
             queue_policy="block",
         ) as client:
