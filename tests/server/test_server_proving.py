@@ -609,7 +609,7 @@ async def test_a_program_whose_token_cannot_be_had_tries_again(live: Live, tmp_p
 
     async with reefcast.connect(url(node), token=fetch):
         assert principals(node)[0].user == "anna"
-    with pytest.raises(reefcast.ConfigurationError, match="there is no proof .*ZeroDivision"):
+    with pytest.raises(reefcast.ConfigurationError, match=r"there is no proof .*ZeroDivision"):
         await reefcast.connect(url(node), token=lambda: str(1 / 0))
 
 

@@ -27,11 +27,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import msgspec
 
 from reefcast.errors import FilterSyntaxError, InternalError, ProtocolError
+from reefcast.history import messages as history
 from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import (
@@ -39,7 +40,6 @@ from reefcast.model.messages import (
     ControlMessage,
     Publish,
     Refused,
-    ServiceMessage,
     Subscribe,
     TableChange,
 )
@@ -47,14 +47,23 @@ from reefcast.model.reserved import RESERVED, any_reserved, names_reserved
 from reefcast.model.wire import Hello
 from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import Principal, UserRole
+from reefcast.retaining import messages as retaining
 from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.end import End, NativeLine
 from reefcast.server.host import Host
 from reefcast.server.passage import Run
+from reefcast.sessions import messages as sessions
 from reefcast.sessions.messages import AboutSession, AddFilter, Failed, ListSessions
 from reefcast.timing import MACHINE
 
 STALL_S = 1.0
+MAY_SEND = (
+    *get_args(TableChange),
+    *history.FROM_CLIENTS,
+    *sessions.FROM_CLIENTS,
+    *retaining.FROM_CLIENTS,
+)
+"""What clients say: all else comes from brokers only."""
 ABOUT_OWNERS = (AboutSession, ListSessions)
 """What clients ask about durable sessions of a user."""
 WITH_FILTERS = (Subscribe, AddFilter, Request)
@@ -196,7 +205,7 @@ class ClientSession(End):
         return fresh
 
     def control(self, message: ControlMessage) -> None:
-        if not isinstance(message, TableChange | ServiceMessage):
+        if not isinstance(message, MAY_SEND):
             raise ProtocolError(f"a client must not send {type(message).__name__}")
         if isinstance(message, FROM_STORAGES):
             self.principal.require(UserRole.STORAGE)
@@ -205,6 +214,10 @@ class ClientSession(End):
                 message = self._owned(message)
             except ProtocolError as error:
                 self.port.tell(Failed(token=message.token, reason=str(error)))
+                what = {"message": type(message).__name__, "owner": message.owner}
+                self._host.audit.refused(
+                    "session_refused", **self._who(), **what, reason=str(error)
+                )
                 return
         if isinstance(message, TableChange) and message.token < 1:
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
@@ -228,6 +241,8 @@ class ClientSession(End):
             return False  # which the broker explains
         except ProtocolError as error:
             objection = f"advisory events are for administrators: {error}"
+        if objection:
+            self._host.audit.refused("subscription_refused", **self._who(), reason=objection)
         if objection and isinstance(asked, Subscribe):
             self.port.tell(Refused(asked.token, objection))
         elif objection and isinstance(asked, AddFilter):
@@ -241,8 +256,14 @@ class ClientSession(End):
         user = self.principal.user
         if asked.owner not in ("", user):
             self.principal.require(UserRole.ADMINISTRATOR)
+            what = {"message": type(asked).__name__, "owner": asked.owner}
+            self._host.audit.write("session", **self._who(), **what)
             return asked
         return msgspec.structs.replace(asked, owner=user)
+
+    def _who(self) -> dict[str, object]:
+        """Return who this is, for the audit log."""
+        return {"name": self.name, "user": self.principal.user}
 
     def acknowledged(self, number: int) -> None:
         if not self.port.keeps:
