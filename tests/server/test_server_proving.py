@@ -44,13 +44,23 @@ from reefcast.security import checking
 from reefcast.security.credentials import NetworkKey, Password, Token
 from reefcast.security.passwords import cost_of, is_password
 from reefcast.security.showing import circumstances
+from reefcast.security.users import read_users
 from reefcast.server.admin import admin_connection, ask_status
 from reefcast.server.greeting import Greeting
 from reefcast.server.node import Node
 from reefcast.server.peer import Peer
 from reefcast.server.proving import Proving
 from reefcast.server.supervisor import free_ports
-from secured import CHEAP, KEY, OTHER_PASSWORD, PASSWORD, secured, token, write_users
+from secured import (
+    CHEAP,
+    KEY,
+    OTHER_PASSWORD,
+    PASSWORD,
+    TOKEN_SECRET,
+    secured,
+    token,
+    write_users,
+)
 
 ANNA = {"user": "anna", "password": PASSWORD}
 
@@ -721,3 +731,90 @@ async def test_a_password_that_was_right_is_not_hashed_again(
     assert len(hashed) == 4
     assert {cost_of(known) for known in hashed} == {CHEAP}
     assert hashed[1] != hashed[2] == hashed[3]
+
+
+# --- the audit log --------------------------------------------------------------------------------
+
+
+async def test_the_audit_log_says_who_connected_how_and_what_was_refused(
+    live: Live, tmp_path: Path
+) -> None:
+    node = await broker(live, tmp_path)
+    async with reefcast.connect(url(node), **ANNA, name="desk") as client:
+        name = client.id
+        with pytest.raises(RefusedError):
+            await client.subscribe("topic = '$reefcast/session/created'")
+    with pytest.raises(RefusedError):
+        await reefcast.connect(url(node), user="nina", password=OTHER_PASSWORD)
+    with pytest.raises(RefusedError):
+        await reefcast.connect(url(node), user="anna", password=OTHER_PASSWORD)
+    await until(lambda: any(line["event"] == "disconnected" for line in lines(tmp_path)))
+    said = [
+        {k: v for k, v in line.items() if k not in ("at", "broker")} for line in lines(tmp_path)
+    ]
+    anna = {
+        "role": "client",
+        "name": name,
+        "user": "anna",
+        "proof": "password",
+        "roles": ["fx-desk"],
+        "address": "127.0.0.1",
+        "tls": False,
+    }
+    connected, subscription, *rest = said
+    assert connected == {"event": "connected", **anna}
+    assert subscription["event"] == "subscription_refused" and subscription["user"] == "anna"
+    assert "advisory events are for administrators" in subscription["reason"]
+    assert {"event": "disconnected", **anna} in rest
+    unknown, refused = (line for line in rest if line["event"] == "refused")
+    assert "tried" not in unknown and refused.pop("tried") == "anna"
+    assert refused.pop("name").startswith("client-")
+    assert refused == {
+        "event": "refused",
+        "role": "client",
+        "address": "127.0.0.1",
+        "tls": False,
+        "reason": "the user or the password is wrong",
+    }
+
+
+async def test_no_secret_is_written_anywhere(
+    live: Live, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever is right or wrong: not into logs, the status, errors, or the audit log."""
+    caplog.set_level(logging.DEBUG)
+    network = secured(tmp_path, 2)
+    for name in network.names:
+        await live.node(network, name)
+    await linked(live.nodes.values())
+    node = live.nodes["b1"]
+    (tmp_path / "other.key").write_text(KEY[::-1])
+    right, expired = token(), token(seconds=-100)
+    wrong = right[:-6] + "AAAAAA"
+    errors = []
+    for options in (
+        ANNA,
+        {"user": "anna", "password": OTHER_PASSWORD},
+        {"user": OTHER_PASSWORD, "password": "x"},
+        *({"token": each} for each in (right, expired, wrong, OTHER_PASSWORD)),
+        *({"network_key": str(tmp_path / name)} for name in ("network.key", "other.key")),
+    ):
+        try:
+            async with reefcast.connect(url(node), **options) as client:
+                await client.publish(x=1)
+        except reefcast.ReefcastError as error:
+            errors.append(str(error))
+    assert len(errors) == 6
+    for payload in (b"\xff" + PASSWORD.encode(), b"\x81\xa6secret" + PASSWORD.encode()):
+        garbler = await live.dial(node)
+        garbler.say_hello()
+        await garbler.next(FrameKind.PROOF)
+        garbler.writer.write(wire.frame(FrameKind.PROOF, payload))
+        errors.append(await garbler.reason())
+    found = json.dumps([lines(tmp_path), await status(node), errors]) + caplog.text
+    hashes = [entry.hash for entry in read_users(tmp_path / "users.toml").by_name.values()]
+    secrets = (PASSWORD, KEY, KEY[::-1], TOKEN_SECRET, right, expired, wrong, *hashes)
+    parts = [part for each in (right, expired, wrong) for part in each.split(".")[1:]]
+    assert not [each for each in (*secrets, *parts) if each in found]
+    assert OTHER_PASSWORD not in found  # also where it stands for a user's name
+    assert "the user or the password is wrong" in found

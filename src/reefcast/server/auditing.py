@@ -12,11 +12,12 @@ from reefcast.protocol.privacy import address_of
 
 class Audited(Protocol):
     """A connection, as the audit log sees it. `hello`: what the other end said, None if nothing
-    yet."""
+    yet; `tried`: the user that it could not prove to be, if there is such a user."""
 
     transport: asyncio.Transport
     hello: Hello | None
     principal: Principal
+    tried: str
 
 
 def who(connection: Audited) -> dict[str, object]:
@@ -29,4 +30,5 @@ def who(connection: Audited) -> dict[str, object]:
     says = {} if hello is None else {"role": hello.role.name.lower(), "name": hello.name}
     proved = {"user": principal.user, "proof": principal.proof, "roles": principal.granted}
     place = {"address": address_of(shown), "tls": shown("ssl_object") is not None}
-    return {**says, **(proved if principal.user else {}), **place}
+    tried = {"tried": connection.tried} if connection.tried else {}
+    return {**says, **(proved if principal.user else tried), **place}

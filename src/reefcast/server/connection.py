@@ -98,6 +98,7 @@ class Connection(asyncio.Protocol):
         self._respondent: Respondent | None = None
         self.end: End | None = None
         self.hello: Hello | None = None
+        self.tried = ""
         self.principal = NOBODY
         self.greeted = False
         self.left = False
@@ -348,10 +349,12 @@ class Connection(asyncio.Protocol):
         if proving is not self._proving:  # it was cancelled, and may have failed at that
             _ = proving.cancelled() or proving.exception()
             return
+        tried = "" if self._greeting is None else self._greeting.tried
         self._greeting = self._proving = None
         try:
             self._let_in(hello, proving.result())
         except SAID_TO_PEER as error:
+            self.tried = tried
             self.close(str(error))
         except (Exception, asyncio.CancelledError):
             self._failed()
@@ -453,7 +456,8 @@ class Connection(asyncio.Protocol):
         kind = kind or ("closed" if self.greeted else "turned_away")
         self.note(kind, "closed the connection to %s: %s", self.peer, reason)
         if kind != "closed" or not retry:  # as when the broker stops, or heard nothing
-            self._shared.audit.refused(kind, **who(self), reason=reason)
+            event = "refused" if kind == "turned_away" else kind
+            self._shared.audit.refused(event, **who(self), reason=reason)
         self.left = not retry
         last = self.link.close(Close(reason, retry, too_slow), self._loop.time())
         self._detach()

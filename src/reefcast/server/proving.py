@@ -195,6 +195,7 @@ class Proving(Authenticator):
     async def _by_password(self, greeting: Greeting, answer: Answer) -> Principal:
         loop, users, checker = asyncio.get_running_loop(), self._users, self._passwords
         user, password, address = answer.user, answer.secret, greeting.address
+        greeting.tried = user if user in users.by_name else ""
         if not checker.was_right(users, user, password, loop.time()):
             await self._slow_down(address, user)
             if not await checker.is_right(users, user, password, loop.time()):
