@@ -103,8 +103,8 @@ VERBS = frozenset(
     Insert Inspect Install Intersect Invert Iterate Join Judge Keep Kill Learn Leave Let Limit Link
     Listen Load Localise Lock Log Look Lose Make Mark Match Measure Merge Move Negate Normalise Note
     Notify Observe Offer Open Overload Owe Pack Parse Partition Pass Pause Permit Pick Place Plan
-    Prefer Prepare Prevent Print Probe Produce Promote Provide Prune Publish Push Put Queue Raise
-    Reach Read Rearm Reassemble Rebuild Receive Recompute Reconnect Record Recover Recycle Redirect
+    Prefer Prepare Prevent Print Probe Produce Promote Prove Provide Prune Publish Push Put Queue
+    Raise Reach Read Rearm Reassemble Rebuild Receive Recompute Reconnect Record Recover Recycle Redirect
     Reduce Refer Refresh Refuse Register Reject Relay Relearn Release Remember Remove Rename Render
     Renew Reopen Reorder Repair Repeat Replace Replay Report Request Require Reserve Reset Resolve
     Respond Rest Restart Restore Resume Retry Return Reverse Review Rewrite Rise Rotate Round Route

@@ -145,10 +145,11 @@ def remove(name: str, file: Path, as_json: bool) -> None:
 @users_option
 @json_option("the users, with their roles, and whether they have a password")
 def list_users(file: Path, as_json: bool) -> None:
-    """List the users and their roles.
+    """Show the users and their roles.
 
-    reefcast user list --users users.toml
+        reefcast user list --users users.toml
 
+    Nothing of a password is shown but whether there is one.
     """
     from reefcast.security.users import read_users
 

@@ -39,9 +39,10 @@ STRANGER = Principal("anonymous", frozenset(), "nothing")
 
 
 class Greeting:
-    """One greeting, as an authenticator sees it. `tried`: the user that somebody claims to be, if
-    there is one of that name; so no password that stands in a wrong place is logged. `hello`: what the other end says of itself, which
+    """One greeting, as an authenticator sees it. `hello`: what the other end says of itself, which
     proves nothing. `respondent`: what this end answered and learned, if it made the connection.
+    `tried`: the user that the other end claims to be, if there is one of that name (a password in
+    the wrong place is none), for the audit log.
     `shown(name)`: what the transport knows, such as a certificate; `write`
     puts a frame on the connection, `go_on` has it handle the bytes that wait."""
 
