@@ -42,6 +42,7 @@ LAYERS = (
     ("retaining",),
     ("history", "traces", "statistics", "keeping"),
     ("timing",),
+    ("tls",),
     ("network",),
     ("server", "client"),
     ("storage_node",),

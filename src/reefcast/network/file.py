@@ -18,6 +18,7 @@ import msgspec
 from reefcast.errors import ConfigurationError
 from reefcast.model.wire import QUEUE_POLICIES
 from reefcast.network.sections import (
+    OWN_NAME,
     SECTIONS,
     BrokerEntry,
     LimitsSection,
@@ -30,6 +31,7 @@ from reefcast.network.sections import (
     SessionsSection,
     StatisticsSection,
     StorageEntry,
+    TlsSection,
     TraceSection,
     check_choices,
     check_keys,
@@ -47,7 +49,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 """A key that TOML accepts without quotation marks."""
 _TIMES = (datetime, date, time)
 _TABLES = (
-    *("network", "routing", "trace", "limits", "overload"),
+    *("network", "tls", "routing", "trace", "limits", "overload"),
     *("statistics", "requests", "sessions", "retained"),
 )
 """The sections that stand once in a file, in the order in which they are written."""
@@ -57,6 +59,7 @@ class NetworkFile(Section, kw_only=True):
     """A whole overlay; see `load_network`."""
 
     network: NetworkSection = msgspec.field(default_factory=NetworkSection)
+    tls: TlsSection = msgspec.field(default_factory=TlsSection)
     trace: TraceSection = msgspec.field(default_factory=TraceSection)
     limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
     overload: OverloadSection = msgspec.field(default_factory=OverloadSection)
@@ -108,7 +111,12 @@ class NetworkFile(Section, kw_only=True):
             host, _ = entry.address
         except ConfigurationError:
             return None
-        return entry if self.network.insecure or is_loopback(host) else None
+        return entry if self.may_be_reached or is_loopback(host) else None
+
+    @property
+    def may_be_reached(self) -> bool:
+        """Whether brokers may listen where other machines reach them."""
+        return self.tls.on or self.network.insecure
 
     def for_peers(self) -> NetworkFile:
         """Return what a peer must know of this network: what holds for all, and the brokers in the
@@ -160,6 +168,7 @@ class NetworkFile(Section, kw_only=True):
         """Return the network itself. Raises `ConfigurationError` if it contradicts itself."""
         _check_brokers(self)
         _check_overlay(self)
+        _check_tls(self)
         _check_advisories(self)
         _check_numbers(self)
         check_storages(self.storage, self.names)
@@ -192,16 +201,48 @@ def _check_brokers(network: NetworkFile) -> None:
         seen[entry.name] = entry.listen
         if entry.listen:
             host, _ = entry.address
-            if not network.network.insecure and not is_loopback(host):
+            if not network.may_be_reached and not is_loopback(host):
                 raise ConfigurationError(
-                    f"broker {entry.name} would listen on {host}, which others can reach: "
-                    "listen on 127.0.0.1, or set insecure = true in [network]"
+                    f"broker {entry.name} would listen on {host}, which others can reach: give the "
+                    "file a section [tls] (reefcast certificates make), listen on 127.0.0.1, or "
+                    "set insecure = true in [network]"
                 )
     addresses = [listen for listen in seen.values() if listen]
     if len(set(addresses)) < len(addresses):
         twice = next(each for each in addresses if addresses.count(each) > 1)
         raise ConfigurationError(
             f"two brokers have the same listen address {twice}; give each one of its own"
+        )
+
+
+def _check_tls(network: NetworkFile) -> None:
+    tls = network.tls
+    given = [name for name in ("certificate", "key", "authority") if getattr(tls, name)]
+    if given and len(given) < 3:
+        raise ConfigurationError(
+            f"[tls] has only {' and '.join(given)}: give certificate, key and authority, or none"
+        )
+    if tls.on and network.network.insecure:
+        raise ConfigurationError(
+            "insecure = true in [network] is for networks without [tls]: remove one of them"
+        )
+    if not tls.on and tls.clients != "none":
+        raise ConfigurationError(
+            f'[tls] has clients = "{tls.clients}", but no certificate, key and authority'
+        )
+    if not tls.on:
+        return
+    for name in ("certificate", "key"):
+        if len(network.broker) > 1 and OWN_NAME not in getattr(tls, name):
+            raise ConfigurationError(
+                f"[tls] {name} = {getattr(tls, name)!r} is one file for all brokers: each has its "
+                f"own, so let {OWN_NAME} stand for the name of the broker"
+            )
+    both = sorted({entry.name for entry in network.storage}.intersection(network.names))
+    if both:
+        raise ConfigurationError(
+            f"a storage and a broker have the name {both[0]!r}, so their certificates would be one "
+            "file: give the storage another name"
         )
 
 
@@ -282,9 +323,12 @@ def _check_all_keys(plain: dict[str, Any]) -> None:
 
 
 def load_network(file: Path | str) -> NetworkFile:
-    """Load a network from a file. Raises `ConfigurationError`, which names the file."""
+    """Load a network from a file; its certificates are found from there. Raises
+    `ConfigurationError`, which names the file."""
     try:
-        return read_network(Path(file).read_bytes())
+        network = read_network(Path(file).read_bytes())
+        network.tls = network.tls.below(Path(file).absolute().parent)
+        return network
     except OSError as error:
         raise ConfigurationError(f"{file}: {error.strerror}") from error
     except ConfigurationError as error:

@@ -38,6 +38,7 @@ from reefcast.server.greeting import Anonymous, Authenticator, Greeting, role_wa
 from reefcast.server.outbox import Flusher, Outbox
 from reefcast.server.passage import Run, Way
 from reefcast.timing import MACHINE
+from reefcast.tls.credentials import BrokerCredentials
 
 HELLO_S = 5.0
 SLICE_S = 0.005
@@ -98,8 +99,8 @@ class End:
 
 class Shared(NamedTuple):
     """What all connections of a broker share: `all` holds those that are not closed; when there are
-    more than `limit`, a new one is turned away. `offer`: the versions and features of the broker.
-    `authenticator`: proves who others are; `brokers`: the names in the network file."""
+    more than `limit`, a new one is turned away. `offer`: versions and features; `authenticator`:
+    proves who others are; `brokers`: the names in the network file; `tls`: None without TLS."""
 
     flusher: Flusher
     all: set[Line]
@@ -108,6 +109,7 @@ class Shared(NamedTuple):
     offer: Offer = wire.OFFER
     authenticator: Authenticator = Anonymous()
     brokers: Container[str] = ()
+    tls: BrokerCredentials | None = None
 
 
 Frame = tuple[int, Any]
@@ -277,8 +279,7 @@ class Connection(asyncio.Protocol):
         return self._shared.flusher
 
     def use(self, outbox: Outbox) -> None:
-        """Use another outbox, for as long as the connection has an end; write what waits in the own
-        one."""
+        """Write what waits in the own outbox, and use another one while there is an end."""
         self._own_outbox.flush()
         self.outbox = outbox
 

@@ -58,6 +58,11 @@ class Greeting:
         self._answer: asyncio.Future[bytes] | None = None
 
     @property
+    def encrypted(self) -> bool:
+        """Whether the connection has TLS, so that nobody else hears what is said on it."""
+        return self.shown("ssl_object") is not None
+
+    @property
     def address(self) -> str:
         """The IP address of the other end, "" if unknown."""
         peer = self.shown("peername")
