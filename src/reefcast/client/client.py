@@ -34,6 +34,7 @@ from reefcast.client.replay import Replay
 from reefcast.client.requesting import Requesting
 from reefcast.client.requests import Requests
 from reefcast.client.retaining import Retain, RetainingClient, check_not_retained, check_only
+from reefcast.client.secure import security
 from reefcast.client.session import Session
 from reefcast.client.sessions import SessionClient
 from reefcast.client.settings import (
@@ -100,6 +101,7 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
             Backoff(first_s, max_s, machine.generator()),
             self._handler,
             self._session.hello,
+            security(settings, addresses),
         )
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._runner = self._loop.create_task(self._run(), name=f"reefcast {client_id}")

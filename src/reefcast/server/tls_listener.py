@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from reefcast.server.connection import Connection, Shared
 from reefcast.server.listeners import BACKLOG, Listener
+from reefcast.tls.alerts import LastWords
 from reefcast.tls.transport import over
 
 HANDSHAKE_S = 5.0
@@ -122,9 +123,7 @@ class TlsListener(Listener):
             async with asyncio.timeout(HANDSHAKE_S):
                 first = await self._first_byte(connection)
                 if first == HANDSHAKE:
-                    await self._loop.connect_accepted_socket(
-                        self._make, connection, **over(self._context(), HANDSHAKE_S)
-                    )
+                    await self._shake_hands(connection)
                 elif first:
                     await self._loop.connect_accepted_socket(self._refuse, connection)
                 else:
@@ -135,6 +134,18 @@ class TlsListener(Listener):
         except asyncio.CancelledError:
             connection.close()
             raise
+
+    async def _shake_hands(self, connection: socket.socket) -> None:
+        last_words = LastWords(connection)
+        try:
+            await self._loop.connect_accepted_socket(
+                self._make, connection, **over(self._context(), HANDSHAKE_S)
+            )
+        except ssl.SSLError:
+            await last_words.say()
+            raise
+        finally:
+            last_words.close()
 
     async def _first_byte(self, connection: socket.socket) -> bytes:
         """Return the first byte, and leave it where it is; b"" if there is none."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from reefcast.errors import ConfigurationError
+from reefcast.tls.alerts import note_last_words
 from reefcast.tls.files import Reloading, TlsFiles
 from reefcast.tls.identity import Identity, identity_in
 from reefcast.tls.wording import EXPIRED, NOT_YET, PURPOSE
@@ -57,6 +58,7 @@ def answering_context(files: TlsFiles, clients: Clients) -> ssl.SSLContext:
     context.verify_mode = ssl.CERT_REQUIRED if clients == "required" else ssl.CERT_OPTIONAL
     # Nobody resumes; and unread tickets would make the end of a short connection a reset.
     context.num_tickets = 0
+    note_last_words(context)
     return context
 
 

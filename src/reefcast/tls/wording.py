@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-EXPIRED, NOT_YET, OWN_ISSUER, UNKNOWN_ISSUER = 10, 9, (18, 19), (20, 21)
+EXPIRED, NOT_YET, UNTRUSTED = 10, 9, (18, 19, 20, 21)
 REVOKED, PURPOSE, HOST, ADDRESS = 23, 26, 62, 64
 """Codes of OpenSSL (x509_vfy.h), which `ssl.SSLCertVerificationError.verify_code` is one of."""
 PLAIN = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST", "UNKNOWN_PROTOCOL")
@@ -47,10 +47,8 @@ def _not_verified(error: ssl.SSLCertVerificationError, other: str) -> str:
         return f"{shown}, or that of its authority, has expired: it must be renewed there"
     if code == NOT_YET:
         return f"{shown} is not valid yet: compare the clocks of both machines"
-    if code in OWN_ISSUER:
-        return f"{shown} is from a private authority: name the file of that authority"
-    if code in UNKNOWN_ISSUER:
-        return f"{shown} is not from the authority that this end trusts: name the file of its own"
+    if code in UNTRUSTED:
+        return f"{shown} is from an authority that this end does not trust: name its file"
     if code == REVOKED:
         return f"{shown} is revoked"
     if code == PURPOSE:
