@@ -113,7 +113,9 @@ def test_a_broker_that_is_not_trusted(run: Run, office: Office, tmp_path: Path) 
         network = office.secured(make_network("a"))
         await live.node(network, "a")
         url = url_of(network, "a")
-        with pytest.raises(TlsError, match="an authority that this end does not trust: name its file"):
+        with pytest.raises(
+            TlsError, match="an authority that this end does not trust: name its file"
+        ):
             await reefcast.connect(url)
         other = Office(tmp_path, "other")
         with pytest.raises(TlsError, match="an authority that this end does not trust"):

@@ -12,9 +12,11 @@ import click
 
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import json_option
+from reefcast.cli.secured import client_options, connect, own_files
 from reefcast.cli.subscribe import json_line, text_line
-from reefcast.client import Event, Subscription, connect
+from reefcast.client import Event, Subscription
 from reefcast.server.peer import Peer
+from reefcast.tls.environment import completed
 
 
 @click.command()
@@ -32,6 +34,7 @@ from reefcast.server.peer import Peer
     help="Brokers or peers of the network, tried until one answers. By default the peer starts a "
     "network of its own.",
 )
+@client_options
 @click.option(
     "--subscribe",
     "filters",
@@ -71,7 +74,15 @@ def command(
         format=f"%(asctime)s {listen} %(levelname)s %(message)s",
     )
     addresses = [address.strip() for address in join.split(",") if address.strip()]
-    peer = Peer(listen, join=addresses, insecure=insecure)
+    said = completed(own_files()._asdict())
+    peer = Peer(
+        listen,
+        join=addresses,
+        certificate=said["certificate"],
+        key=said["key"],
+        authority=said["authority"],
+        insecure=insecure,
+    )
     run(partial(_serve, peer, filters, as_json))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import ssl
 from collections.abc import Sequence
 from typing import Any
@@ -12,16 +11,10 @@ from reefcast.client.address import Address
 from reefcast.client.settings import Options
 from reefcast.errors import ConfigurationError
 from reefcast.tls.credentials import dialling_context
+from reefcast.tls.environment import completed
 from reefcast.tls.files import Reloading, TlsFiles
 from reefcast.tls.transport import over
 
-VARIABLES = {
-    "authority": "REEFCAST_AUTHORITY",
-    "certificate": "REEFCAST_CERTIFICATE",
-    "key": "REEFCAST_KEY",
-    "server_name": "REEFCAST_SERVER_NAME",
-}
-"""The environment variable that stands for an option which is not given."""
 _log = logging.getLogger("reefcast.client")
 
 
@@ -59,8 +52,7 @@ def security(settings: Options, addresses: Sequence[Address]) -> Security | None
             )
     if not any(address.tls for address in addresses):
         return None
-    for name, variable in VARIABLES.items():
-        told[name] = told[name] or os.environ.get(variable, "")
+    told = completed(told)
     if told["key"] and not told["certificate"]:
         raise ConfigurationError(
             f"the key {told['key']} proves nothing without its certificate: give both"

@@ -18,7 +18,6 @@ import msgspec
 from reefcast.errors import ConfigurationError
 from reefcast.model.wire import QUEUE_POLICIES
 from reefcast.network.sections import (
-    OWN_NAME,
     SECTIONS,
     BrokerEntry,
     LimitsSection,
@@ -217,8 +216,8 @@ def _check_brokers(network: NetworkFile) -> None:
 
 def _check_tls(network: NetworkFile) -> None:
     tls = network.tls
-    given = [name for name in ("certificate", "key", "authority") if getattr(tls, name)]
-    if given and len(given) < 3:
+    if bool(tls.certificate) is not bool(tls.authority) or (tls.key and not tls.certificate):
+        given = [name for name in ("certificate", "key", "authority") if getattr(tls, name)]
         raise ConfigurationError(
             f"[tls] has only {' and '.join(given)}: give certificate, key and authority, or none"
         )
@@ -228,18 +227,10 @@ def _check_tls(network: NetworkFile) -> None:
         )
     if not tls.on and tls.clients != "none":
         raise ConfigurationError(
-            f'[tls] has clients = "{tls.clients}", but no certificate, key and authority'
+            f'[tls] has clients = "{tls.clients}", but no certificate and no authority'
         )
-    if not tls.on:
-        return
-    for name in ("certificate", "key"):
-        if len(network.broker) > 1 and OWN_NAME not in getattr(tls, name):
-            raise ConfigurationError(
-                f"[tls] {name} = {getattr(tls, name)!r} is one file for all brokers: each has its "
-                f"own, so let {OWN_NAME} stand for the name of the broker"
-            )
     both = sorted({entry.name for entry in network.storage}.intersection(network.names))
-    if both:
+    if tls.on and both:
         raise ConfigurationError(
             f"a storage and a broker have the name {both[0]!r}, so their certificates would be one "
             "file: give the storage another name"

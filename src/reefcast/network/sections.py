@@ -38,7 +38,7 @@ class TlsSection(Section):
 
     - `certificate`: the certificate that a broker shows, in PEM. Among its alternative names is the
       URI `reefcast://NETWORK/broker/NAME`, which proves the broker to others.
-    - `key`: its private key.
+    - `key`: its private key; by default in the file of the certificate.
     - `authority`: the certificates of the authorities from which brokers and clients must have
       theirs.
     - `clients`: "none": clients prove nothing by a certificate; "optional": those that show one are

@@ -12,7 +12,9 @@ from reefcast.network.file import NetworkFile
 from reefcast.network.sections import StorageEntry
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Shape
-from reefcast.server.admin import admin_connection
+from reefcast.server.admin import admin_connection, asking
+from reefcast.tls.credentials import Asking
+from reefcast.tls.files import NOTHING, TlsFiles
 
 Rows = frozenset[tuple[str, str]]
 """(topic, name of the storage in the network file)."""
@@ -20,12 +22,13 @@ Known = Mapping[str, Rows | None]
 """The rows that each broker knows, by its name; None for a broker that does not answer."""
 
 
-async def storages_known(network: NetworkFile) -> Known:
-    """Return what each broker of `network` knows of storages."""
+async def storages_known(network: NetworkFile, own: TlsFiles = NOTHING) -> Known:
+    """Return what each broker of `network` knows of storages. `own`: see `admin.asking`."""
+    tls = {name: asking(network, name, own) for name in network.names}
 
     async def ask(name: str) -> Rows | None:
         try:
-            return await _rows(*network.address(name))
+            return await _rows(*network.address(name), tls[name])
         except ReefcastError:
             return None
 
@@ -33,11 +36,11 @@ async def storages_known(network: NetworkFile) -> Known:
     return dict(zip(network.names, answers, strict=True))
 
 
-async def _rows(host: str, port: int) -> Rows:
+async def _rows(host: str, port: int, tls: Asking | None) -> Rows:
     """Ask one broker for its rows, some at a time."""
     found: set[tuple[str, str]] = set()
     left, seen = 1, 0
-    async with admin_connection(host, port) as broker:
+    async with admin_connection(host, port, tls) as broker:
         while left:
             status = await broker.status(StatusRequest((StorageTable.name,), skip=seen))
             table = status["rows"].get(StorageTable.name)

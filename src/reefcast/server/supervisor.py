@@ -30,9 +30,10 @@ from reefcast.network.file import NetworkFile, dump_network
 from reefcast.network.rewriting import replace_text
 from reefcast.network.sections import StorageEntry
 from reefcast.network.watching import Watched
-from reefcast.server.admin import UNASKED, ask_status
+from reefcast.server.admin import UNASKED, ask_status, asking
 from reefcast.server.child import START_S, Child
 from reefcast.server.storages import storages_known, unanswered
+from reefcast.tls.files import NOTHING, TlsFiles
 from reefcast.traces.files import remove_former_run, write_run
 
 STOP_S = 5.0
@@ -269,13 +270,15 @@ def not_up(statuses: dict[str, dict[str, Any] | None]) -> list[str]:
 
 
 async def overlay_status(
-    network: NetworkFile, request: StatusRequest = UNASKED
+    network: NetworkFile, request: StatusRequest = UNASKED, own: TlsFiles = NOTHING
 ) -> dict[str, dict[str, Any] | None]:
-    """Return the status of each broker of `network`; None for one that does not answer."""
+    """Return the status of each broker of `network`; None for one that does not answer. `own`: see
+    `admin.asking`."""
+    tls = {name: asking(network, name, own) for name in network.names}
 
     async def ask(name: str) -> dict[str, Any] | None:
         try:
-            return await ask_status(*network.address(name), request)
+            return await ask_status(*network.address(name), request, tls[name])
         except ReefcastError:
             return None
 

@@ -12,18 +12,39 @@ from __future__ import annotations
 import ssl
 import time
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from reefcast.errors import ConfigurationError
+from reefcast.errors import ConfigurationError, TlsError
 from reefcast.tls.alerts import note_last_words
-from reefcast.tls.files import Reloading, TlsFiles
-from reefcast.tls.identity import Identity, identity_in
+from reefcast.tls.files import Reloading, Signature, TlsFiles, signature
+from reefcast.tls.identity import Identity, identity_in, identity_of
 from reefcast.tls.wording import EXPIRED, NOT_YET, PURPOSE
 
 Clients = Literal["none", "optional", "required"]
 MOST_STEPS = 20
 """Steps of a handshake in memory; three are usual."""
+
+
+class Asking(NamedTuple):
+    """What is needed to ask a certain broker something. `who`: the broker, in words; `uri`: its
+    name in its certificate, "" if its host is checked instead."""
+
+    context: ssl.SSLContext
+    who: str = ""
+    uri: str = ""
+
+    def check(self, connection: Any) -> None:
+        """Raise `TlsError` if the certificate at the other end of the connection is not that of the
+        broker."""
+        shown = identity_of(connection)
+        if self.uri and (shown is None or self.uri not in shown.uris):
+            of = "nobody" if shown is None else shown.subject
+            raise TlsError(
+                f"what answers for {self.who} shows the certificate of {of}, which does not name "
+                f"{self.uri}"
+            )
 
 
 class Own(NamedTuple):
@@ -86,6 +107,17 @@ def own(files: TlsFiles, clients: Clients, uri: str, who: str) -> Own:
             f"subject's alternative names there is {has}, and it needs the URI {uri}"
         )
     return Own(answering, dialling, identity, ssl.cert_time_to_seconds(shown["notAfter"]))
+
+
+def asking_context(files: TlsFiles, *, hosts: bool) -> ssl.SSLContext:
+    """Return the context of `dialling_context`, the same one as long as the files are the same: an
+    overlay that starts is asked twenty times a second. Raises `ConfigurationError`."""
+    return _kept_context(files, signature(files), hosts)
+
+
+@lru_cache(maxsize=64)
+def _kept_context(files: TlsFiles, _: Signature, hosts: bool) -> ssl.SSLContext:
+    return dialling_context(files, hosts=hosts)
 
 
 def _trusting(purpose: ssl.Purpose, files: TlsFiles) -> ssl.SSLContext:

@@ -28,6 +28,9 @@ class TlsFiles(NamedTuple):
         return tuple(filter(None, (self.certificate, self.key)))
 
 
+NOTHING = TlsFiles()
+
+
 class Reloading(Generic[T]):
     """What `load` makes of some files, again whenever they change. Raises `ConfigurationError` if
     they are wrong at first; later wrong files change nothing."""
