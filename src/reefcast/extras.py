@@ -16,6 +16,7 @@ EXTRAS = {
     **dict.fromkeys(_BROKER, "broker"),
     **dict.fromkeys(_SPARK, "spark"),
     "scipy": "plan",
+    "cryptography": "security",
 }
 """The extra that brings a package, as in pyproject.toml (a test compares them)."""
 
