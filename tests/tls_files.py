@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec.structs import replace
 
 from reefcast.network.file import NetworkFile
@@ -32,8 +33,6 @@ class Office:
         self.folder = folder
         self.file = folder / f"{name}.pem"
         self.authority = new_authority(name, now() - timedelta(days=100))
-        from cryptography.hazmat.primitives.serialization import Encoding
-
         write_certificate(self.file, self.authority.certificate.public_bytes(Encoding.PEM))
         write_key(self.file.with_suffix(".key"), pem_of(self.authority.key))
 
@@ -57,6 +56,9 @@ class Office:
 
     def broker(self, network: str, name: str, days: int = 10) -> TlsFiles:
         return self.issue(name, broker_uri(network, name), HERE, days)
+
+    def remove(self, name: str) -> None:
+        (self.folder / f"{name}.pem").unlink()
 
     def expired(self, name: str, uri: str = "", hosts: Iterable[str] = ()) -> TlsFiles:
         return self.issue(name, uri, hosts, days=1, begins=now() - timedelta(days=3))
