@@ -23,6 +23,7 @@ from reefcast.tls.making import (
     write_key,
 )
 
+PEM = Encoding.PEM
 HERE = ("127.0.0.1", "::1", "localhost")
 
 
@@ -33,7 +34,7 @@ class Office:
         self.folder = folder
         self.file = folder / f"{name}.pem"
         self.authority = new_authority(name, now() - timedelta(days=100))
-        write_certificate(self.file, self.authority.certificate.public_bytes(Encoding.PEM))
+        write_certificate(self.file, self.authority.certificate.public_bytes(PEM))
         write_key(self.file.with_suffix(".key"), pem_of(self.authority.key))
 
     def issue(

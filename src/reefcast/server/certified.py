@@ -46,11 +46,14 @@ class Certified(Authenticator):
         shown = identity_of(greeting.shown("ssl_object"))
         if greeting.hello.role in (Role.BROKER, Role.SOFT):
             return self._broker(greeting, shown)
-        if shown is not None and shown.is_member(self._name):
+        return self.client(shown, greeting.address)
+
+    def client(self, shown: Identity | None, address: str) -> Principal:
+        """Return the principal of a client, a storage or an operator at this address."""
+        counts = shown is not None and (self._clients != "none" or shown.is_member(self._name))
+        if shown is not None and counts:
             return Principal(shown.subject, OF_PROVED, PROOF)
-        if shown is not None and self._clients != "none":
-            return Principal(shown.subject, OF_PROVED, PROOF)
-        return UNNAMED_HERE if is_loopback(greeting.address) else UNNAMED
+        return UNNAMED_HERE if is_loopback(address) else UNNAMED
 
     def _broker(self, greeting: Greeting, shown: Identity | None) -> Principal:
         try:

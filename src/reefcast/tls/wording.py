@@ -25,7 +25,7 @@ def in_words(error: BaseException, other: str) -> str:
     colon."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _not_verified(error, other)
-    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    reason = str(getattr(error, "reason", None) or "")
     if reason in PLAIN:
         return f"{other} does not speak TLS there"
     for end, words in ALERTS.items():
