@@ -23,7 +23,12 @@ from live_networks import linked, make_network, until, url_of
 from reefcast.errors import ProtocolError, RefusedError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Role
-from reefcast.network.sections import CertificateEntry, SecuritySection, StorageEntry
+from reefcast.network.sections import (
+    CertificateEntry,
+    SecuritySection,
+    StorageEntry,
+    TlsSection,
+)
 from reefcast.protocol.principal import ALL_ROLES, Principal, UserRole
 from reefcast.protocol.proofs import (
     Answer,
@@ -46,11 +51,14 @@ from reefcast.security.passwords import cost_of, is_password
 from reefcast.security.showing import circumstances
 from reefcast.security.users import read_users
 from reefcast.server.admin import admin_connection, ask_status
+from reefcast.server.certified import OF_PROVED, Certified
+from reefcast.server.floods import Floods
 from reefcast.server.greeting import Greeting
 from reefcast.server.node import Node
 from reefcast.server.peer import Peer
 from reefcast.server.proving import Proving
-from reefcast.server.supervisor import free_ports
+from reefcast.server.supervisor import free_ports, overlay_status
+from reefcast.tls.identity import broker_uri, peer_uri, storage_uri
 from secured import (
     CHEAP,
     KEY,
@@ -61,6 +69,7 @@ from secured import (
     token,
     write_users,
 )
+from tls_files import Office
 
 ANNA = {"user": "anna", "password": PASSWORD}
 
@@ -199,10 +208,10 @@ async def test_administrators_prove_themselves_like_clients(live: Live, tmp_path
         await ask_status(*address)
     anna = Password("anna", lambda: PASSWORD)
     assert (await ask_status(*address, credentials=anna))["broker"] == "b1"
-    async with admin_connection(*address, anna) as asked:
+    async with admin_connection(*address, credentials=anna) as asked:
         with pytest.raises(RefusedError, match=r"'anna' is not granted .*'administrator'"):
             await asked.move("b2", "b3")
-    async with admin_connection(*address, Password("otto", lambda: PASSWORD)) as asked:
+    async with admin_connection(*address, credentials=Password("otto", lambda: PASSWORD)) as asked:
         with pytest.raises(RefusedError, match=r"(?!.*granted)"):
             await asked.move("b2", "b3")
     said = [line for line in lines(tmp_path) if line["event"] == "wish_refused"]
@@ -215,7 +224,7 @@ async def test_administrators_prove_themselves_like_clients(live: Live, tmp_path
 async def test_a_token_serves_an_administrator(live: Live, tmp_path: Path) -> None:
     node = await broker(live, tmp_path)
     shown = Token(lambda: token(roles="administrator other"))
-    async with admin_connection(*node.network.address("b1"), shown) as asked:
+    async with admin_connection(*node.network.address("b1"), credentials=shown) as asked:
         await asked.status()
         (connection,) = (each for each in node.shared.all if each.principal.user)
         assert UserRole.ADMINISTRATOR in connection.principal.roles
@@ -425,62 +434,58 @@ def test_a_client_shows_them_only_there(shown: Credentials) -> None:
 # --- certificates ---------------------------------------------------------------------------------
 
 
-def certificate(*names: str, **subject: str) -> dict[str, Any]:
+def certificate(*uris: str, host: str = "10.0.0.1", **subject: str) -> dict[str, Any]:
     """As `ssl` tells it."""
     pairs = tuple(((name, value),) for name, value in subject.items())
-    return {"subject": pairs, "subjectAltName": tuple(("DNS", name) for name in names)}
+    names = (*(("URI", uri) for uri in uris), ("IP Address", host))
+    return {"subject": pairs, "subjectAltName": names}
+
+
+BILLING = certificate(organizationName="Reef, Inc.", commonName="billing")
+ANNA_IS = certificate(commonName="anna")
+B1_IS = certificate(broker_uri("test", "b1"), commonName="b1")
+S1_IS = certificate(storage_uri("test", "s1"), commonName="s1")
+PEER_IS = certificate(peer_uri("test"), commonName="peer")
 
 
 @pytest.fixture
 async def proving(tmp_path: Path) -> AsyncIterator[Proving]:
     network = secured(tmp_path)
+    network.tls = TlsSection(certificate="c", key="k", authority="a", clients="optional")
     network.certificate = [
-        CertificateEntry(subject="CN=billing, O=Reef", user="billing", roles=["pay"]),
+        CertificateEntry(subject="CN=billing, O=Reef\\, Inc.", user="billing", roles=["pay"]),
         CertificateEntry(subject="CN=anna", user="anna"),
     ]
     network.storage = [StorageEntry(name="s1", broker="b1", topics=["#"], directory="s1")]
-    made = Proving(network, "b1", Counter())
+    network.validate()
+    made = Proving(network, "b1", Counter(), Certified(network, Floods(Counter())))
     yield made
     made.close()
 
 
+def client_of(user: str, *granted: str) -> Principal:
+    return Principal(user, frozenset({UserRole.CLIENT}), "certificate", granted)
+
+
+STORAGE = frozenset({UserRole.CLIENT, UserRole.STORAGE})
+BROKER, SOFT = {"role": Role.BROKER, "name": "b1"}, {"role": Role.SOFT, "name": "10.0.0.1:7"}
 CERTIFICATES: list[tuple[dict[str, Any], dict[str, Any], Principal | None]] = [
-    (
-        certificate(commonName="billing", organizationName="Reef"),
-        {},
-        Principal("billing", frozenset({UserRole.CLIENT}), "certificate", ("pay",)),
-    ),
-    (
-        certificate(commonName="anna"),
-        {},
-        Principal("anna", frozenset({UserRole.CLIENT}), "certificate", ("fx-desk",)),
-    ),
+    (BILLING, {}, client_of("billing", "pay")),
+    (ANNA_IS, {}, client_of("anna", "fx-desk")),
+    (ANNA_IS, {"role": Role.ADMIN}, client_of("anna", "fx-desk")),
     (certificate(commonName="billing"), {}, None),
     (certificate(commonName="anna", organizationName="Reef"), {}, None),
-    (
-        certificate("b1"),
-        {"role": Role.BROKER, "name": "b1"},
-        Principal("b1", ALL_ROLES, "certificate"),
-    ),
-    (
-        certificate(commonName="b1"),
-        {"role": Role.SOFT, "name": "b1"},
-        Principal("b1", ALL_ROLES, "certificate"),
-    ),
-    (certificate(commonName="b1"), {"role": Role.BROKER, "name": "b2"}, None),
-    (
-        certificate(commonName="10.0.0.1:7"),
-        {"role": Role.SOFT, "name": "10.0.0.1:7"},
-        Principal("10.0.0.1:7", ALL_ROLES - {UserRole.BROKER}, "certificate"),
-    ),
-    (certificate(commonName="b1"), {"role": Role.ADMIN}, Principal("b1", ALL_ROLES, "certificate")),
-    (
-        certificate(commonName="s1"),
-        {},
-        Principal(
-            "s1", frozenset({UserRole.CLIENT, UserRole.STORAGE}), "certificate", ("storage",)
-        ),
-    ),
+    (certificate(commonName="b1"), BROKER, None),
+    (B1_IS, BROKER, Principal("b1", frozenset({UserRole.BROKER}), "certificate")),
+    (B1_IS, {"role": Role.BROKER, "name": "b2"}, None),
+    (B1_IS, SOFT, None),
+    (PEER_IS, SOFT, Principal("10.0.0.1:7", frozenset({UserRole.PEER}), "certificate")),
+    (PEER_IS, {"role": Role.SOFT, "name": "10.0.0.2:7"}, None),
+    (B1_IS, {"role": Role.ADMIN}, Principal("$network", OF_PROVED, "certificate")),
+    (S1_IS, {}, Principal("s1", STORAGE, "certificate", ("storage",))),
+    (S1_IS, BROKER, None),
+    (certificate(broker_uri("other", "b1")), BROKER, None),
+    (certificate(broker_uri("other", "b1")), {}, None),
     ({}, {}, None),
 ]
 
@@ -498,12 +503,21 @@ def test_what_a_certificate_proves(
         assert proved == who
 
 
+def test_without_tls_no_certificate_proves_anything(tmp_path: Path) -> None:
+    proving = Proving(secured(tmp_path), "b1", Counter())
+    proved = proving.prove(elsewhere(B1_IS, **BROKER))
+    assert inspect.iscoroutine(proved)
+    proved.close()
+    proving.close()
+
+
 def test_who_dialled_takes_a_certificate_that_names_the_broker(proving: Proving) -> None:
-    for name, right in (("b1", True), ("b2", False)):
-        greeting = elsewhere(certificate(commonName=name), role=Role.BROKER, name="b1")
+    for shown, right in ((B1_IS, True), (certificate(broker_uri("test", "b2")), False)):
+        greeting = elsewhere(shown, **BROKER)
         greeting.respondent = proving.respond(greeting.hello, greeting.shown)
         if right:
-            assert proving.prove(greeting) == Principal("b1", ALL_ROLES, "certificate")
+            proved = proving.prove(greeting)
+            assert isinstance(proved, Principal) and proved.user == "b1"
         else:
             with pytest.raises(ProtocolError, match="did not prove that it belongs"):
                 proving.prove(greeting)
@@ -512,20 +526,45 @@ def test_who_dialled_takes_a_certificate_that_names_the_broker(proving: Proving)
 def test_roles_of_a_certificate_change_with_the_users_file(
     proving: Proving, tmp_path: Path
 ) -> None:
-    anna, billing, b1 = (
-        proving.prove(elsewhere(certificate(**subject)))
-        for subject in (
-            {"commonName": "anna"},
-            {"commonName": "billing", "organizationName": "Reef"},
-            {"commonName": "b1"},
-        )
+    anna, *others = (
+        proving.prove(elsewhere(shown, role=Role.ADMIN)) for shown in (ANNA_IS, BILLING, B1_IS)
     )
     write_users(tmp_path / "users.toml", ("anna", ["bonds"]))
     assert proving.look()
-    assert isinstance(anna, Principal) and isinstance(billing, Principal)
+    assert isinstance(anna, Principal)
     assert proving.review(anna) == anna._replace(granted=("bonds",))
-    assert proving.review(billing) is billing
-    assert isinstance(b1, Principal) and proving.review(b1) is b1
+    for other in others:
+        assert isinstance(other, Principal) and proving.review(other) is other
+
+
+async def test_users_storages_and_brokers_over_tls(live: Live, tmp_path: Path) -> None:
+    """Two brokers that have certificates and no key; a user with a password, one with a
+    certificate."""
+    office = Office(tmp_path)
+    network = office.secured(secured(tmp_path, 2), "optional")
+    assert network.security is not None
+    network.security.key = ""
+    network.certificate = [CertificateEntry(subject="CN=billing", user="billing", roles=["pay"])]
+    for name in network.validate().names:
+        await live.node(network, name)
+    await linked(live.nodes.values())
+    (link,) = live.nodes["b1"].links.values()
+    assert link.principal == Principal("b2", frozenset({UserRole.BROKER}), "certificate")
+    host, port = network.address("b1")
+    tls, trust = f"reefcast+tls://{host}:{port}", {"authority": str(office.file)}
+    own = office.issue("billing")._asdict()
+    async with (
+        reefcast.connect(tls, **trust, **ANNA),
+        reefcast.connect(tls, **own),
+        reefcast.connect(tls, **trust, token=token("bert")),
+    ):
+        users = {each.user: each.proof for each in principals(live.nodes["b1"])}
+        assert users == {"anna": "password", "billing": "certificate", "bert": "token"}
+    with pytest.raises(RefusedError, match="asks who this is, and nothing is shown"):
+        await reefcast.connect(tls, **trust)
+    assert {line["tls"] for line in lines(tmp_path)} == {True}
+    answers = await overlay_status(network)
+    assert all(answer is not None for answer in answers.values())
 
 
 # --- a token that expires -------------------------------------------------------------------------

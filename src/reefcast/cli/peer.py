@@ -14,10 +14,12 @@ import click
 
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import INPUT_FILE, json_option
+from reefcast.cli.secured import client_options, connect, own_files
 from reefcast.cli.subscribe import json_line, text_line
-from reefcast.client import Event, Subscription, connect
+from reefcast.client import Event, Subscription
 from reefcast.security.credentials import NETWORK_KEY
 from reefcast.server.peer import Peer
+from reefcast.tls.environment import completed
 
 
 @click.command()
@@ -35,6 +37,7 @@ from reefcast.server.peer import Peer
     help="Brokers or peers of the network, tried until one answers. By default the peer starts a "
     "network of its own.",
 )
+@client_options
 @click.option(
     "--network-key",
     type=INPUT_FILE,
@@ -81,8 +84,17 @@ def command(
         format=f"%(asctime)s {listen} %(levelname)s %(message)s",
     )
     addresses = [address.strip() for address in join.split(",") if address.strip()]
+    said = completed(own_files()._asdict())
     key = str(network_key or os.environ.get(NETWORK_KEY, ""))
-    peer = Peer(listen, join=addresses, insecure=insecure, network_key=key)
+    peer = Peer(
+        listen,
+        join=addresses,
+        certificate=said["certificate"],
+        key=said["key"],
+        authority=said["authority"],
+        insecure=insecure,
+        network_key=key,
+    )
     run(partial(_serve, peer, key, filters, as_json))
 
 

@@ -9,18 +9,21 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
 from reefcast.client.address import Address
+from reefcast.client.secure import Security
 from reefcast.errors import (
     ConfigurationError,
     ConnectionLostError,
     ReefcastError,
     RefusedError,
     SlowConsumerError,
+    TlsError,
 )
 from reefcast.model import wire
 from reefcast.model.wire import Close, FrameKind, Hello
 from reefcast.protocol.link import Link, Overdue
 from reefcast.protocol.proofs import Answer, Credentials, Respondent, encode_proof
 from reefcast.security.showing import circumstances
+from reefcast.tls.wording import in_words, of_tls
 
 WRITE_BUFFER_BYTES = 256 * 1024
 ACK_EVERY, ACK_EVERY_BYTES, ACK_DELAY_S = 1024, 256 * 1024, 1.0
@@ -48,11 +51,13 @@ class Handler(NamedTuple):
 class Connection(asyncio.Protocol):
     """`hello`: what the client says first. `opened` is done after the broker's hello; `lost` when
     the connection is gone, with None if another attempt is worthwhile, else with the error that
-    must end the client. `reason` then says why it is gone."""
+    must end the client. `reason` then says why it is gone. `secure`: the address of the broker, if
+    there is TLS."""
 
-    def __init__(self, handler: Handler, hello: Hello) -> None:
+    def __init__(self, handler: Handler, hello: Hello, secure: Address | None = None) -> None:
         self._handler = handler
         self._hello = hello
+        self._secure = secure
         self._loop = asyncio.get_running_loop()
         self.link = Link(
             self.write, answer=self._answer, ack_every=ACK_EVERY, ack_delay_s=ACK_DELAY_S
@@ -139,7 +144,9 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         close = self._close_frame
-        if close is None or close.retry:
+        if self._secure and close is None and error is not None and not self.opened.done():
+            self._finish(_no_tls(self._secure, error))
+        elif close is None or close.retry:
             self._finish(None, close.reason if close else str(error or "end of stream"))
         elif close.too_slow:
             self._finish(SlowConsumerError(f"the broker ended the connection: {close.reason}"))
@@ -252,18 +259,36 @@ class Connection(asyncio.Protocol):
 
 
 async def open_connection(
-    address: Address, handler: Handler, hello: Hello, timeout_s: float
+    address: Address,
+    handler: Handler,
+    hello: Hello,
+    timeout_s: float,
+    security: Security | None = None,
 ) -> Connection:
-    """Connect, send the hello and wait for the broker's; all within `timeout_s`.
+    """Connect, send the hello and wait for the broker's; all within `timeout_s`. `security`: for an
+    address with TLS.
 
-    Raises `OSError`, `TimeoutError` or `ConnectionLostError` where another attempt may help, and
-    `RefusedError`, `SlowConsumerError` or `ProtocolError` where it will not.
+    Raises `OSError`, `TimeoutError` or `ConnectionLostError` where another attempt may help
+    (`TlsError` where somebody must change something first), and `RefusedError`, `SlowConsumerError`
+    or `ProtocolError` where it will not.
     """
     loop = asyncio.get_running_loop()
+    tls: dict[str, Any] = {}
+    if address.tls:
+        assert security is not None, "it was made for these addresses"
+        tls = security.arguments(timeout_s)
     async with asyncio.timeout(timeout_s):
-        _, connection = await loop.create_connection(
-            lambda: Connection(handler, hello), address.host, address.port
-        )
+        try:
+            _, connection = await loop.create_connection(
+                lambda: Connection(handler, hello, address if tls else None),
+                address.host,
+                address.port,
+                **tls,
+            )
+        except OSError as error:
+            if of_tls(error):
+                raise _no_tls(address, error) from error
+            raise
         try:
             connection.write(wire.encode(FrameKind.HELLO, hello))
             await connection.opened
@@ -271,3 +296,8 @@ async def open_connection(
             connection.abort()
             raise
     return connection
+
+
+def _no_tls(address: Address, error: Exception) -> TlsError:
+    broker = f"the broker at {address.host}:{address.port}"
+    return TlsError(f"no connection to {address}: {in_words(error, broker)}")

@@ -54,6 +54,39 @@ class Options(TypedDict, total=False):
             "are confirmed, and `publish` returns when they are in the file.",
         ),
     ]
+    authority: Annotated[
+        str,
+        Option(
+            "",
+            "the file (PEM) of the authority that a broker must have its certificate from, for "
+            "`reefcast+tls://` URLs (default: $REEFCAST_AUTHORITY, or the authorities of the "
+            "operating system).",
+        ),
+    ]
+    certificate: Annotated[
+        str,
+        Option(
+            "",
+            "the file (PEM) of the certificate that says who this client is (default: "
+            "$REEFCAST_CERTIFICATE, or none).",
+        ),
+    ]
+    key: Annotated[
+        str,
+        Option(
+            "",
+            "the file (PEM) of its private key (default: $REEFCAST_KEY, or the file of the "
+            "certificate).",
+        ),
+    ]
+    server_name: Annotated[
+        str,
+        Option(
+            "",
+            "the name that the broker's certificate must have (default: $REEFCAST_SERVER_NAME, or "
+            "the host of the URL).",
+        ),
+    ]
     network: Annotated[
         str, Option("", "the network that the broker must belong to (default: any).")
     ]

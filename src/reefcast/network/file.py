@@ -31,6 +31,7 @@ from reefcast.network.sections import (
     SessionsSection,
     StatisticsSection,
     StorageEntry,
+    TlsSection,
     TraceSection,
     check_choices,
     check_keys,
@@ -50,8 +51,8 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 """A key that TOML accepts without quotation marks."""
 _TIMES = (datetime, date, time)
 _TABLES = (
-    *("network", "routing", "trace", "limits", "overload"),
-    *("statistics", "requests", "sessions", "retained", "security"),
+    *("network", "tls", "security", "routing", "trace", "limits", "overload"),
+    *("statistics", "requests", "sessions", "retained"),
 )
 """The sections that stand once in a file, in the order in which they are written."""
 
@@ -60,6 +61,7 @@ class NetworkFile(Section, kw_only=True):
     """A whole overlay; see `load_network`."""
 
     network: NetworkSection = msgspec.field(default_factory=NetworkSection)
+    tls: TlsSection = msgspec.field(default_factory=TlsSection)
     trace: TraceSection = msgspec.field(default_factory=TraceSection)
     limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
     overload: OverloadSection = msgspec.field(default_factory=OverloadSection)
@@ -113,7 +115,12 @@ class NetworkFile(Section, kw_only=True):
             host, _ = entry.address
         except ConfigurationError:
             return None
-        return entry if self.network.insecure or is_loopback(host) else None
+        return entry if self.may_be_reached or is_loopback(host) else None
+
+    @property
+    def may_be_reached(self) -> bool:
+        """Whether brokers may listen where other machines reach them."""
+        return self.tls.on or self.network.insecure
 
     def for_peers(self) -> NetworkFile:
         """Return what a peer must know of this network: what holds for all, and the brokers in the
@@ -165,6 +172,7 @@ class NetworkFile(Section, kw_only=True):
         """Return the network itself. Raises `ConfigurationError` if it contradicts itself."""
         _check_brokers(self)
         _check_overlay(self)
+        _check_tls(self)
         _check_advisories(self)
         _check_security(self)
         _check_numbers(self)
@@ -188,16 +196,40 @@ def _check_brokers(network: NetworkFile) -> None:
         seen[entry.name] = entry.listen
         if entry.listen:
             host, _ = entry.address
-            if not network.network.insecure and not is_loopback(host):
+            if not network.may_be_reached and not is_loopback(host):
                 raise ConfigurationError(
-                    f"broker {entry.name} would listen on {host}, which others can reach: "
-                    "listen on 127.0.0.1, or set insecure = true in [network]"
+                    f"broker {entry.name} would listen on {host}, which others can reach: give the "
+                    "file a section [tls] (reefcast certificates make), listen on 127.0.0.1, or "
+                    "set insecure = true in [network]"
                 )
     addresses = [listen for listen in seen.values() if listen]
     if len(set(addresses)) < len(addresses):
         twice = next(each for each in addresses if addresses.count(each) > 1)
         raise ConfigurationError(
             f"two brokers have the same listen address {twice}; give each one of its own"
+        )
+
+
+def _check_tls(network: NetworkFile) -> None:
+    tls = network.tls
+    if bool(tls.certificate) is not bool(tls.authority) or (tls.key and not tls.certificate):
+        given = [name for name in ("certificate", "key", "authority") if getattr(tls, name)]
+        raise ConfigurationError(
+            f"[tls] has only {' and '.join(given)}: give certificate, key and authority, or none"
+        )
+    if tls.on and network.network.insecure:
+        raise ConfigurationError(
+            "insecure = true in [network] is for networks without [tls]: remove one of them"
+        )
+    if not tls.on and tls.clients != "none":
+        raise ConfigurationError(
+            f'[tls] has clients = "{tls.clients}", but no certificate and no authority'
+        )
+    both = sorted({entry.name for entry in network.storage}.intersection(network.names))
+    if tls.on and both:
+        raise ConfigurationError(
+            f"a storage and a broker have the name {both[0]!r}, so their certificates would be one "
+            "file: give the storage another name"
         )
 
 
@@ -235,7 +267,7 @@ def _check_security(network: NetworkFile) -> None:
             )
         return
     alone = len(network.broker) < 2 and not network.storage
-    if not (security.key or alone):
+    if not (security.key or network.tls.on or alone):
         raise ConfigurationError(
             "[security] has no key, by which brokers and storages prove that they belong to this "
             "network: make one with `openssl rand -hex 32 > network.key`, and set "
@@ -243,6 +275,11 @@ def _check_security(network: NetworkFile) -> None:
         )
     if security.audit_bytes < 1 or security.audit_files < 0:
         raise ConfigurationError("[security] audit_bytes must be above 0, audit_files 0 or more")
+    if network.certificate and network.tls.clients == "none":
+        raise ConfigurationError(
+            "a [[certificate]] says who a client is, and [tls] asks clients for none: set clients "
+            'to "optional" or "required"'
+        )
     subjects = [subject_of(entry.subject) for entry in network.certificate]
     if len(set(subjects)) < len(subjects):
         raise ConfigurationError("two [[certificate]]s have the same subject")
@@ -300,24 +337,19 @@ def _check_all_keys(plain: dict[str, Any]) -> None:
 
 
 def load_network(file: Path | str) -> NetworkFile:
-    """Load a network from a file; what it says of other files becomes relative to the working
-    directory. Raises `ConfigurationError`, which names the file."""
+    """Load a network from a file; the other files that it names are found from there. Raises
+    `ConfigurationError`, which names the file."""
     try:
-        return _beside(Path(file), read_network(Path(file).read_bytes()))
+        network = read_network(Path(file).read_bytes())
+        folder = Path(file).absolute().parent
+        network.tls = network.tls.below(folder)
+        if network.security is not None:
+            network.security = network.security.below(folder)
+        return network
     except OSError as error:
         raise ConfigurationError(f"{file}: {error.strerror}") from error
     except ConfigurationError as error:
         raise ConfigurationError(f"{file}: {error}") from error
-
-
-def _beside(file: Path, network: NetworkFile) -> NetworkFile:
-    """Return the network with paths that are beside the network file where they are now."""
-    security = network.security
-    if security is not None:
-        for name in ("users", "tokens", "key", "audit"):
-            if path := getattr(security, name):
-                setattr(security, name, str(file.parent.absolute() / path))
-    return network
 
 
 def scot_network(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from reefcast.errors import ConfigurationError
+from reefcast.tls.files import TlsFiles
+
+OWN_NAME = "{broker}"
 
 
 class Section(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -19,12 +23,52 @@ class NetworkSection(Section):
     - `name`: the name of the network; brokers of different networks refuse each other.
     - `routing`: the name of a routing, or `my_module:MyRouting` for one of your own. Its options
       are the keys of `[routing]`.
-    - `insecure`: allow addresses other than loopback, although there is no encryption.
+    - `insecure`: allow addresses other than loopback without `[tls]`, and so without encryption.
     """
 
     name: str = "reefcast"
     routing: str = "acyclic"
     insecure: bool = False
+
+
+class TlsSection(Section):
+    """TLS, for everybody who connects to a broker; empty: there is none. Paths are relative to the
+    network file, and `{broker}` stands for the name of the broker, or of the storage, that reads
+    its own file. New files count for new connections, without a restart.
+
+    - `certificate`: the certificate that a broker shows, in PEM. Among its alternative names is the
+      URI `reefcast://NETWORK/broker/NAME`, which proves the broker to others.
+    - `key`: its private key; by default in the file of the certificate.
+    - `authority`: the certificates of the authorities from which brokers and clients must have
+      theirs.
+    - `clients`: "none": clients prove nothing by a certificate; "optional": those that show one are
+      known by its subject; "required": clients without one are turned away. Brokers, peers and
+      storages show theirs to each other in any case.
+    """
+
+    certificate: str = ""
+    key: str = ""
+    authority: str = ""
+    clients: Literal["none", "optional", "required"] = "none"
+
+    @property
+    def on(self) -> bool:
+        """Whether connections use TLS."""
+        return bool(self.certificate)
+
+    def files(self, name: str) -> TlsFiles:
+        """Return the files of the broker or the storage with this name."""
+        certificate, key = (each.replace(OWN_NAME, name) for each in (self.certificate, self.key))
+        return TlsFiles(self.authority, certificate, key)
+
+    def below(self, folder: Path) -> TlsSection:
+        """Return the section with paths that begin at the root, or the folder of the process."""
+        paths = {
+            name: str(folder / getattr(self, name))
+            for name in ("certificate", "key", "authority")
+            if getattr(self, name)
+        }
+        return msgspec.structs.replace(self, **paths)
 
 
 class TraceSection(Section):
@@ -207,6 +251,12 @@ class SecuritySection(Section):
     audit_bytes: int = 10_000_000
     audit_files: int = 10
 
+    def below(self, folder: Path) -> SecuritySection:
+        """Return the section with the paths of files that are named from this folder."""
+        names = {name: getattr(self, name) for name in ("users", "tokens", "key", "audit")}
+        found = {name: str(folder / path) for name, path in names.items() if path}
+        return msgspec.structs.replace(self, **found)
+
 
 class CertificateEntry(Section):
     """A client certificate that stands for a user.
@@ -308,6 +358,7 @@ class StorageEntry(Section):
 
 SECTIONS: dict[str, type[Section]] = {
     "[network]": NetworkSection,
+    "[tls]": TlsSection,
     "[trace]": TraceSection,
     "[limits]": LimitsSection,
     "[overload]": OverloadSection,

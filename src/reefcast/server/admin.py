@@ -22,6 +22,7 @@ from reefcast.errors import (
     LocalError,
     ProtocolError,
     RefusedError,
+    TlsError,
 )
 from reefcast.model import wire
 from reefcast.model.messages import GiveUp, MoveLink, Wish
@@ -37,6 +38,12 @@ from reefcast.security.showing import circumstances
 from reefcast.server.auditing import who
 from reefcast.server.connection import Connection
 from reefcast.server.end import End
+from reefcast.tls.credentials import Asking, asking_context
+from reefcast.tls.environment import own_files
+from reefcast.tls.files import NOTHING, TlsFiles
+from reefcast.tls.identity import broker_uri
+from reefcast.tls.transport import over
+from reefcast.tls.wording import in_words, of_tls
 
 ANSWER_S = 3.0
 
@@ -159,6 +166,8 @@ class AdminConnection:
         except TimeoutError:
             reason = f"{self._place} did not answer in {ANSWER_S:g} s"
         except OSError as error:
+            if of_tls(error):
+                raise TlsError(in_words(error, self._place)) from error
             reason = f"{self._place} cannot be reached: {error.strerror}"
         raise ConnectionLostError(reason)
 
@@ -177,21 +186,26 @@ class AdminConnection:
 
 @asynccontextmanager
 async def admin_connection(
-    host: str, port: int, credentials: Credentials | None = None
+    host: str, port: int, tls: Asking | None = None, credentials: Credentials | None = None
 ) -> AsyncIterator[AdminConnection]:
-    """Connect to the broker at this address. `credentials`: who asks, by default as the environment
-    says. Raises `ConnectionLostError` if the broker cannot be reached, and `RefusedError` if it
-    refuses who asks."""
+    """Connect to the broker at this address. `tls`: None for a connection without; `credentials`:
+    who asks, by default as the environment says. Raises `ConnectionLostError` if the broker cannot
+    be reached, or is another one, and `RefusedError` if it refuses who asks."""
     place = f"{host}:{port}"
     shown = credentials_of_environment() if credentials is None else credentials
     try:
         async with asyncio.timeout(ANSWER_S):
-            reader, writer = await asyncio.open_connection(host, port)
+            context = None if tls is None else tls.context
+            reader, writer = await asyncio.open_connection(host, port, **over(context, ANSWER_S))
     except TimeoutError as error:
         raise ConnectionLostError(f"{place} did not answer in {ANSWER_S:g} s") from error
     except OSError as error:
+        if of_tls(error):
+            raise TlsError(in_words(error, place)) from error
         raise ConnectionLostError(f"{place} cannot be reached: {error.strerror}") from error
     try:
+        if tls is not None:
+            tls.check(writer.get_extra_info("ssl_object"))
         asked = AdminConnection(place, reader, writer, shown)
         await asked.greet()
         yield asked
@@ -203,12 +217,27 @@ async def ask_status(
     host: str,
     port: int,
     request: StatusRequest = UNASKED,
+    tls: Asking | None = None,
     credentials: Credentials | None = None,
 ) -> dict[str, Any]:
     """Return the status of the broker at this address; raises what `admin_connection` and
     `AdminConnection` raise."""
-    async with admin_connection(host, port, credentials) as broker:
+    async with admin_connection(host, port, tls, credentials) as broker:
         return await broker.status(request)
+
+
+def asking(network: NetworkFile, name: str, own: TlsFiles = NOTHING) -> Asking | None:
+    """Return what is needed to ask broker `name` of the network; None if it has no TLS. `own`: the
+    certificate of whoever asks; by default that which the environment names, or else that of the
+    broker itself, if its key can be read here. Raises `ConfigurationError` for wrong files."""
+    if not network.tls.on:
+        return None
+    own, files = own_files(own), network.tls.files(name)
+    if not own.certificate and all(os.access(each, os.R_OK) for each in files.own):
+        own = files
+    shown = TlsFiles(own.authority or files.authority, own.certificate, own.key)
+    uri = broker_uri(network.network.name, name)
+    return Asking(asking_context(shown, hosts=False), f"broker {name}", uri)
 
 
 def operator_of(network: NetworkFile) -> Credentials:

@@ -43,6 +43,7 @@ from reefcast.server.outbox import Flusher, Outbox
 from reefcast.server.passage import Run
 from reefcast.server.renewing import Renewing
 from reefcast.timing import MACHINE
+from reefcast.tls.credentials import BrokerCredentials
 
 HELLO_S = 5.0
 SLICE_S = 0.005
@@ -57,9 +58,9 @@ log = logging.getLogger(__name__)
 
 class Shared(NamedTuple):
     """What all connections of a broker share: `all` holds those that are not closed; when there are
-    more than `limit`, a new one is turned away. `offer`: the versions and features of the broker.
-    `authenticator`: proves who others are; `brokers`: the names in the network file; `audit`: the
-    audit log."""
+    more than `limit`, a new one is turned away. `offer`: versions and features; `authenticator`:
+    proves who others are; `brokers`: the names in the network file; `audit`: the audit log; `tls`:
+    None without TLS."""
 
     flusher: Flusher
     all: set[Line]
@@ -69,6 +70,7 @@ class Shared(NamedTuple):
     authenticator: Authenticator = Anonymous()
     brokers: Container[str] = ()
     audit: Audit = Audit()
+    tls: BrokerCredentials | None = None
 
 
 Frame = tuple[int, Any]
@@ -247,8 +249,7 @@ class Connection(asyncio.Protocol):
         return self._shared.flusher
 
     def use(self, outbox: Outbox) -> None:
-        """Use another outbox, for as long as the connection has an end; write what waits in the own
-        one."""
+        """Write what waits in the own outbox, and use another one while there is an end."""
         self._own_outbox.flush()
         self.outbox = outbox
 

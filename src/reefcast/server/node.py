@@ -25,6 +25,7 @@ from reefcast.network.file import NetworkFile, dump_network
 from reefcast.protocol.link import LINGER_S
 from reefcast.server.admin import AdminEnd
 from reefcast.server.broker_link import BrokerLink
+from reefcast.server.certified import Certified
 from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
 from reefcast.server.connection import Connection, Shared
@@ -38,6 +39,10 @@ from reefcast.server.overlay_links import OverlayLinks
 from reefcast.server.proving import Proving
 from reefcast.server.soft_links import SoftLinks
 from reefcast.server.status import host_status, process_status
+from reefcast.server.tls_listener import RefusedConnection, TlsListener
+from reefcast.tls.credentials import BrokerCredentials, broker_credentials
+from reefcast.tls.identity import broker_uri
+from reefcast.tls.wording import in_words
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +55,9 @@ hello."""
 class Node:
     """The broker `name` of `network`, in the running event loop: call `start`, then `stop`.
     `offer`: its versions and features; `authenticator`: proves who others are, by default as the
-    `[security]` of the network file says. Without that, everything on loopback is granted, and
-    everything anywhere if the network file says `insecure`.
-    `readable`, `keeper`: see `make_host`.
+    `[security]` or the `[tls]` of the network file says. Without those, everything on loopback is
+    granted, and everything anywhere if the network file says `insecure`. `tls`: what it shows and
+    trusts, if the network file does not say that. `readable`, `keeper`: see `make_host`.
 
     `listeners`: where the broker listens; `start` opens those that are there by then. A listener
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
@@ -65,6 +70,7 @@ class Node:
         offer: Offer = wire.OFFER,
         authenticator: Authenticator | None = None,
         *,
+        tls: BrokerCredentials | None = None,
         readable: bool = False,
         keeper: Keeping | None = None,
     ) -> None:
@@ -77,6 +83,7 @@ class Node:
         self._told: tuple[str, ...] | None = None
         self._started_at_s = self.loop.time()
         limit = network.limits.max_clients + SPARE_CONNECTIONS
+        self.tls = tls or _credentials(network, name)
         self.shared = Shared(
             Flusher(self.loop),
             set(),
@@ -86,19 +93,46 @@ class Node:
             authenticator or self._authenticator(),
             frozenset(network.names),
             self.host.audit,
+            self.tls,
         )
         self.overlay_links = OverlayLinks(self.host, network, self.shared)
         self.soft_links = SoftLinks(self.host, network, self.shared, self.overlay_links)
         self.host.driver.open_links_with(self.soft_links)
         host, port = network.address(name)
-        self.listeners = [Listener(host, port, lambda: Connection(self.shared, self._greet))]
+        self.listeners = [self._listener(host, port)]
         self._tick_timer: asyncio.TimerHandle | None = None
 
+    def _listener(self, host: str, port: int) -> Listener:
+        def make() -> Connection:
+            return Connection(self.shared, self._greet)
+
+        tls = self.tls
+        if tls is None:
+            return Listener(host, port, make)
+        reason = (
+            f"broker {self.name} speaks TLS: connect to reefcast+tls://{host}:{port}, with the "
+            "authority of its network"
+        )
+        return TlsListener(
+            host,
+            port,
+            make,
+            refuse=lambda: RefusedConnection(self.shared, reason),
+            context=lambda: tls.value.answering,
+            failed=self._say_no_tls,
+        )
+
     def _authenticator(self) -> Authenticator:
-        network, counters = self.network, self.host.journal.counters
+        """Return what proves others, as the network file says."""
+        network, floods = self.network, self.host.journal.floods
+        certified = None if self.tls is None else Certified(network, floods)
         if network.security is not None:
-            return Proving(network, self.name, counters)
-        return Anonymous(everywhere=network.network.insecure)
+            return Proving(network, self.name, self.host.journal.counters, certified)
+        return certified or Anonymous(everywhere=network.network.insecure)
+
+    def _say_no_tls(self, other: str, error: BaseException) -> None:
+        words = "no TLS with %s: %s"
+        self.shared.floods.log(log, logging.INFO, "no_tls", words, other, in_words(error, other))
 
     @property
     def links(self) -> dict[str, BrokerLink]:
@@ -223,6 +257,18 @@ class Node:
         if self.host.requests is not None:
             await self.host.requests.finish()
 
+    def reload(self, *, again: bool = True) -> None:
+        """Read certificates and keys again; new connections then use the new ones. What is wrong
+        with them is logged, and the old ones stay. `again`: also if no file has changed."""
+        if self.tls is None:
+            return
+        before = self.tls.value
+        wrong = self.tls.look(again=again)
+        if wrong:
+            log.error("broker %s keeps the certificate that it has: %s", self.name, wrong)
+        elif self.tls.value is not before:
+            log.warning("broker %s shows the new certificate from now on", self.name)
+
     def _tick(self) -> None:
         now = self.loop.time()
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
@@ -234,6 +280,7 @@ class Node:
             self._review()
         if self.host.statistics is not None:
             self.host.statistics.expire(now)
+        self.reload(again=False)
         self._snapshot()
         if self.host.journal.trace is not None:
             self.host.journal.trace.flush_if_due(now)
@@ -296,6 +343,15 @@ class Node:
             core.counters + journal.counters,
             core.links.lst.found_overloaded,
         )
+
+
+def _credentials(network: NetworkFile, name: str) -> BrokerCredentials | None:
+    """Return what the broker shows and trusts, if the network file has TLS. Raises
+    `ConfigurationError`."""
+    tls, uri = network.tls, broker_uri(network.network.name, name)
+    if not tls.on:
+        return None
+    return broker_credentials(tls.files(name), tls.clients, uri, f"broker {name}")
 
 
 def _where(line: Line) -> str:

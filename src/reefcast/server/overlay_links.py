@@ -66,6 +66,7 @@ class OverlayLinks:
         if link.dials:
             self._dials[link.name] = self._loop.create_task(
                 keep_connected(
+                    self._shared,
                     self._network.address(link.name),
                     partial(self.new_connection, link),
                     random.Random(f"{self._host.me.session}{link.name}"),

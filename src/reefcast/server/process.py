@@ -25,12 +25,14 @@ Serve = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 def run_broker(
     network: NetworkFile, name: str, ready: Callable[[Node], None], *, until_eof: bool = False
 ) -> None:
-    """Run the broker `name` until it is told to stop (`run`), then drain it. `ready` is called when
-    the broker listens. Raises `ConfigurationError` if the broker cannot start."""
+    """Run the broker `name` until it is told to stop (`run`), then drain it; SIGHUP has it read its
+    certificate again. `ready` is called when the broker listens. Raises `ConfigurationError` if it
+    cannot start."""
 
     async def serve(told_to_stop: asyncio.Event) -> None:
         node = Node(network, name)
         await node.start()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload)
         ready(node)
         await told_to_stop.wait()
         await node.stop()

@@ -2,13 +2,12 @@
 
 Rules
 -----
-- A certificate of this network comes first. It proves a broker or a storage of the network file
-  whose name it bears (its common name, or one of its DNS names), or the user that a
-  `[[certificate]]` gives its subject. Then nothing is asked.
+- A certificate comes first. It proves the member of the network that it names (`tls.identity`), or
+  the user that a `[[certificate]]` gives its subject. Then nothing is asked.
 - Others are asked (`protocol.proofs`): clients and administrators for a password, a token or the
   network's key, brokers and peers for the key. The network's key proves a part of the network,
   which may do everything.
-- The end that dialled demands the same: a certificate that bears the name, or the key.
+- The end that dialled demands the same: a certificate that names the broker, or the key.
 - Failed attempts are slowed down (`security.attempts`), counted (`proofs_failed`), and written to
   the audit log. Passwords go by connections that nobody else can read only.
 - What a user may do comes from the names of its roles. Two of them are known here: `storage` and
@@ -27,7 +26,7 @@ from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.model.wire import Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import CertificateEntry
-from reefcast.network.subjects import Subject, subject_in, subject_of
+from reefcast.network.subjects import Subject, subject_of
 from reefcast.network.watching import Watched
 from reefcast.protocol.principal import ALL_ROLES, Principal, UserRole
 from reefcast.protocol.privacy import Shown
@@ -49,8 +48,10 @@ from reefcast.security.files import read_key
 from reefcast.security.showing import NoCredentials, circumstances, fresh_nonce
 from reefcast.security.tokens import Tokens, read_token_keys, roles_in
 from reefcast.security.users import ANONYMOUS, NETWORK, NO_USERS, Users, check_name, read_users
+from reefcast.server.certified import OF_PROVED, PROOF, Certified
 from reefcast.server.greeting import Authenticator, Greeting
 from reefcast.timing import now_us
+from reefcast.tls.identity import identity_of
 
 log = logging.getLogger(__name__)
 BY_NAME = {"storage": UserRole.STORAGE, "administrator": UserRole.ADMINISTRATOR}
@@ -69,11 +70,12 @@ def _user(name: str, proof: str, granted: Iterable[str], **more: Any) -> Princip
 
 
 class Certificates:
-    """What certificates prove: brokers, storages, and users of `[[certificate]]`s."""
+    """What certificates prove in a network with TLS; `members`: who is a broker or a peer."""
 
-    def __init__(self, network: NetworkFile) -> None:
-        self._brokers = frozenset(network.names)
-        self._storages = frozenset(entry.name for entry in network.storage)
+    def __init__(self, network: NetworkFile, members: Certified) -> None:
+        self._members = members
+        self._network = network.network.name
+        self._storages = [entry.name for entry in network.storage]
         self._users: Mapping[Subject, CertificateEntry] = {
             subject_of(entry.subject): entry for entry in network.certificate
         }
@@ -81,25 +83,23 @@ class Certificates:
     def prove(self, greeting: Greeting, users: Users) -> Principal | None:
         """Return whom the certificate of the other end proves; None if it shows none, or one that
         proves nobody."""
-        connection = greeting.shown("ssl_object")
-        shown = None if connection is None else connection.getpeercert()
-        if not shown:
+        shown = identity_of(greeting.shown("ssl_object"))
+        if shown is None:
             return None
-        hello, names = greeting.hello, _names_in(shown)
-        if hello.role in (Role.BROKER, Role.SOFT):
-            return self._broker(hello.name) if hello.name in names else None
-        for name in sorted(names & self._brokers):
-            return self._broker(name)
-        for name in sorted(names & self._storages):
-            return _user(name, "certificate", ("storage",))
-        entry = self._users.get(subject_in(shown.get("subject", ())))
+        if greeting.hello.role in (Role.BROKER, Role.SOFT):
+            try:
+                return self._members.member(greeting.hello.name, shown)
+            except ProtocolError:
+                return None
+        for name in self._storages:
+            if shown.is_storage(self._network, name):
+                return _user(name, PROOF, ("storage",))
+        if shown.is_member(self._network):
+            return Principal(NETWORK, OF_PROVED, PROOF)
+        entry = self._users.get(subject_of(shown.subject)) if shown.subject else None
         if entry is None:
             return None
-        return _user(entry.user, "certificate", entry.roles or users.roles_of(entry.user))
-
-    def _broker(self, name: str) -> Principal:
-        roles = ALL_ROLES if name in self._brokers else ALL_ROLES - {UserRole.BROKER}
-        return Principal(name, roles, "certificate")
+        return _user(entry.user, PROOF, entry.roles or users.roles_of(entry.user))
 
     def roles_of(self, principal: Principal, users: Users) -> tuple[str, ...]:
         """Return the present roles of a principal that was proved by a certificate."""
@@ -109,26 +109,24 @@ class Certificates:
         return users.roles_of(principal.user)
 
 
-def _names_in(certificate: Mapping[str, Any]) -> frozenset[str]:
-    subject = subject_in(certificate.get("subject", ()))
-    common = {value for name, value in subject if name == "commonName"}
-    return frozenset(
-        common | {v for kind, v in certificate.get("subjectAltName", ()) if kind == "DNS"}
-    )
-
-
 class Proving(Authenticator):
     """The authenticator of broker `name` of a network with a `[security]` section. `counters`:
-    where failures are counted. Raises `ConfigurationError` for files that are not there, or
-    wrong."""
+    where failures are counted; `members`: who is a member by its certificate, None without TLS.
+    Raises `ConfigurationError` for files that are not there, or wrong."""
 
-    def __init__(self, network: NetworkFile, name: str, counters: Counter[str]) -> None:
+    def __init__(
+        self,
+        network: NetworkFile,
+        name: str,
+        counters: Counter[str],
+        members: Certified | None = None,
+    ) -> None:
         security = network.security
         assert security is not None
         self._security = security
         self._network, self._name = network.network.name, name
         self._counters = counters
-        self._certificates = Certificates(network)
+        self._certificates = None if members is None else Certificates(network, members)
         for entry in network.certificate:
             check_name(entry.user)
         self._key = read_key(Path(security.key)) if security.key else None
@@ -161,7 +159,8 @@ class Proving(Authenticator):
     # --- others -----------------------------------------------------------------------------------
 
     def prove(self, greeting: Greeting) -> Principal | Coroutine[Any, Any, Principal]:
-        certified = self._certificates.prove(greeting, self._users)
+        certificates = self._certificates
+        certified = None if certificates is None else certificates.prove(greeting, self._users)
         if certified is not None:
             return certified
         return self._dialled(greeting) if greeting.dialled else self._ask(greeting)
@@ -281,7 +280,7 @@ class Proving(Authenticator):
         if principal.proof == "password":
             entry = users.by_name.get(name)
             granted = tuple(entry.roles) if entry is not None and entry.hash else None
-        elif principal.proof == "certificate":
+        elif principal.proof == PROOF and self._certificates is not None:
             granted = self._certificates.roles_of(principal, users)
         if granted is None or granted == principal.granted:
             return None if granted is None else principal

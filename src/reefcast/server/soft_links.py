@@ -265,6 +265,7 @@ class SoftLinks:
         try:
             await asyncio.sleep(pause_s)
             connection = await dial(
+                self._shared,
                 self._network.address(to),
                 lambda: Connection(self._shared, greet, lambda: self._me),
                 within_s,

@@ -13,7 +13,9 @@ from reefcast.network.sections import StorageEntry
 from reefcast.protocol.proofs import Credentials
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Shape
-from reefcast.server.admin import admin_connection, operator_of
+from reefcast.server.admin import admin_connection, asking, operator_of
+from reefcast.tls.credentials import Asking
+from reefcast.tls.files import NOTHING, TlsFiles
 
 Rows = frozenset[tuple[str, str]]
 """(topic, name of the storage in the network file)."""
@@ -21,14 +23,18 @@ Known = Mapping[str, Rows | None]
 """The rows that each broker knows, by its name; None for a broker that does not answer."""
 
 
-async def storages_known(network: NetworkFile, credentials: Credentials | None = None) -> Known:
-    """Return what each broker of `network` knows of storages. `credentials`: who asks, by default
-    an operator. Raises `RefusedError` if a broker refuses who asks."""
+async def storages_known(
+    network: NetworkFile, own: TlsFiles = NOTHING, credentials: Credentials | None = None
+) -> Known:
+    """Return what each broker of `network` knows of storages. `own`: see `admin.asking`;
+    `credentials`: who asks, by default an operator. Raises `RefusedError` if a broker refuses who
+    asks."""
+    tls = {name: asking(network, name, own) for name in network.names}
     shown = operator_of(network) if credentials is None else credentials
 
     async def ask(name: str) -> Rows | None:
         try:
-            return await _rows(*network.address(name), shown)
+            return await _rows(*network.address(name), tls[name], shown)
         except RefusedError:
             raise
         except ReefcastError:
@@ -38,11 +44,11 @@ async def storages_known(network: NetworkFile, credentials: Credentials | None =
     return dict(zip(network.names, answers, strict=True))
 
 
-async def _rows(host: str, port: int, credentials: Credentials) -> Rows:
+async def _rows(host: str, port: int, tls: Asking | None, shown: Credentials) -> Rows:
     """Ask one broker for its rows, some at a time."""
     found: set[tuple[str, str]] = set()
     left, seen = 1, 0
-    async with admin_connection(host, port, credentials) as broker:
+    async with admin_connection(host, port, tls, shown) as broker:
         while left:
             status = await broker.status(StatusRequest((StorageTable.name,), skip=seen))
             table = status["rows"].get(StorageTable.name)

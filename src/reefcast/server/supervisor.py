@@ -30,9 +30,11 @@ from reefcast.network.file import NetworkFile, dump_network, load_network
 from reefcast.network.rewriting import replace_text
 from reefcast.network.sections import StorageEntry
 from reefcast.network.watching import Watched
-from reefcast.server.admin import UNASKED, ask_status, operator_of, owner_of
+from reefcast.protocol.proofs import Credentials
+from reefcast.server.admin import UNASKED, ask_status, asking, operator_of, owner_of
 from reefcast.server.child import START_S, Child
 from reefcast.server.storages import storages_known, unanswered
+from reefcast.tls.files import NOTHING, TlsFiles
 from reefcast.traces.files import remove_former_run, write_run
 
 STOP_S = 5.0
@@ -208,7 +210,7 @@ class Overlay:
 
     async def status(self) -> dict[str, dict[str, Any] | None]:
         """Return the status of each broker; None for one that does not answer."""
-        return await overlay_status(self.network, own=True)
+        return await overlay_status(self.network, credentials=owner_of(self.network))
 
     async def linked(self, timeout_s: float = START_S) -> None:
         """Wait until all brokers run, all links are up, and nothing waits on any of them.
@@ -233,7 +235,7 @@ class Overlay:
         while missing := unanswered(
             self.network,
             self.network.storage,
-            await storages_known(self.network, owner_of(self.network)),
+            await storages_known(self.network, credentials=owner_of(self.network)),
         ):
             if loop.time() > until_s:
                 self._report(f"after {START_S:g} s: {missing[0]}; the network is up without")
@@ -271,17 +273,20 @@ def not_up(statuses: dict[str, dict[str, Any] | None]) -> list[str]:
 
 
 async def overlay_status(
-    network: NetworkFile, request: StatusRequest = UNASKED, *, own: bool = False
+    network: NetworkFile,
+    request: StatusRequest = UNASKED,
+    own: TlsFiles = NOTHING,
+    credentials: Credentials | None = None,
 ) -> dict[str, dict[str, Any] | None]:
-    """Return the status of each broker of `network`; None for one that does not answer. `own`:
-    whether this process runs the network, and asks as its owner, not as its operator. Raises
-    `RefusedError` if a broker refuses who asks."""
-
-    shown = owner_of(network) if own else operator_of(network)
+    """Return the status of each broker of `network`; None for one that does not answer. `own`: see
+    `admin.asking`; `credentials`: who asks, by default an operator. Raises `RefusedError` if a
+    broker refuses who asks."""
+    tls = {name: asking(network, name, own) for name in network.names}
+    shown = operator_of(network) if credentials is None else credentials
 
     async def ask(name: str) -> dict[str, Any] | None:
         try:
-            return await ask_status(*network.address(name), request, shown)
+            return await ask_status(*network.address(name), request, tls[name], shown)
         except RefusedError:
             raise
         except ReefcastError:
