@@ -9,10 +9,10 @@ import asyncio
 import math
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from msgspec import to_builtins
 
@@ -46,6 +46,7 @@ from reefcast.tls.transport import over
 from reefcast.tls.wording import in_words, of_tls
 
 ANSWER_S = 3.0
+T = TypeVar("T")
 
 
 class AdminEnd(End):
@@ -120,15 +121,7 @@ class AdminConnection:
         """Prove who asks. Raises `RefusedError` with the broker's reason if it admits nobody like
         that, and `ConnectionLostError`."""
         self._link.say_hello(self._hello)
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                await self._until_admitted()
-        except TimeoutError as error:
-            reason = f"{self._place} did not answer in {ANSWER_S:g} s"
-            raise ConnectionLostError(reason) from error
-        except OSError as error:
-            reason = f"{self._place} cannot be reached: {error.strerror}"
-            raise ConnectionLostError(reason) from error
+        await self._in_time(self._until_admitted())
 
     async def _until_admitted(self) -> None:
         while data := await self._reader.read(65536):
@@ -160,9 +153,13 @@ class AdminConnection:
         self, kind: FrameKind, what: object, refused: Callable[[str], Exception]
     ) -> dict[str, Any]:
         self._writer.write(wire.encode(kind, what))
+        return await self._in_time(self._answer(refused))
+
+    async def _in_time(self, answer: Coroutine[Any, Any, T]) -> T:
+        """Wait for an answer. Raises `ConnectionLostError` or `TlsError` if none comes."""
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await self._answer(refused)
+                return await answer
         except TimeoutError:
             reason = f"{self._place} did not answer in {ANSWER_S:g} s"
         except OSError as error:
