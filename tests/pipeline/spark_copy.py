@@ -22,7 +22,7 @@ def main(url: str, checkpoint: str) -> None:
         reefcast.spark.register(spark)
         source = spark.readStream.format("reefcast").options(url=url, subscribe="in")
         source = source.options(schema="n BIGINT", startingOffsets="earliest", settleSeconds=0.5)
-        source = source.options(lateSeconds=8, maxOffsetsPerTrigger=4000, minPartitions=2)
+        source = source.options(lateSeconds=8, maxOffsetsPerTrigger=1200, minPartitions=2)
         rows = source.load().select("n")
         sink = rows.writeStream.format("reefcast").options(url=url, topic="out")
         sink.option("checkpointLocation", checkpoint).start().awaitTermination()

@@ -21,7 +21,7 @@ from reefcast.pipeline.connector.options import Broker
 from reefcast.pipeline.connector.publishing import Publisher
 
 PROGRAM = Path(__file__).with_name("spark_copy.py")
-BEFORE, RATE_PER_S, LATE_EVERY = 6000, 100, 50
+BEFORE, RATE_PER_S, LATE_EVERY = 2000, 50, 25
 
 
 @contextmanager
@@ -77,10 +77,10 @@ def test_a_query_that_is_killed_loses_nothing_and_publishes_nothing_twice(
         listener, source = Listener(network.urls[1], "out"), Source(network)
         source.start()
         with copying(network, checkpoint) as process:
-            heard = listener.wait(1000, process)
+            heard = listener.wait(300, process)
         assert unfinished(checkpoint), "it was killed in mid-batch"
         with copying(network, checkpoint) as process:
-            listener.wait(heard + 2000, process)
+            listener.wait(heard + 600, process)
             count = source.stop()
             listener.wait(count, process)
         stored = network.wait("out", count)
