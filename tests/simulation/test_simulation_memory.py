@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 
 from reefcast.matching.scan import ScanIndex
@@ -24,3 +25,9 @@ def alive_after(runs: int) -> int:
 
 def test_no_more_than_some_are_there_at_once() -> None:
     assert alive_after(3 * RUNS_BETWEEN) <= RUNS_BETWEEN + 1
+
+
+def test_what_a_program_froze_stays_frozen() -> None:
+    gc.freeze()
+    alive_after(1)
+    assert gc.get_freeze_count() > 0

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def little_to_collect() -> Iterator[None]:
+@pytest.fixture(autouse=True, scope="module")
+def little_to_collect() -> None:
     """Let the collector pass by what earlier tests left: with a million objects there a benchmark
-    of a quarter of a second took a minute."""
+    of a quarter of a second took a minute. It is not unfrozen, for that would give back what was
+    frozen for all tests, too."""
+    gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import click
 
-from reefcast.cli.options import DIRECTORY, C, Number, Whole
+from reefcast.cli.options import DIRECTORY, INPUT_FILE, C, Number, Whole
 
 
 def whole_option(
@@ -33,6 +33,12 @@ def rate_option(default: float) -> Callable[[C], C]:
 def out_option(default: str, text: str) -> Callable[[C], C]:
     """Return `--out`, the directory of a demonstration's files."""
     return click.option("--out", type=DIRECTORY, default=default, show_default=True, help=text)
+
+
+def page_option(page: str) -> Callable[[C], C]:
+    """Return `--page`, for a benchmark whose figures stand in the documentation."""
+    text = f"Write the tables into this file, between the marks of {page}."
+    return click.option("--page", type=INPUT_FILE, help=text)
 
 
 def scale_option(text: str) -> Callable[[C], C]:
