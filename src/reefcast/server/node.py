@@ -38,7 +38,7 @@ from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
 from reefcast.server.proving import Proving
 from reefcast.server.soft_links import SoftLinks
-from reefcast.server.status import host_status, process_status
+from reefcast.server.status import certificate_status, host_status, process_status
 from reefcast.server.tls_listener import RefusedConnection, TlsListener
 from reefcast.tls.credentials import BrokerCredentials, broker_credentials
 from reefcast.tls.identity import broker_uri
@@ -327,6 +327,7 @@ class Node:
             **process_status(),
             "uptime_s": round(now - self._started_at_s, 3),
             "stopping": self.stopping,
+            "certificate": None if self.tls is None else certificate_status(self.tls.value),
             "links": [*self.overlay_links.status(), *self.soft_links.status()],
             "clients": [session.status() for session in self.clients.sessions.values()],
         }

@@ -8,17 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 from reefcast.errors import ConfigurationError
 from reefcast_lab.bench import quotes
 
+T = TypeVar("T")
+
 FANOUTS = (1, 5, 10, 50, 1000)
+FEW = (1, 10)
 PAYLOADS = (32, 1024, 65536)
 ATTRIBUTES = (3, 50)
 OTHERS = (1_000, 10_000, 100_000)
 OTHER_CONNECTIONS = 10
 CHAIN = 3
+DIRECT, TUNNEL, TLS = "direct", "tunnel", "tls"
+SAID = {TUNNEL: "through a tunnel", TLS: "with TLS"}
+"""The ways of a load other than the direct one."""
 MOST = {
     "brokers": 10,
     "fanout": 5_000,
@@ -33,7 +39,9 @@ class Point:
     """`fanout`: connections that want everything. `payload`: bytes of each event's payload;
     `attributes`: beside it. `others`: narrow subscriptions that share `OTHER_CONNECTIONS` more
     connections; each matches the share `selectivity` of the events. `brokers`: how many stand one
-    behind the other; the publisher is at the first, all subscribers at the last."""
+    behind the other; the publisher is at the first, all subscribers at the last. `way`: how the
+    load gets to them: directly, through a tunnel, or through a tunnel that speaks TLS with
+    them."""
 
     fanout: int = 1
     payload: int = 0
@@ -41,6 +49,7 @@ class Point:
     others: int = 0
     selectivity: float = quotes.SELECTIVITIES[0]
     brokers: int = 1
+    way: str = DIRECT
 
     def __str__(self) -> str:
         parts = [f"fan-out {self.fanout}", f"{self.others:,} other subscriptions"]
@@ -52,6 +61,8 @@ class Point:
             parts.append(f"{self.attributes} attributes")
         if self.brokers > 1:
             parts.append(f"chain of {self.brokers} brokers")
+        if self.way != DIRECT:
+            parts.append(SAID[self.way])
         return ", ".join(parts)
 
     @property
@@ -83,7 +94,8 @@ PROFILED = (
 
 
 def usual() -> list[Point]:
-    """Return the usual plan: one dimension at a time around `Point()`, and chains of brokers."""
+    """Return the usual plan: one dimension at a time around `Point()`, chains of brokers, and pairs
+    with and without TLS."""
     points = [
         *PROFILED,
         *(Point(fanout=fanout) for fanout in FANOUTS),
@@ -92,6 +104,7 @@ def usual() -> list[Point]:
         *_beside_others(Point()),
         Point(brokers=CHAIN),
         Point(fanout=10, brokers=CHAIN),
+        *(Point(fanout=fanout, way=way) for fanout in FEW for way in (TUNNEL, TLS)),
     ]
     return list(dict.fromkeys(points))
 
@@ -121,13 +134,15 @@ def _number(name: str, value: str, text: str) -> Any:
     known = [field.name for field in fields(Point)]
     if name not in known:
         raise ConfigurationError(f"{text!r}: a point has {', '.join(known)}, but no {name!r}")
+    if name == "way":
+        return _one_of(str, value, text, (DIRECT, TUNNEL, TLS))
     if name == "selectivity":
         return _one_of(float, value, text, quotes.SELECTIVITIES)
     lowest = {"fanout": 1, "brokers": 1, "attributes": min(ATTRIBUTES)}.get(name, 0)
     return _one_of(int, value, text, range(lowest, MOST[name] + 1))
 
 
-def _one_of(read: Callable[[str], float], value: str, text: str, allowed: Sequence[float]) -> float:
+def _one_of(read: Callable[[str], T], value: str, text: str, allowed: Sequence[T]) -> T:
     try:
         if (number := read(value)) in allowed:
             return number
