@@ -22,7 +22,7 @@ from collections import OrderedDict
 
 FREE = 3
 FIRST_PAUSE_S = 0.1
-ADDRESS_PAUSE_S, USER_PAUSE_S = 60.0, 1.0
+ADDRESS_PAUSE_S, USER_PAUSE_S = 10.0, 1.0
 """The longest pauses."""
 LONGEST_WAIT_S = 2.0
 FORGET_S = 600.0
