@@ -17,6 +17,7 @@ import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.wire import QUEUE_POLICIES
+from reefcast.network.roles import grants_of
 from reefcast.network.sections import (
     SECTIONS,
     BrokerEntry,
@@ -26,6 +27,7 @@ from reefcast.network.sections import (
     OverloadSection,
     RequestsSection,
     RetainedSection,
+    RoleEntry,
     Section,
     SessionsSection,
     StatisticsSection,
@@ -68,6 +70,7 @@ class NetworkFile(Section, kw_only=True):
     broker: list[BrokerEntry] = msgspec.field(default_factory=list)
     link: list[LinkEntry] = msgspec.field(default_factory=list)
     storage: list[StorageEntry] = msgspec.field(default_factory=list)
+    role: list[RoleEntry] = msgspec.field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -163,6 +166,7 @@ class NetworkFile(Section, kw_only=True):
         _check_advisories(self)
         _check_numbers(self)
         check_storages(self.storage, self.names)
+        grants_of(self.role)
         return self
 
 
@@ -313,7 +317,7 @@ def dump_network(network: NetworkFile) -> str:
     for name in _TABLES:
         if plain[name]:
             lines += [f"[{name}]", *_toml_lines(plain[name]), ""]
-    for name in ("broker", "link", "storage"):
+    for name in ("broker", "link", "storage", "role"):
         for entry in plain[name]:
             given = {key: value for key, value in entry.items() if value != {}}  # as by default
             lines += [f"[[{name}]]", *_toml_lines(given), ""]
