@@ -30,11 +30,13 @@ from reefcast.errors import FilterSyntaxError, LocalError, ProtocolError
 from reefcast.model import plain
 from reefcast.model.covering import covers, intersects, may_hold
 from reefcast.model.expression import And, Expression, Literal, Or, literal_to_sql, to_sql
-from reefcast.model.filters import TOPIC, TRUE, Filter, parse_filter
+from reefcast.model.filters import TOPIC, Filter, parse_filter
 from reefcast.model.language import parse_with_parameters
+from reefcast.model.messages import is_advisory
 from reefcast.model.parameters import CLAIMS, USER, claim, parameters_of, substituted
 from reefcast.model.publication import Publication, Value
 from reefcast.model.reserved import RESERVED, names_reserved
+from reefcast.model.subjects import Subject
 
 NOTHING = Filter("FALSE", Literal(False))
 REPLY_FOR = "reply.for"
@@ -52,17 +54,6 @@ class Right(StrEnum):
     MOVE = "move"
     PLACE = "place"
     DRAIN = "drain"
-
-
-class Subject(msgspec.Struct, frozen=True, array_like=True):
-    """A user as roles see him; brokers tell each other, and write it to their disks. `proof`: how
-    he was proved, in a word; `granted`: the names of his roles; `claims`: what his token says of
-    him."""
-
-    user: str
-    proof: str = ""
-    granted: tuple[str, ...] = ()
-    claims: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class Template:
@@ -158,9 +149,12 @@ class Grant:
                 f"filter any more: {said}"
             ) from error
 
-    def sees(self, publication: Publication) -> bool:
+    def sees(self, publication: Publication, inbox: str = "") -> bool:
         """Return whether he may see a publication that waits for him."""
-        return self.subscribe.matches(publication)
+        if is_advisory(publication.id):
+            return Right.STATUS in self.rights
+        addressed = bool(inbox) and publication.attributes.get(REPLY_FOR) == inbox
+        return addressed or self.subscribe.matches(publication)
 
     # --- publishing -------------------------------------------------------------------------------
 
@@ -211,9 +205,14 @@ class Grants:
             if name != USER
         )
 
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self._roles)
+
     def of(self, subject: Subject | None) -> Grant | None:
-        """Return what a user may do; None for somebody who may do everything."""
-        if subject is None:
+        """Return what a user may do; None for somebody who may do everything. Without roles
+        everybody may."""
+        if subject is None or not self._roles:
             return None
         missing: list[str] = []
         publish: list[Filter] = []
@@ -225,7 +224,9 @@ class Grants:
                 try:
                     found.append(template.of(subject))
                 except LocalError as error:
-                    missing.append(f"role {role.name!r} grants nothing by {template.text!r}: {error}")
+                    missing.append(
+                        f"role {role.name!r} grants nothing by {template.text!r}: {error}"
+                    )
         missing += (
             f"there is no role {name!r}" for name in subject.granted if name not in self._roles
         )
@@ -293,5 +294,3 @@ def both(a: Filter, b: Filter) -> Filter:
 
 def _terms(expression: Expression, kind: type[And | Or]) -> tuple[Expression, ...]:
     return expression.terms if isinstance(expression, kind) else (expression,)
-
-

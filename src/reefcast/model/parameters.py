@@ -95,9 +95,7 @@ def substituted(expression: Expression, values: Mapping[str, Any]) -> Expression
     if isinstance(expression, Literal | Attribute):
         return expression
     named = {each.name for each in fields(expression)} & {"left", "right", "operand"}
-    inner: dict[str, Any] = {
-        name: substituted(getattr(expression, name), values) for name in named
-    }
+    inner: dict[str, Any] = {name: substituted(getattr(expression, name), values) for name in named}
     return replace(expression, **inner)
 
 

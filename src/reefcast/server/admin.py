@@ -1,7 +1,7 @@
 """Admin connections, which ask a broker for its status, to move a link, or to give up what it keeps
 for a neighbour: the broker's end, and the asking side.
 
-Any proved user may ask for the status; only administrators may have wishes."""
+Asking for the status, and each kind of wish, needs a right (`model.grants.Right`)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from typing import Any, ClassVar
 
 from reefcast.errors import ConnectionLostError, LocalError, ProtocolError, RefusedError
 from reefcast.model import wire
+from reefcast.model.grants import Grants, Right
 from reefcast.model.messages import GiveUp, MoveLink, Wish
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.protocol.link import Link
-from reefcast.protocol.principal import UserRole
 from reefcast.server.connection import Connection, End
+from reefcast.server.rights import require_right
 
 ANSWER_S = 3.0
 
@@ -33,24 +34,31 @@ class AdminEnd(End):
         connection: Connection,
         status: Callable[[StatusRequest], dict[str, object]],
         wish: Callable[[Wish], None],
+        grants: Callable[[], Grants],
     ) -> None:
         self.principal = connection.principal
         self._connection = connection
+        self._grants = grants
         self._status = status
         self._wish = wish
 
     def status_wanted(self, request: StatusRequest) -> None:
+        require_right(self.principal, Right.STATUS, self._grants())
+        self._tell(request)
+
+    def _tell(self, request: StatusRequest) -> None:
         frame = wire.encode(FrameKind.STATUS, self._status(request))
         self._connection.outbox.push_data(frame)
 
     def wish_wanted(self, wish: Wish) -> None:
-        self.principal.require(UserRole.ADMINISTRATOR)
+        right = Right.MOVE if isinstance(wish, MoveLink) else Right.DRAIN
+        require_right(self.principal, right, self._grants())
         try:
             self._wish(wish)
         except LocalError as error:
             self._connection.close(str(error))
         else:
-            self.status_wanted(StatusRequest())
+            self._tell(StatusRequest())
 
 
 UNASKED = StatusRequest()

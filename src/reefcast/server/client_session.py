@@ -34,23 +34,28 @@ import msgspec
 from reefcast.errors import FilterSyntaxError, InternalError, ProtocolError
 from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request
 from reefcast.model.filters import parse_filter
+from reefcast.model.grants import Right
 from reefcast.model.messages import (
     Away,
     ControlMessage,
     Publish,
     Refused,
+    Regrant,
     ServiceMessage,
     Subscribe,
     TableChange,
 )
 from reefcast.model.reserved import RESERVED, any_reserved, names_reserved
-from reefcast.model.wire import Hello
+from reefcast.model.subjects import Subject
+from reefcast.model.wire import Hello, decode_publication
 from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import Principal, UserRole
+from reefcast.protocol.replies import reply_address
 from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.connection import Connection, End
 from reefcast.server.host import Host
 from reefcast.server.passage import Run
+from reefcast.server.rights import require_right, subject_of
 from reefcast.sessions.messages import AboutSession, AddFilter, Failed, ListSessions
 from reefcast.timing import MACHINE
 
@@ -91,6 +96,7 @@ class ClientSession(End):
         self.key = hello.session
         self.attempt = hello.attempt
         self.principal = principal
+        self.inbox = reply_address(hello.name, hello.session)
         self.port = port
         self.policy = hello.queue_policy or limits.queue_policy
         self.ticket = MACHINE.get().token(8)
@@ -195,7 +201,7 @@ class ClientSession(End):
         if not isinstance(message, TableChange | ServiceMessage):
             raise ProtocolError(f"a client must not send {type(message).__name__}")
         if isinstance(message, FROM_STORAGES):
-            self.principal.require(UserRole.STORAGE)
+            self._require_storage()
         if isinstance(message, ABOUT_OWNERS):
             try:
                 message = self._owned(message)
@@ -212,18 +218,18 @@ class ClientSession(End):
             self._host.requests.asked(message)
 
     def _is_refused(self, asked: Subscribe | AddFilter | Request) -> bool:
-        """Return whether this asks for advisory events, and was refused: they are for
-        administrators. Raises `ProtocolError` if they are asked for of storages."""
+        """Return whether this asks for advisory events, and was refused: they are for users
+        with the right `status`. Raises `ProtocolError` if they are asked for of storages."""
         try:
             if not _names_advisories(asked):
                 return False
-            self.principal.require(UserRole.ADMINISTRATOR)
+            self._require(Right.STATUS)
             known = self._host.core.reserve.guards or isinstance(asked, Request)
             objection = "" if known else NO_ADVISORIES
         except FilterSyntaxError:
             return False  # which the broker explains
         except ProtocolError as error:
-            objection = f"advisory events are for administrators: {error}"
+            objection = f"not everybody may see advisory events: {error}"
         if objection and isinstance(asked, Subscribe):
             self.port.tell(Refused(asked.token, objection))
         elif objection and isinstance(asked, AddFilter):
@@ -233,12 +239,53 @@ class ClientSession(End):
         return bool(objection)
 
     def _owned(self, asked: AboutSession | ListSessions) -> AboutSession | ListSessions:
-        """Return it with the user whose sessions it is about; others' are for administrators."""
+        """Return it with the user whose sessions it is about; who is about others' needs a
+        right."""
         user = self.principal.user
         if asked.owner not in ("", user):
-            self.principal.require(UserRole.ADMINISTRATOR)
+            self._require(Right.STATUS if isinstance(asked, ListSessions) else Right.DRAIN)
             return asked
         return msgspec.structs.replace(asked, owner=user)
+
+    def _require(self, right: Right) -> None:
+        require_right(self.principal, right, self._host.core.granting.grants)
+
+    def _require_storage(self) -> None:
+        """Raise `ProtocolError` unless it may be a storage: by its role, or by a right."""
+        if UserRole.STORAGE not in self.principal.roles:
+            self._require(Right.PLACE)
+
+    # --- what it may do ---------------------------------------------------------------------------
+
+    @property
+    def subject(self) -> Subject | None:
+        """Its user for the roles of the network file; None: nothing restricts it."""
+        subject = subject_of(self.principal)
+        return None if subject is None else self._host.core.granting.grants.trimmed(subject)
+
+    def take_principal(self, principal: Principal) -> None:
+        """Note who its user is from now on."""
+        before, self.principal = self.principal, principal
+        if before != principal:
+            self.regrant()
+
+    def regrant(self) -> None:
+        """Have its user do from now on what the roles and the principal of now allow. What it must
+        not see any more, and the operating system does not have yet, is not sent."""
+        core, subject = self._host.core, self.subject
+        client = core.clients.get(self.name)
+        if client is None or client.grant == core.granting.of(subject):
+            return
+        self._host.driver.handle(Regrant(subject), self.name)
+        self.port.withdraw(lambda body: client.sees(decode_publication(body)))
+        self.say_what_is_missing()
+
+    def say_what_is_missing(self) -> None:
+        """Log which roles grant its user nothing for want of a value."""
+        grant = self._host.core.granting.of(self.subject)
+        for lack in () if grant is None else grant.missing:
+            words = "client %s of user %s: %s"
+            self._log("grants_missing", words, self.name, self.principal.user, lack)
 
     def acknowledged(self, number: int) -> None:
         if not self.port.keeps:
@@ -321,10 +368,20 @@ class ClientSession(End):
     def _log(self, kind: str, words: str, *args: object) -> None:
         self._host.journal.floods.log(log, logging.WARNING, kind, words, *args)
 
+    def _grant_status(self) -> dict[str, object] | None:
+        """Return what its user may do; None: everything."""
+        grant = self._host.core.granting.of(self.subject)
+        if grant is None:
+            return None
+        told = {"publish": grant.publish.text, "subscribe": grant.subscribe.text}
+        return {**told, "rights": sorted(grant.rights), "missing": list(grant.missing)}
+
     def status(self) -> dict[str, object]:
         return {
             "client": self.name,
             "user": self.principal.user,
+            "roles": sorted(self.principal.granted),
+            "grant": self._grant_status(),
             "connected": self.port.line is not None,
             "queue_len": self.port.queue_len,
             "queue_policy": self.policy,

@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from reefcast.errors import ConfigurationError
 from reefcast.model import wire
-from reefcast.model.messages import Leave
+from reefcast.model.messages import Leave, Regrant
+from reefcast.model.subjects import Subject
 from reefcast.model.versions import Offer
 from reefcast.model.wire import Hello, Role, StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
+from reefcast.network.roles import grants_of
+from reefcast.network.sections import RoleEntry
 from reefcast.protocol.link import LINGER_S
 from reefcast.server.admin import AdminEnd
 from reefcast.server.broker_link import BrokerLink
@@ -34,6 +37,7 @@ from reefcast.server.keeper import Keeping
 from reefcast.server.listeners import Listener
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
+from reefcast.server.rights import Renew
 from reefcast.server.soft_links import SoftLinks
 from reefcast.server.status import host_status, process_status
 
@@ -225,6 +229,28 @@ class Node:
         if self.host.requests is not None:
             self.host.requests.flush_if_due(now)
 
+    # --- what users may do ------------------------------------------------------------------------
+
+    def regrant(
+        self, roles: Sequence[RoleEntry] | None = None, renewed: Renew = lambda subject: subject
+    ) -> None:
+        """Have clients, and the owners of durable sessions, do at once what they may do now.
+
+        `roles`: those of the network file, if they have changed; `renewed`: returns what a user is
+        now, with his roles and claims, and None if there is no such user any more. What a client
+        must not see any more is matched no more, and dropped where it waits in this broker; what it
+        may see besides comes as soon as its rows have settled. Raises `ConfigurationError`, and
+        changes nothing, for roles that contradict themselves."""
+        granting, hosting = self.host.core.granting, self.host.core.delivering.hosting
+        before = granting.grants
+        if roles is not None:
+            granting.grants = grants_of(roles)
+        self.clients.regrant(renewed)
+        for link, subject in hosting.subjects().items():
+            now = granting.grants.trimmed(renewed(subject) or Subject(subject.user, subject.proof))
+            if now != subject or granting.of(now) != before.of(subject):
+                self.host.driver.handle(Regrant(now), link)
+
     # --- who comes in -----------------------------------------------------------------------------
 
     def _greet(self, connection: Connection, hello: Hello) -> End | None:
@@ -234,7 +260,8 @@ class Node:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.ADMIN:
             connection.say_hello(self.host.me)
-            return AdminEnd(connection, self.status, self.host.driver.wish)
+            grants = self.host.core.granting
+            return AdminEnd(connection, self.status, self.host.driver.wish, lambda: grants.grants)
         if hello.role is Role.SOFT:
             return self.soft_links.arrive(connection, hello)
         return self.overlay_links.arrive(connection, hello)
