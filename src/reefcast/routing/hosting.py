@@ -181,11 +181,9 @@ class Hosting:
     def subjects(self) -> dict[LinkName, Subject]:
         """Return who the owners of its sessions are, by their links, and who the clients behind
         circuits are; without those that may do everything."""
-        found = self.users.behind()
-        for status in [] if self._home is None else self._home.sessions():
-            if status.subject is not None:
-                found[status.link] = status.subject
-        return found
+        sessions = [] if self._home is None else self._home.sessions()
+        owners = {each.link: each.subject for each in sessions if each.subject is not None}
+        return self.users.behind() | owners
 
     def start(self) -> None:
         """Have the core enter the links and rows of stored sessions, before any other input."""
@@ -304,8 +302,8 @@ class Hosting:
         return subject
 
     def regranted(self, link: LinkName, subject: Subject | None, now: float) -> None:
-        """Handle that a client, or the owner of a session (by its link), may do something else. The
-        consumers of a client end, and attach again, with filters of what it may see now."""
+        """Handle that a client, or the owner of a session (by its link), may do something else. A
+        client's consumers end, and attach again, with filters of what it may see now."""
         key = self._links.get(link)
         if key is not None and self._home is not None:
             self._home.belongs_to(*key, subject, now)
@@ -441,9 +439,8 @@ class Hosting:
     # --- consumers --------------------------------------------------------------------------------
 
     def _attach(self, home: Home, asked: Attach, client: LinkName, now: float) -> None:
-        name = self._name(client, asked.consumer)
-        reply, filter = _Reply(client, Done(token=asked.token)), asked.filter
-        filter = self.users.narrowed(filter, client)
+        name, filter = self._name(client, asked.consumer), self.users.narrowed(asked.filter, client)
+        reply = _Reply(client, Done(token=asked.token))
         home.attach(asked.owner, asked.session, name, asked.window, now, filter=filter, reply=reply)
         self._consumers[name] = (client, asked.consumer)
         self._of_client.setdefault(client, {})[asked.consumer] = None

@@ -19,7 +19,7 @@ from reefcast.model.messages import GiveUp, MoveLink, Wish
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.protocol.link import Link
 from reefcast.server.connection import Connection, End
-from reefcast.server.rights import require_right
+from reefcast.server.rights import require_right, require_status
 
 ANSWER_S = 3.0
 
@@ -43,7 +43,7 @@ class AdminEnd(End):
         self._wish = wish
 
     def status_wanted(self, request: StatusRequest) -> None:
-        require_right(self.principal, Right.STATUS, self._grants())
+        require_status(self.principal, self._grants())
         self._tell(request)
 
     def _tell(self, request: StatusRequest) -> None:

@@ -201,7 +201,7 @@ class ClientSession(End):
         if not isinstance(message, TableChange | ServiceMessage):
             raise ProtocolError(f"a client must not send {type(message).__name__}")
         if isinstance(message, FROM_STORAGES):
-            self._require_storage()
+            self._require(Right.PLACE, UserRole.STORAGE)
         if isinstance(message, ABOUT_OWNERS):
             try:
                 message = self._owned(message)
@@ -229,7 +229,7 @@ class ClientSession(End):
         except FilterSyntaxError:
             return False  # which the broker explains
         except ProtocolError as error:
-            objection = f"not everybody may see advisory events: {error}"
+            objection = f"advisory events are for administrators: {error}"
         if objection and isinstance(asked, Subscribe):
             self.port.tell(Refused(asked.token, objection))
         elif objection and isinstance(asked, AddFilter):
@@ -247,13 +247,8 @@ class ClientSession(End):
             return asked
         return msgspec.structs.replace(asked, owner=user)
 
-    def _require(self, right: Right) -> None:
-        require_right(self.principal, right, self._host.core.granting.grants)
-
-    def _require_storage(self) -> None:
-        """Raise `ProtocolError` unless it may be a storage: by its role, or by a right."""
-        if UserRole.STORAGE not in self.principal.roles:
-            self._require(Right.PLACE)
+    def _require(self, right: Right, role: UserRole = UserRole.ADMINISTRATOR) -> None:
+        require_right(self.principal, right, self._host.core.granting.grants, role)
 
     # --- what it may do ---------------------------------------------------------------------------
 

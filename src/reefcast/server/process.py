@@ -33,7 +33,8 @@ def run_broker(
     until_eof: bool = False,
 ) -> None:
     """Run the broker `name` until it is told to stop (`run`), then drain it. `ready` is called when
-    the broker listens. `file`: where the network was read; its roles are followed. Raises `ConfigurationError` if the broker cannot start."""
+    the broker listens. `file`: where the network was read; its roles are followed. Raises
+    `ConfigurationError` if the broker cannot start."""
 
     async def serve(told_to_stop: asyncio.Event) -> None:
         node = Node(network, name)

@@ -25,11 +25,19 @@ def subject_of(principal: Principal) -> Subject | None:
     return Subject(principal.user, principal.proof, principal.granted, dict(principal.claims))
 
 
-def require_right(principal: Principal, right: Right, grants: Grants) -> None:
-    """Raise `ProtocolError`, with a sentence for the user, unless he has a right. Where there are
-    no roles, every proved user may ask for the status, and only administrators may do more."""
-    if UserRole.ADMINISTRATOR in principal.roles:
-        return
-    if right is Right.STATUS and not (grants and OF_THE_NETWORK.isdisjoint(principal.roles)):
-        return
-    required(grants.rights_of(principal.granted), right, principal.user)
+def require_right(
+    principal: Principal, right: Right, grants: Grants, role: UserRole = UserRole.ADMINISTRATOR
+) -> None:
+    """Raise `ProtocolError`, with a sentence for the user, unless he has a right, or this `role`,
+    which alone counts where there are no `[[role]]`s."""
+    if not grants:
+        principal.require(role)
+    elif role not in principal.roles:
+        required(grants.rights_of(principal.granted), right, principal.user)
+
+
+def require_status(principal: Principal, grants: Grants) -> None:
+    """Raise `ProtocolError` unless a user may ask for the status: what belongs to the network may,
+    and every proved user where there are no `[[role]]`s."""
+    if grants and OF_THE_NETWORK.isdisjoint(principal.roles):
+        require_right(principal, Right.STATUS, grants)

@@ -147,8 +147,8 @@ class Overlay:
     # --- what the file says now -------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Read links, storages and roles from the network file again; its other changes do not concern
-        processes that run."""
+        """Read links, storages and roles from the network file again; its other changes do not
+        concern processes that run."""
         try:
             now = self._watched.look() if self._watched else None
             if now is not None:
