@@ -122,7 +122,6 @@ async def test_who_shows_the_networks_key_is_a_part_of_it(live: Live, tmp_path: 
     async with reefcast.connect(url(node), network_key=str(tmp_path / "network.key")):
         (principal,) = principals(node)
         assert principal == Principal("$network", ALL_ROLES, "key")
-        assert principal.belongs
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -195,7 +194,7 @@ async def test_a_storage_proves_itself_by_its_role(live: Live, tmp_path: Path) -
     await until(lambda: "store" in node.shared.authenticator._users.by_name)  # type: ignore[attr-defined]  # the file was read
     async with reefcast.connect(url(node), user="store", password=PASSWORD):
         (principal,) = principals(node)
-        assert principal.roles == {UserRole.CLIENT, UserRole.STORAGE} and principal.belongs
+        assert principal.roles == {UserRole.CLIENT, UserRole.STORAGE}
 
 
 # --- administrators -------------------------------------------------------------------------------
@@ -482,7 +481,7 @@ CERTIFICATES: list[tuple[dict[str, Any], dict[str, Any], Principal | None]] = [
     (PEER_IS, SOFT, Principal("10.0.0.1:7", frozenset({UserRole.PEER}), "certificate")),
     (PEER_IS, {"role": Role.SOFT, "name": "10.0.0.2:7"}, None),
     (B1_IS, {"role": Role.ADMIN}, Principal("$network", OF_PROVED, "certificate")),
-    (S1_IS, {}, Principal("s1", STORAGE, "certificate", ("storage",))),
+    (S1_IS, {}, Principal("s1", STORAGE, "certificate")),
     (S1_IS, BROKER, None),
     (certificate(broker_uri("other", "b1")), BROKER, None),
     (certificate(broker_uri("other", "b1")), {}, None),

@@ -88,7 +88,7 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
         )
         self._session.replier = self
         self._outbox = self._session.outbox
-        self._requests = Requests(self._session, f"{client_id}/{machine.token(8)}")
+        self._requests = Requests(self._session, self._session.reply_address)
         self._handler = Handler(
             self._on_hello,
             self._session.on_frames,

@@ -16,6 +16,7 @@ import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.wire import QUEUE_POLICIES
+from reefcast.network.roles import grants_of
 from reefcast.network.sections import (
     SECTIONS,
     BrokerEntry,
@@ -26,6 +27,7 @@ from reefcast.network.sections import (
     OverloadSection,
     RequestsSection,
     RetainedSection,
+    RoleEntry,
     Section,
     SecuritySection,
     SessionsSection,
@@ -75,6 +77,7 @@ class NetworkFile(Section, kw_only=True):
     broker: list[BrokerEntry] = msgspec.field(default_factory=list)
     link: list[LinkEntry] = msgspec.field(default_factory=list)
     storage: list[StorageEntry] = msgspec.field(default_factory=list)
+    role: list[RoleEntry] = msgspec.field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -177,6 +180,7 @@ class NetworkFile(Section, kw_only=True):
         _check_security(self)
         _check_numbers(self)
         check_storages(self.storage, self.names)
+        grants_of(self.role)
         return self
 
 
@@ -280,6 +284,13 @@ def _check_security(network: NetworkFile) -> None:
             "a [[certificate]] says who a client is, and [tls] asks clients for none: set clients "
             'to "optional" or "required"'
         )
+    known = {entry.name for entry in network.role}
+    used = {*security.anonymous, *(role for each in network.certificate for role in each.roles)}
+    if known and used - known:
+        raise ConfigurationError(
+            f"there is no [[role]] named {min(used - known)!r}, which [security] anonymous or a "
+            "[[certificate]] gives"
+        )
     subjects = [subject_of(entry.subject) for entry in network.certificate]
     if len(set(subjects)) < len(subjects):
         raise ConfigurationError("two [[certificate]]s have the same subject")
@@ -374,7 +385,7 @@ def dump_network(network: NetworkFile) -> str:
     for name in _TABLES:
         if plain[name]:
             lines += [f"[{name}]", *toml_lines(plain[name]), ""]
-    for name in ("certificate", "broker", "link", "storage"):
+    for name in ("certificate", "broker", "link", "storage", "role"):
         for entry in plain[name]:
             given = {key: value for key, value in entry.items() if value != {}}  # as by default
             lines += [f"[[{name}]]", *toml_lines(given), ""]

@@ -356,6 +356,27 @@ class StorageEntry(Section):
         return [topic for topic in self.topics if topic not in self.joining]
 
 
+class RoleEntry(Section):
+    """What users with a role may publish, see and do. Filters may use values of the user:
+    `${user}`, and `${claims.NAME}` of his token. Only users that prove who they are have roles; a
+    client of a network without security may do everything.
+
+    - `name`: its name.
+    - `publish`: a filter of what they may publish; by default nothing; "TRUE": everything.
+    - `subscribe`: a filter of what they may see, in whatever way; by default nothing; "TRUE":
+      everything.
+    - `rights`: rights of administration: "status" (ask brokers for their status, list the durable
+      sessions of others, subscribe to advisory events), "move" (move links), "place" (be a
+      storage), "drain" (give up what a broker keeps for a neighbour; consume, change and end
+      durable sessions of others).
+    """
+
+    name: str
+    publish: str | None = None
+    subscribe: str | None = None
+    rights: list[str] = msgspec.field(default_factory=list)
+
+
 SECTIONS: dict[str, type[Section]] = {
     "[network]": NetworkSection,
     "[tls]": TlsSection,
@@ -371,6 +392,7 @@ SECTIONS: dict[str, type[Section]] = {
     "[[broker]]": BrokerEntry,
     "[[link]]": LinkEntry,
     "[[storage]]": StorageEntry,
+    "[[role]]": RoleEntry,
 }
 """The section classes by their titles in the file. `[routing]` is defined by the routing."""
 

@@ -24,7 +24,6 @@ class UserRole(StrEnum):
 
 
 ALL_ROLES = frozenset(UserRole)
-OF_THE_NETWORK = frozenset({UserRole.BROKER, UserRole.PEER, UserRole.STORAGE})
 NO_CLAIMS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -40,13 +39,6 @@ class Principal(NamedTuple):
     granted: tuple[str, ...] = ()
     claims: Mapping[str, Any] = NO_CLAIMS
     expires_at_s: float = math.inf
-
-    @property
-    def belongs(self) -> bool:
-        """Whether this is a part of the network, and no user of it: a broker, a peer or a storage.
-        It has no `granted`, and what it does is not limited by any. (So is everybody where the
-        network file has no `[security]`.)"""
-        return not self.roles.isdisjoint(OF_THE_NETWORK)
 
     def require(self, role: UserRole) -> None:
         """Raise `ProtocolError`, with a sentence for the user, unless `role` is granted."""

@@ -1,7 +1,7 @@
 """Admin connections, which ask a broker for its status, to move a link, or to give up what it keeps
 for a neighbour: the broker's end, and the asking side.
 
-Any proved user may ask for the status; only administrators may have wishes."""
+Asking for the status, and each kind of wish, needs a right (`model.grants.Right`)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from reefcast.errors import (
     TlsError,
 )
 from reefcast.model import wire
+from reefcast.model.grants import Grants, Right
 from reefcast.model.messages import GiveUp, MoveLink, Wish
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.network.file import NetworkFile
 from reefcast.protocol.link import Link
-from reefcast.protocol.principal import Principal, UserRole
+from reefcast.protocol.principal import Principal
 from reefcast.protocol.proofs import Credentials, Respondent
 from reefcast.security.audit import Audit
 from reefcast.security.credentials import NetworkKey, Nothing, credentials_of_environment
@@ -38,6 +39,7 @@ from reefcast.security.showing import circumstances
 from reefcast.server.auditing import who
 from reefcast.server.connection import Connection
 from reefcast.server.end import End
+from reefcast.server.rights import require_right, require_status
 from reefcast.tls.credentials import Asking, asking_context
 from reefcast.tls.environment import own_files
 from reefcast.tls.files import NOTHING, TlsFiles
@@ -59,11 +61,13 @@ class AdminEnd(End):
         connection: Connection,
         status: Callable[[StatusRequest], dict[str, object]],
         wish: Callable[[Wish], None],
+        grants: Callable[[], Grants],
         audit: Audit,
     ) -> None:
         self._audit = audit
         self.principal = connection.principal
         self._connection = connection
+        self._grants = grants
         self._status = status
         self._wish = wish
 
@@ -71,20 +75,25 @@ class AdminEnd(End):
         self.principal = principal
 
     def status_wanted(self, request: StatusRequest) -> None:
+        require_status(self.principal, self._grants())
+        self._tell(request)
+
+    def _tell(self, request: StatusRequest) -> None:
         frame = wire.encode(FrameKind.STATUS, self._status(request))
         self._connection.outbox.push_data(frame)
 
     def wish_wanted(self, wish: Wish) -> None:
+        right = Right.MOVE if isinstance(wish, MoveLink) else Right.DRAIN
         asked = {**who(self._connection), "wish": type(wish).__name__, **to_builtins(wish)}
         try:
-            self.principal.require(UserRole.ADMINISTRATOR)
+            require_right(self.principal, right, self._grants())
             self._wish(wish)
         except (LocalError, ProtocolError) as error:
             self._audit.refused("wish_refused", **asked, reason=str(error))
             self._connection.close(str(error))
         else:
             self._audit.write("wish", **asked)
-            self.status_wanted(StatusRequest())
+            self._tell(StatusRequest())
 
 
 UNASKED = StatusRequest()

@@ -16,6 +16,7 @@ from reefcast.model.messages import LinkName
 from reefcast.model.versions import Offer
 from reefcast.model.wire import Codec, Hello, Role
 from reefcast.network.file import NetworkFile
+from reefcast.network.roles import grants_of
 from reefcast.network.sections import LimitsSection, SecuritySection, SessionsSection
 from reefcast.overlay.topology import is_tree
 from reefcast.protocol.credit import CongestionControl
@@ -113,6 +114,7 @@ def make_host(
         most_sessions=network.sessions.max_sessions,
         custody=CustodyLimits(network.sessions.custody_after_s, network.sessions.custody_bytes),
         advisories=network.sessions.advisories,
+        grants=grants_of(network.role),
     )
     for what in core.delivering.set_aside:
         log.error("broker %s set aside what it cannot read: %s", name, what)

@@ -14,15 +14,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.model import wire
-from reefcast.model.messages import Leave
+from reefcast.model.messages import Leave, Regrant
+from reefcast.model.subjects import Subject
 from reefcast.model.versions import Offer
 from reefcast.model.wire import Hello, Role, StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
+from reefcast.network.roles import grants_of
+from reefcast.network.sections import RoleEntry
 from reefcast.protocol.link import LINGER_S
+from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.admin import AdminEnd
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.certified import Certified
@@ -37,6 +43,7 @@ from reefcast.server.listeners import Listener
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
 from reefcast.server.proving import Proving
+from reefcast.server.rights import Renew
 from reefcast.server.soft_links import SoftLinks
 from reefcast.server.status import certificate_status, host_status, process_status
 from reefcast.server.tls_listener import RefusedConnection, TlsListener
@@ -287,6 +294,28 @@ class Node:
         if self.host.requests is not None:
             self.host.requests.flush_if_due(now)
 
+    # --- what users may do ------------------------------------------------------------------------
+
+    def regrant(
+        self, roles: Sequence[RoleEntry] | None = None, renewed: Renew = lambda subject: subject
+    ) -> None:
+        """Have clients, and the owners of durable sessions, do at once what they may do now.
+
+        `roles`: those of the network file, if they have changed; `renewed`: returns what a user is
+        now, with his roles and claims, and None if there is no such user any more. What a client
+        must not see any more is matched no more, and dropped where it waits in this broker; what it
+        may see besides comes as soon as its rows have settled. Raises `ConfigurationError`, and
+        changes nothing, for roles that contradict themselves."""
+        granting, hosting = self.host.core.granting, self.host.core.delivering.hosting
+        before = granting.grants
+        if roles is not None:
+            granting.grants = grants_of(roles)
+        self.clients.regrant(renewed)
+        for link, subject in hosting.subjects().items():
+            now = granting.grants.trimmed(renewed(subject) or Subject(subject.user, subject.proof))
+            if now != subject or granting.of(now) != before.of(subject):
+                self.host.driver.handle(Regrant(now), link)
+
     # --- who comes in -----------------------------------------------------------------------------
 
     def _greet(self, connection: Connection, hello: Hello) -> End | None:
@@ -296,13 +325,16 @@ class Node:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.ADMIN:
             connection.say_hello(self.host.me)
-            return AdminEnd(connection, self.status, self.host.driver.wish, self.host.audit)
+            granting, audit = self.host.core.granting, self.host.audit
+            wish = self.host.driver.wish
+            return AdminEnd(connection, self.status, wish, lambda: granting.grants, audit)
         if hello.role is Role.SOFT:
             return self.soft_links.arrive(connection, hello)
         return self.overlay_links.arrive(connection, hello)
 
     def _review(self) -> None:
-        """Take the users as they are by now: end what those have who are gone."""
+        """Take the users as they are by now: end what those have who are gone, and have the others,
+        and the owners of durable sessions, do what they may do now."""
         review = self.shared.authenticator.review
         for session in list(self.clients.sessions.values()):
             if session.port.line is None and review(session.principal) is None:
@@ -313,6 +345,14 @@ class Node:
                 line.close(f"user {line.principal.user!r} was removed")
             elif principal is not line.principal:
                 line.prove_again(principal)
+        self.regrant(renewed=self._renewed)
+
+    def _renewed(self, subject: Subject) -> Subject | None:
+        """Return what a user is by now, None if there is no such user any more."""
+        client = frozenset({UserRole.CLIENT})
+        before = Principal(subject.user, client, subject.proof, subject.granted, subject.claims)
+        now = self.shared.authenticator.review(before)
+        return None if now is None else msgspec.structs.replace(subject, granted=now.granted)
 
     # --- what can be seen -------------------------------------------------------------------------
 

@@ -10,8 +10,7 @@ Rules
 - The end that dialled demands the same: a certificate that names the broker, or the key.
 - Failed attempts are slowed down (`security.attempts`), counted (`proofs_failed`), and written to
   the audit log. Passwords go by connections that nobody else can read only.
-- What a user may do comes from the names of its roles. Two of them are known here: `storage` and
-  `administrator`."""
+- What a user may do comes from the names of its roles (`model.grants`)."""
 
 from __future__ import annotations
 
@@ -55,25 +54,36 @@ from reefcast.tls.identity import identity_of
 
 log = logging.getLogger(__name__)
 BY_NAME = {"storage": UserRole.STORAGE, "administrator": UserRole.ADMINISTRATOR}
-"""Roles of the network file that say what their users may be."""
+"""Names of roles that say what their users may be, where the network file has no `[[role]]`."""
+STORAGE = frozenset({UserRole.CLIENT, UserRole.STORAGE})
 WRONG = "the user or the password is wrong"
 
 
-def roles_granted(granted: Iterable[str]) -> frozenset[UserRole]:
-    """Return what the users with these roles of the network file may be."""
-    return frozenset({UserRole.CLIENT, *(BY_NAME[name] for name in granted if name in BY_NAME)})
+class RoleNames:
+    """What the names of roles say of their users. `network`: its `[[role]]`s, if it has any, grant
+    rights; without them, two names do (`BY_NAME`)."""
 
+    def __init__(self, network: NetworkFile) -> None:
+        self._known = {entry.name for entry in network.role} or None
 
-def _user(name: str, proof: str, granted: Iterable[str], **more: Any) -> Principal:
-    names = tuple(granted)
-    return Principal(name, roles_granted(names), proof, names, **more)
+    def user(self, name: str, proof: str, granted: Iterable[str], **more: Any) -> Principal:
+        """Return the principal of a user with these roles."""
+        names = tuple(granted)
+        own = names if self._known is None else ()
+        roles = {UserRole.CLIENT, *(BY_NAME[each] for each in own if each in BY_NAME)}
+        return Principal(name, frozenset(roles), proof, names, **more)
+
+    def unknown(self, granted: Iterable[str]) -> list[str]:
+        """Return the names that are not those of roles of the network file."""
+        return [] if self._known is None else sorted(set(granted) - self._known)
 
 
 class Certificates:
     """What certificates prove in a network with TLS; `members`: who is a broker or a peer."""
 
-    def __init__(self, network: NetworkFile, members: Certified) -> None:
+    def __init__(self, network: NetworkFile, members: Certified, names: RoleNames) -> None:
         self._members = members
+        self._names = names
         self._network = network.network.name
         self._storages = [entry.name for entry in network.storage]
         self._users: Mapping[Subject, CertificateEntry] = {
@@ -93,13 +103,13 @@ class Certificates:
                 return None
         for name in self._storages:
             if shown.is_storage(self._network, name):
-                return _user(name, PROOF, ("storage",))
+                return Principal(name, STORAGE, PROOF)
         if shown.is_member(self._network):
             return Principal(NETWORK, OF_PROVED, PROOF)
         entry = self._users.get(subject_of(shown.subject)) if shown.subject else None
         if entry is None:
             return None
-        return _user(entry.user, PROOF, entry.roles or users.roles_of(entry.user))
+        return self._names.user(entry.user, PROOF, entry.roles or users.roles_of(entry.user))
 
     def roles_of(self, principal: Principal, users: Users) -> tuple[str, ...]:
         """Return the present roles of a principal that was proved by a certificate."""
@@ -126,12 +136,15 @@ class Proving(Authenticator):
         self._security = security
         self._network, self._name = network.network.name, name
         self._counters = counters
-        self._certificates = None if members is None else Certificates(network, members)
+        self._names = RoleNames(network)
+        self._certificates = (
+            None if members is None else Certificates(network, members, self._names)
+        )
         for entry in network.certificate:
             check_name(entry.user)
         self._key = read_key(Path(security.key)) if security.key else None
         self._users_file = _watched(security.users, read_users)
-        self._users = _first(self._users_file) or NO_USERS
+        self._users = self._known(_first(self._users_file) or NO_USERS)
         self._tokens_file = _watched(security.tokens, read_token_keys)
         self._tokens = self._with_keys(_first(self._tokens_file) or ())
         self._passwords = PasswordChecker()
@@ -139,6 +152,13 @@ class Proving(Authenticator):
 
     def _with_keys(self, keys: Any) -> Tokens:
         return Tokens(keys, self._security.issuer, self._security.audience)
+
+    def _known(self, users: Users) -> Users:
+        """Return the users; report roles that the network file does not have."""
+        for entry in users.by_name.values():
+            for role in self._names.unknown(entry.roles):
+                log.warning("user %s has a role %r, which the network file lacks", entry.name, role)
+        return users
 
     # --- this broker, where it dialled ------------------------------------------------------------
 
@@ -201,13 +221,13 @@ class Proving(Authenticator):
                 self._failed(address, user)
                 raise ProtocolError(WRONG)
             self._attempts.succeeded(user)
-        return _user(user, "password", users.roles_of(user))
+        return self._names.user(user, "password", users.roles_of(user))
 
     def _by_token(self, answer: Answer) -> Principal:
         verified = self._tokens.verify(answer.secret, now_us() / 1e6)
         granted = roles_in(verified.claims, self._security.roles_claim)
         more = {"claims": verified.claims, "expires_at_s": verified.expires_at_s}
-        return _user(verified.user, "token", granted, **more)
+        return self._names.user(verified.user, "token", granted, **more)
 
     def _by_key(self, greeting: Greeting, question: Question, answer: Answer) -> Principal:
         hello = greeting.hello
@@ -227,7 +247,7 @@ class Proving(Authenticator):
                 f"broker {self._name} asks who this is, and nothing is shown: give a user and a "
                 "password, a token, or the key of the network (see REEFCAST_USER)"
             )
-        return _user(ANONYMOUS, "nothing", self._security.anonymous)
+        return self._names.user(ANONYMOUS, "nothing", self._security.anonymous)
 
     # --- failures ---------------------------------------------------------------------------------
 
@@ -271,7 +291,7 @@ class Proving(Authenticator):
         if keys is not None:
             self._tokens = self._with_keys(keys)
         if users is not None:
-            self._users = users
+            self._users = self._known(users)
         return users is not None
 
     def review(self, principal: Principal) -> Principal | None:
@@ -284,7 +304,7 @@ class Proving(Authenticator):
             granted = self._certificates.roles_of(principal, users)
         if granted is None or granted == principal.granted:
             return None if granted is None else principal
-        return _user(name, principal.proof, granted)
+        return self._names.user(name, principal.proof, granted)
 
     def close(self) -> None:
         self._passwords.close()

@@ -149,14 +149,18 @@ class Overlay:
     # --- what the file says now -------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Read links and storages from the network file again; its other changes do not concern
-        processes that run."""
+        """Read links, storages and roles from the network file again; its other changes do not
+        concern processes that run."""
         try:
             now = self._watched.look() if self._watched else None
             if now is not None:
-                self._become(replace(self.network, link=now.link, storage=now.storage).validate())
+                self._become(
+                    replace(
+                        self.network, link=now.link, storage=now.storage, role=now.role
+                    ).validate()
+                )
         except (ReefcastError, OSError) as error:
-            self._report(f"links and storages are taken as they were before: {error}")
+            self._report(f"links, storages and roles are taken as they were before: {error}")
 
     def _become(self, network: NetworkFile) -> None:
         if network != self.network:
