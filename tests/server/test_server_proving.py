@@ -25,6 +25,7 @@ from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Role
 from reefcast.network.sections import (
     CertificateEntry,
+    RoleEntry,
     SecuritySection,
     StorageEntry,
     TlsSection,
@@ -856,3 +857,71 @@ async def test_no_secret_is_written_anywhere(
     assert not [each for each in (*secrets, *parts) if each in found]
     assert OTHER_PASSWORD not in found  # also where it stands for a user's name
     assert "the user or the password is wrong" in found
+
+
+# --- with roles -----------------------------------------------------------------------------------
+
+
+async def test_roles_come_from_users_and_tokens_and_change_while_a_client_is_connected(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reefcast.security.tokens.LEEWAY_S", 0)
+    network = secured(tmp_path)
+    network.role = [
+        RoleEntry(name="fx-desk", publish="desk = 'fx'", subscribe="desk = 'fx'"),
+        RoleEntry(name="bonds", publish="desk = 'bonds'", subscribe="desk = ${claims.desk}"),
+        RoleEntry(name="operator", rights=["status", "move"]),
+    ]
+    write_users(tmp_path / "users.toml", ("anna", ["fx-desk"]), ("otto", ["operator"]))
+    node = await live.node(network.validate(), "b1")
+    address, shown = network.address("b1"), [token("bert", 1.0, roles=["fx-desk"])]
+    async with (
+        reefcast.connect(url(node), network_key=str(tmp_path / "network.key")) as feed,
+        reefcast.connect(url(node), **ANNA) as anna,
+        reefcast.connect(url(node), token=lambda: shown[-1]) as bert,
+    ):
+        shown.append(token("bert", 600, roles=["bonds"], desk="bonds"))
+        seen: dict[str, list[str]] = {"anna": [], "bert": []}
+
+        async def read(name: str, client: reefcast.Client) -> None:
+            async for event in await client.subscribe("TRUE"):
+                seen[name].append(str(event["desk"]))
+
+        async with asyncio.TaskGroup() as group:
+            reading = [group.create_task(read(*each)) for each in (("anna", anna), ("bert", bert))]
+            await until(lambda: all(p.granted for p in principals(node) if p.proof != "key"))
+
+            async def feed_until(name: str, desk: str) -> None:
+                async with asyncio.timeout(60):
+                    while desk not in seen[name]:
+                        for each in ("fx", "bonds"):
+                            await feed.publish(desk=each)
+                        await asyncio.sleep(0.05)
+
+            await feed_until("anna", "fx")
+            await feed_until("bert", "bonds")  # with the newer token
+            assert set(seen["anna"]) == {"fx"}
+            with pytest.raises(RefusedError):
+                await anna.publish(desk="bonds")
+                await anna.flush()
+            write_users(tmp_path / "users.toml", ("anna", []), ("otto", ["operator"]))
+            await until(lambda: not granted(node, "anna"))
+            count = len(seen["anna"])
+            await feed_until("bert", "bonds")
+            for _ in range(5):
+                await feed.publish(desk="fx")
+            await feed.flush()
+            with pytest.raises(RefusedError):
+                await anna.publish(desk="fx")
+                await anna.flush()
+            assert len(seen["anna"]) == count
+            for task in reading:
+                task.cancel()
+    otto = Password("otto", lambda: PASSWORD)
+    assert (await ask_status(*address, credentials=otto))["broker"] == "b1"
+    with pytest.raises(RefusedError, match="user 'anna' has no right to 'status' here"):
+        await ask_status(*address, credentials=Password("anna", lambda: PASSWORD))
+
+
+def granted(node: Node, user: str) -> tuple[str, ...]:
+    return next(each.granted for each in principals(node) if each.user == user)

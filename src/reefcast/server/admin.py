@@ -21,6 +21,7 @@ from reefcast.errors import (
     ConnectionLostError,
     LocalError,
     ProtocolError,
+    ReefcastError,
     RefusedError,
     TlsError,
 )
@@ -145,7 +146,7 @@ class AdminConnection:
         raise ConnectionLostError(f"{self._place} closed the connection before it answered")
 
     async def status(self, request: StatusRequest = UNASKED) -> dict[str, Any]:
-        return await self._ask(FrameKind.STATUS, request, ProtocolError)
+        return await self._ask(FrameKind.STATUS, request, RefusedError)
 
     async def move(self, old: str, new: str) -> dict[str, Any]:
         """Ask the broker to replace its link to `old` by one to `new`; return its status after the
@@ -182,7 +183,7 @@ class AdminConnection:
             for kind, frame in self._link.receive(data):
                 payload = self._link.handle(kind, frame)
                 if kind == FrameKind.CLOSE:
-                    raise refused(payload.reason)
+                    raise (ConnectionLostError if payload.retry else refused)(payload.reason)
                 if kind == FrameKind.STATUS:
                     status = wire.decode_any(payload)
                     assert isinstance(status, dict)
@@ -230,6 +231,28 @@ async def ask_status(
     `AdminConnection` raise."""
     async with admin_connection(host, port, tls, credentials) as broker:
         return await broker.status(request)
+
+
+async def ask_all(
+    network: NetworkFile, ask: Callable[[str], Coroutine[Any, Any, T]]
+) -> dict[str, T | None]:
+    """Ask each broker of the network at once; None for one that does not answer, or refuses who
+    asks. Raises `RefusedError` if all do one of these, and some refuse."""
+    refusals: list[RefusedError] = []
+
+    async def answer(name: str) -> T | None:
+        try:
+            return await ask(name)
+        except RefusedError as error:
+            refusals.append(error)
+        except ReefcastError:
+            pass
+        return None
+
+    answers = await asyncio.gather(*(answer(name) for name in network.names))
+    if refusals and not any(each is not None for each in answers):
+        raise refusals[0]
+    return dict(zip(network.names, answers, strict=True))
 
 
 def asking(network: NetworkFile, name: str, own: TlsFiles = NOTHING) -> Asking | None:

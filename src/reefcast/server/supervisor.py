@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from reefcast.errors import PeerError, ReefcastError, RefusedError
+from reefcast.errors import PeerError, ReefcastError
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network, load_network
@@ -31,7 +31,7 @@ from reefcast.network.rewriting import replace_text
 from reefcast.network.sections import StorageEntry
 from reefcast.network.watching import Watched
 from reefcast.protocol.proofs import Credentials
-from reefcast.server.admin import UNASKED, ask_status, asking, operator_of, owner_of
+from reefcast.server.admin import UNASKED, ask_all, ask_status, asking, operator_of, owner_of
 from reefcast.server.child import START_S, Child
 from reefcast.server.storages import storages_known, unanswered
 from reefcast.tls.files import NOTHING, TlsFiles
@@ -283,21 +283,15 @@ async def overlay_status(
     credentials: Credentials | None = None,
 ) -> dict[str, dict[str, Any] | None]:
     """Return the status of each broker of `network`; None for one that does not answer. `own`: see
-    `admin.asking`; `credentials`: who asks, by default an operator. Raises `RefusedError` if a
-    broker refuses who asks."""
+    `admin.asking`; `credentials`: who asks, by default an operator. Raises `RefusedError` if the
+    brokers refuse who asks."""
     tls = {name: asking(network, name, own) for name in network.names}
     shown = operator_of(network) if credentials is None else credentials
 
-    async def ask(name: str) -> dict[str, Any] | None:
-        try:
-            return await ask_status(*network.address(name), request, tls[name], shown)
-        except RefusedError:
-            raise
-        except ReefcastError:
-            return None
+    async def ask(name: str) -> dict[str, Any]:
+        return await ask_status(*network.address(name), request, tls[name], shown)
 
-    answers = await asyncio.gather(*(ask(name) for name in network.names))
-    return dict(zip(network.names, answers, strict=True))
+    return await ask_all(network, ask)
 
 
 def begin_run(network: NetworkFile) -> None:
