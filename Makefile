@@ -6,7 +6,7 @@ TOOLS  := $(VENV)/.builds
 STAMP  := $(VENV)/.installed
 SPHINX := $(VENV)/.documents
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
-EVENTS ?= 12000
+EVENTS ?= 8000
 STORED ?= 10000000
 
 .DEFAULT_GOAL := help

@@ -1,4 +1,4 @@
-"""A program that copies one topic to another, until it is killed: URL CHECKPOINT."""
+"""A program that copies one topic to another, until it is killed. Arguments: URL CHECKPOINT."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reefcast.pipeline.session import spark_session
 
 
 def end_with_the_test() -> None:
-    """Nobody holds the other end of the pipe any more."""
+    """Kill the process group when the other end of the pipe is closed."""
     sys.stdin.read()
     os.killpg(0, 9)
 
