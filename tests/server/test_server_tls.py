@@ -149,10 +149,13 @@ def test_one_end_alone_speaks_tls(run: Run, office: Office) -> None:
         with pytest.raises(RefusedError, match=r"speaks TLS: connect to reefcast\+tls://"):
             await reefcast.connect(url.replace("+tls", ""))
         plain = make_network("b")
-        await live.node(plain, "b")
+        node = await live.node(plain, "b")
+        node.shared.floods.log = lambda *args, **_: said.append(args[-1])
         with pytest.raises(TlsError, match="does not speak TLS there"):
             await reefcast.connect(url_of(plain, "b"), authority=str(office.file))
+        assert any("the other end speaks TLS, and this one does not" in str(each) for each in said)
 
+    said: list[object] = []
     run(scenario)
 
 
