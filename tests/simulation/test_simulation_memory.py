@@ -1,4 +1,4 @@
-"""Simulations that are over do not stay."""
+"""Simulations that are over are freed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reefcast.simulation.world import Setup
 
 
 def alive_after(runs: int) -> int:
-    """How many of so many simulations, one after the other, are there in the end."""
+    """Run so many simulations, one after the other; return how many still exist at the end."""
     seen: weakref.WeakSet[Simulation] = weakref.WeakSet()
     for _ in range(runs):
         simulation = Simulation(Setup(graph=path(names(2)), index=ScanIndex))
