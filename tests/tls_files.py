@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec.structs import replace
 
@@ -57,6 +59,20 @@ class Office:
 
     def broker(self, network: str, name: str, days: int = 10) -> TlsFiles:
         return self.issue(name, broker_uri(network, name), HERE, days)
+
+    def revoke(self, files: TlsFiles) -> None:
+        """Add a list to the file of the authority, by which this certificate is revoked."""
+        certificate = x509.load_pem_x509_certificate(Path(files.certificate).read_bytes())
+        row = x509.RevokedCertificateBuilder().serial_number(certificate.serial_number)
+        revoked = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self.authority.certificate.subject)
+            .last_update(now() - timedelta(hours=1))
+            .next_update(now() + timedelta(days=1))
+            .add_revoked_certificate(row.revocation_date(now()).build())
+            .sign(self.authority.key, hashes.SHA256())
+        )
+        write_certificate(self.file, self.file.read_bytes() + revoked.public_bytes(PEM))
 
     def remove(self, name: str) -> None:
         (self.folder / f"{name}.pem").unlink()

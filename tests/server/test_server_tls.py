@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -149,10 +151,13 @@ def test_one_end_alone_speaks_tls(run: Run, office: Office) -> None:
         with pytest.raises(RefusedError, match=r"speaks TLS: connect to reefcast\+tls://"):
             await reefcast.connect(url.replace("+tls", ""))
         plain = make_network("b")
-        await live.node(plain, "b")
+        node = await live.node(plain, "b")
+        node.shared.floods.log = lambda *args, **_: said.append(args[-1])
         with pytest.raises(TlsError, match="does not speak TLS there"):
             await reefcast.connect(url_of(plain, "b"), authority=str(office.file))
+        assert any("the other end speaks TLS, and this one does not" in str(each) for each in said)
 
+    said: list[object] = []
     run(scenario)
 
 
@@ -396,3 +401,51 @@ def test_what_is_neither_is_refused_alone(run: Run, office: Office) -> None:
         await works(url_of(network, "a"), authority=str(office.file))
 
     run(scenario)
+
+
+async def test_without_descriptors_nothing_is_accepted_for_a_while(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the loop does not ask again and again meanwhile."""
+    monkeypatch.setattr(tls_listener, "PAUSE_S", 0.05)
+    loop = asyncio.get_running_loop()
+    answering = answering_context(office.broker("test", "a"), "none")
+    made: list[asyncio.Protocol] = []
+
+    def make() -> asyncio.Protocol:
+        made.append(asyncio.Protocol())
+        return made[-1]
+
+    listener = tls_listener.TlsListener(
+        "127.0.0.1", 0, make, refuse=make, context=lambda: answering, failed=lambda *_: None
+    )
+    await listener.open("a")
+    asked = 0
+
+    class Full:
+        """A listening socket of a process that has all the files it may have."""
+
+        def __init__(self, real: socket.socket) -> None:
+            self._real = real
+
+        def accept(self) -> tuple[socket.socket, object]:
+            nonlocal asked
+            asked += 1
+            if asked <= 3:
+                raise OSError(errno.EMFILE, "too many open files")
+            return self._real.accept()
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._real, name)
+
+    [real] = listener._sockets
+    loop.remove_reader(real)
+    full = Full(real)
+    listener._sockets[:] = [full]  # type: ignore[list-item]  # it is asked for nothing else
+    loop.add_reader(full, listener._accept, full)  # type: ignore[arg-type]  # as above
+    context = dialling_context(TlsFiles(str(office.file)))
+    _, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=context)
+    writer.close()
+    await until(lambda: made)
+    assert 4 <= asked <= 6
+    listener.close()

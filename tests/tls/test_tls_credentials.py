@@ -96,6 +96,14 @@ def test_certificate_and_key_may_be_one_file(office: Office, tmp_path: Path) -> 
     load(TlsFiles(files.authority, str(tmp_path / "both.pem")))
 
 
+def test_a_revoked_certificate_is_known_by_the_list_beside_the_authority(office: Office) -> None:
+    revoked, other = office.broker("net", "a"), office.broker("net", "b")
+    office.revoke(revoked)
+    with pytest.raises(ConfigurationError, match=r"not from the authority .* revoked"):
+        load(revoked)
+    broker_credentials(other, "none", broker_uri("net", "b"), "broker b")
+
+
 # --- new files ------------------------------------------------------------------------------------
 
 
@@ -170,6 +178,7 @@ def test_reasons_of_openssl(reason: str, said: str) -> None:
         (18, "does not trust: name its file"),
         (20, "does not trust: name its file"),
         (23, "is revoked"),
+        (12, "the list of revoked ones is missing, or is too old"),
         (26, "not meant for this end"),
         (62, "is for another host"),
         (64, "is for another host"),

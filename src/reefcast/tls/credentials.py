@@ -23,6 +23,7 @@ from reefcast.tls.identity import Identity, identity_in, identity_of
 from reefcast.tls.wording import EXPIRED, NOT_YET, PURPOSE
 
 Clients = Literal["none", "optional", "required"]
+REVOCATIONS = b"-----BEGIN X509 CRL-----"
 MOST_STEPS = 20
 """Steps of a handshake in memory; three are usual."""
 
@@ -121,10 +122,11 @@ def _kept_context(files: TlsFiles, _: Signature, hosts: bool) -> ssl.SSLContext:
 
 
 def _trusting(purpose: ssl.Purpose, files: TlsFiles) -> ssl.SSLContext:
-    """Return a context with the defaults, which trusts the authority in the files."""
+    """Return a context with the defaults, which trusts the authority in the files, but none of the
+    certificates that a revocation list beside it names."""
     if not files.authority:
         return ssl.create_default_context(purpose)
-    _check_readable(files.authority, "authority")
+    has_list = REVOCATIONS in _read(files.authority, "authority")
     try:
         context = ssl.create_default_context(purpose, cafile=files.authority)
     except ssl.SSLError as error:
@@ -138,15 +140,17 @@ def _trusting(purpose: ssl.Purpose, files: TlsFiles) -> ssl.SSLContext:
             f"the certificate of the authority in {files.authority} expired on "
             f"{day(max(ends_s))}: make a new authority, and certificates from it"
         )
+    if has_list:
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     return context
 
 
 def _show(context: ssl.SSLContext, files: TlsFiles) -> None:
     if not files.certificate:
         return
-    _check_readable(files.certificate, "certificate")
+    _read(files.certificate, "certificate")
     if files.key:
-        _check_readable(files.key, "key")
+        _read(files.key, "key")
     try:
         # Without a password OpenSSL would ask for one at the terminal.
         context.load_cert_chain(files.certificate, files.key or None, password=lambda: "")
@@ -162,10 +166,9 @@ def _show(context: ssl.SSLContext, files: TlsFiles) -> None:
         raise ConfigurationError(said) from error
 
 
-def _check_readable(file: str, what: str) -> None:
+def _read(file: str, what: str) -> bytes:
     try:
-        with Path(file).open("rb"):
-            pass
+        return Path(file).read_bytes()
     except OSError as error:
         raise ConfigurationError(f"{what} {file}: {error.strerror}") from error
 

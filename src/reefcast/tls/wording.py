@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 
 EXPIRED, NOT_YET, UNTRUSTED = 10, 9, (18, 19, 20, 21)
-REVOKED, PURPOSE, HOST, ADDRESS = 23, 26, 62, 64
+REVOKED, NO_LIST, PURPOSE, HOST, ADDRESS = 23, (3, 11, 12), 26, 62, 64
 """Codes of OpenSSL (x509_vfy.h), which `ssl.SSLCertVerificationError.verify_code` is one of."""
 PLAIN = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST", "UNKNOWN_PROTOCOL")
 """Reasons of OpenSSL where the other end sent something that is not TLS."""
@@ -49,6 +49,8 @@ def _not_verified(error: ssl.SSLCertVerificationError, other: str) -> str:
         return f"{shown} is not valid yet: compare the clocks of both machines"
     if code in UNTRUSTED:
         return f"{shown} is from an authority that this end does not trust: name its file"
+    if code in NO_LIST:
+        return f"{shown} cannot be verified: the list of revoked ones is missing, or is too old"
     if code == REVOKED:
         return f"{shown} is revoked"
     if code == PURPOSE:
