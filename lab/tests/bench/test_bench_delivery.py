@@ -1,4 +1,5 @@
-"""The benchmark of confirmed delivery: each protocol against its broker, and the load of all."""
+"""The benchmark of confirmed delivery: each protocol with its broker, and the load that all
+share."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from reefcast.errors import PeerError
-from reefcast_lab.bench.delivery import amqp, brokers, load, measure, mqtt, nats
+from reefcast_lab.bench.delivery import amqp, brokers, load, measure, mqtt, nats, page
 from reefcast_lab.bench.delivery.brokers import BROKERS
 from reefcast_lab.bench.delivery.events import some_bodies
-from reefcast_lab.bench.delivery.measure import Sizes, bench
+from reefcast_lab.bench.delivery.measure import Delivery, Sizes, bench
 from reefcast_lab.bench.delivery.wires import Consumer, Publisher
 from reefcast_lab.cli.bench import command
 
@@ -101,7 +102,7 @@ def test_rows_as_json_and_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class LinePublisher(Publisher):
-    """Publishes a line for each number, and is told the numbers."""
+    """A publisher that sends a line for each number, and is told the confirmed numbers."""
 
     def __init__(self, connection: socket.socket) -> None:
         super().__init__(connection)
@@ -201,3 +202,18 @@ def test_a_refusal_is_an_error() -> None:
 def test_bodies_are_of_one_size() -> None:
     sizes = {len(body) // 50 for body in some_bodies()}
     assert len(some_bodies()) == 1000 and len(sizes) <= 2
+
+
+def test_the_page_has_a_line_for_each_row_and_no_numbers_where_there_are_none() -> None:
+    rows = [
+        Delivery("confirm", "nats", "", 100, 1000, 1, 12345, 66.93, 26606.0, None, 6.26),
+        Delivery("drain", "nats", "", sessions=1, delivered_per_s=188303, broker_cpu_us=5.51),
+        Delivery("idle", "nats", "", sessions=10_000, memory_mb=435.1, more_mb=9.6),
+    ]
+    lines = page.figures(rows).splitlines()
+    assert lines[2:4] == [
+        "| confirm | nats | 100 | 1,000 | 1 | 12,345 | 66.9 | 26,606 |  | 6.26 |",
+        "| drain | nats |  |  | 1 |  |  |  | 188,303 | 5.51 |",
+    ]
+    assert lines[-1] == "| nats | 10,000 | 435 | 9.6 |"
+    assert "idle" not in page.figures(rows[:2])

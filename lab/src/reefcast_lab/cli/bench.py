@@ -15,7 +15,6 @@ import click
 
 from reefcast.cli.options import (
     DIRECTORY,
-    INPUT_FILE,
     OUTPUT_FILE,
     C,
     Whole,
@@ -40,7 +39,13 @@ from reefcast_lab.cli.bench_tables import (
     WORST,
     printed,
 )
-from reefcast_lab.cli.options import data_option, events_option, scale_option, whole_option
+from reefcast_lab.cli.options import (
+    data_option,
+    events_option,
+    page_option,
+    scale_option,
+    whole_option,
+)
 
 if TYPE_CHECKING:
     from reefcast_lab.bench.profiling import Cost
@@ -48,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def _workloads_option(known: str) -> Callable[[C], C]:
-    """`known`: what there is to choose from, in words."""
+    """Return the option `--workload`. `known`: the choices, in words."""
     text = f"{known}; by default all; may be repeated."
     return click.option("--workload", "workloads", multiple=True, metavar="NAME", help=text)
 
@@ -56,11 +61,6 @@ def _workloads_option(known: str) -> Callable[[C], C]:
 def _sizes_option(default: str) -> Callable[[C], C]:
     text = f"Filters; by default {default}; may be repeated."
     return click.option("--n", "sizes", type=Whole(1), multiple=True, help=text)
-
-
-def _page_option(page: str) -> Callable[[C], C]:
-    text = f"Write the tables into this file, between the marks of {page}."
-    return click.option("--page", type=INPUT_FILE, help=text)
 
 
 _profile_option = click.option(
@@ -96,7 +96,7 @@ command.add_command(keeping)
 @click.option(
     "--plot", type=OUTPUT_FILE, help="Write a plot of the CPU times to this file, as SVG."
 )
-@_page_option("docs/explanation/performance.md")
+@page_option("docs/explanation/performance.md")
 @json_option("a list of rows")
 def live(
     publications: int,
@@ -248,7 +248,7 @@ def start(subscriptions: int, as_json: bool) -> None:
     type=OUTPUT_FILE,
     help="Write a plot of the time over the number of filters to this file, as SVG.",
 )
-@_page_option("docs/explanation/matching.md")
+@page_option("docs/explanation/matching.md")
 @json_option("a list of rows")
 def match(
     workloads: tuple[str, ...],
@@ -305,7 +305,7 @@ def match(
     is_flag=True,
     help="Instead, the covering paper's relation graphs, index on and off, beside the roots.",
 )
-@_page_option("docs/explanation/covering-index.md")
+@page_option("docs/explanation/covering-index.md")
 @json_option("a list of rows")
 def cover(
     workloads: tuple[str, ...],
@@ -444,7 +444,7 @@ def history(stored: int, directory: Path | None, as_json: bool) -> None:
     type=OUTPUT_FILE,
     help="Write a plot of the time over the number of subscriptions to this file, as SVG.",
 )
-@_page_option("docs/explanation/spark-matching.md")
+@page_option("docs/explanation/spark-matching.md")
 @json_option("a list of rows")
 def spark(
     sizes: tuple[int, ...],

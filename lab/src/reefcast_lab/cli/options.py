@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import click
 
-from reefcast.cli.options import DIRECTORY, C, Number, Whole
+from reefcast.cli.options import DIRECTORY, INPUT_FILE, C, Number, Whole
 
 
 def whole_option(
@@ -35,6 +35,12 @@ def out_option(default: str, text: str) -> Callable[[C], C]:
     return click.option("--out", type=DIRECTORY, default=default, show_default=True, help=text)
 
 
+def page_option(page: str) -> Callable[[C], C]:
+    """Return `--page`, for a benchmark whose figures stand in the documentation."""
+    text = f"Write the tables into this file, between the marks of {page}."
+    return click.option("--page", type=INPUT_FILE, help=text)
+
+
 def scale_option(text: str) -> Callable[[C], C]:
     """Return `--scale`, for a benchmark."""
     scales = click.Choice(["small", "paper"])
@@ -42,7 +48,7 @@ def scale_option(text: str) -> Callable[[C], C]:
 
 
 def _event_count(context: click.Context, parameter: click.Parameter, value: str) -> int:
-    """A number, or `all`."""
+    """Parse a number, or `all`."""
     from reefcast_lab.datasets.flights import EVENT_COUNT
 
     if value == "all":
