@@ -19,12 +19,14 @@ ATTRIBUTES = (3, 50)
 OTHERS = (1_000, 10_000, 100_000)
 OTHER_CONNECTIONS = 10
 CHAIN = 3
+GRANTED = (1, 10)
 MOST = {
     "brokers": 10,
     "fanout": 5_000,
     "payload": 4_000_000,
     "attributes": 1_000,
     "others": 1_000_000,
+    "grants": 1,
 }
 
 
@@ -33,7 +35,8 @@ class Point:
     """`fanout`: connections that want everything. `payload`: bytes of each event's payload;
     `attributes`: beside it. `others`: narrow subscriptions that share `OTHER_CONNECTIONS` more
     connections; each matches the share `selectivity` of the events. `brokers`: how many stand one
-    behind the other; the publisher is at the first, all subscribers at the last."""
+    behind the other; the publisher is at the first, all subscribers at the last. `grants`: 1 if all
+    clients have a role that allows just this, which brokers check (`granted`)."""
 
     fanout: int = 1
     payload: int = 0
@@ -41,6 +44,7 @@ class Point:
     others: int = 0
     selectivity: float = quotes.SELECTIVITIES[0]
     brokers: int = 1
+    grants: int = 0
 
     def __str__(self) -> str:
         parts = [f"fan-out {self.fanout}", f"{self.others:,} other subscriptions"]
@@ -52,6 +56,8 @@ class Point:
             parts.append(f"{self.attributes} attributes")
         if self.brokers > 1:
             parts.append(f"chain of {self.brokers} brokers")
+        if self.grants:
+            parts.append("within grants")
         return ", ".join(parts)
 
     @property
@@ -83,7 +89,8 @@ PROFILED = (
 
 
 def usual() -> list[Point]:
-    """Return the usual plan: one dimension at a time around `Point()`, and chains of brokers."""
+    """Return the usual plan: one dimension at a time around `Point()`, chains of brokers, and what
+    grants cost."""
     points = [
         *PROFILED,
         *(Point(fanout=fanout) for fanout in FANOUTS),
@@ -92,6 +99,7 @@ def usual() -> list[Point]:
         *_beside_others(Point()),
         Point(brokers=CHAIN),
         Point(fanout=10, brokers=CHAIN),
+        *(Point(fanout=fanout, grants=1) for fanout in GRANTED),
     ]
     return list(dict.fromkeys(points))
 
