@@ -8,6 +8,7 @@ import random
 import sqlite3
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -70,7 +71,7 @@ class Granted:
         self.network = NetworkFile(
             network=NetworkSection(routing=routing),
             broker=[BrokerEntry(each, where) for each, where in zip(names, listen, strict=True)],
-            link=[LinkEntry(between=pair) for pair in zip(names, names[1:], strict=False)],
+            link=[LinkEntry(between=pair) for pair in pairwise(names)],
             role=list(roles),
         ).validate()
         self.authenticator = ByName(users)
@@ -88,7 +89,9 @@ class Granted:
         self.loop.set_exception_handler(lambda loop, context: errors.append(context))
         asyncio.set_event_loop(self.loop)
         try:
-            found = self.loop.run_until_complete(self._whole(scenario))
+            context = self._machine("main").context
+            whole = self.loop.create_task(self._whole(scenario), context=context)
+            found = self.loop.run_until_complete(whole)
         finally:
             asyncio.set_event_loop(None)
             if self.store is not None:
@@ -107,10 +110,17 @@ class Granted:
 
     async def on(self, machine: str, work: Any) -> Any:
         """Run something on a machine of this name, and wait for it."""
-        if machine not in self.machines:
-            self.machines[machine] = SimulatedMachine(machine, machine, self.loop)
-        context = self.machines[machine].context
-        return await self.loop.create_task(work, context=context)
+        return await self.loop.create_task(work, context=self._machine(machine).context)
+
+    def _machine(self, name: str) -> SimulatedMachine:
+        if name not in self.machines:
+            self.machines[name] = SimulatedMachine(name, name, self.loop)
+        return self.machines[name]
+
+    def sever(self, id: str, broker: str) -> None:
+        """Break the connection of a client."""
+        for pair in self.loop.connections.pairs(id, broker):
+            pair.reset()
 
     async def _start(self, name: str) -> None:
         keeper = SimulatedKeeper(self.disks[name], random.Random(name))
@@ -139,7 +149,7 @@ class Granted:
             return node
 
         node: StorageNode = await self.on(client.id, begin())
-        while set(node.answers) != set(topics):
+        while set(node.answers) != set(topics):  # noqa: ASYNC110 (a condition without an event)
             await asyncio.sleep(0.1)
 
     def regrant(self, roles: Sequence[RoleEntry]) -> None:
