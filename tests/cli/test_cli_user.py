@@ -100,4 +100,4 @@ def test_no_command_takes_a_secret_as_a_word() -> None:
         for option in each.opts
         if any(word in option for word in ("password", "token", "secret", "key"))
     }
-    assert named == {"--password-file", "--no-password", "--network-key"}
+    assert named == {"--password-file", "--no-password", "--network-key", "--key"}  # files
