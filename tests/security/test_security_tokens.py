@@ -69,6 +69,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
 @pytest.mark.parametrize(("key", "algorithm"), PAIRS, ids=[name for _, name in PAIRS])
 def test_a_public_key_verifies_what_its_private_key_has_signed(
     tmp_path: Path, key: Any, algorithm: str

@@ -20,9 +20,9 @@ from reefcast.history.messages import FROM_STORAGES
 from reefcast.model import wire
 from reefcast.model.messages import Control
 from reefcast.model.publication import Publication
-from reefcast.model.wire import FrameKind
+from reefcast.model.wire import FrameKind, Role
 from reefcast.protocol.proofs import Answer, Method, encode_proof
-from secured import secured, token
+from secured import PASSWORD, secured, token
 
 FROM_CLIENTS = {
     *("Advertise", "Unadvertise", "Subscribe", "Unsubscribe"),
@@ -137,6 +137,29 @@ PAYLOADS: dict[FrameKind, object] = {
     FrameKind.STATUS: wire.StatusRequest(),
     FrameKind.WISH: {"type": "move_link", "old": "b1", "new": "b2"},
 }
+
+
+@pytest.mark.parametrize(
+    ("role", "name"), [(Role.BROKER, "b1"), (Role.BROKER, "b2"), (Role.SOFT, "127.0.0.1:7999")]
+)
+async def test_a_user_is_no_broker_whatever_its_hello_says(
+    live: Live, tmp_path: Path, role: Role, name: str
+) -> None:
+    node = await live.node(secured(tmp_path, 2), "b1")
+    for answer in (
+        Answer(Method.TOKEN, secret=token("mallory")),
+        Answer(Method.PASSWORD, user="otto", secret=PASSWORD),
+        Answer(Method.NOTHING),
+        Answer(Method.KEY, nonce=bytes(32), mac=bytes(32)),
+    ):
+        client = await live.dial(node, name)
+        client.say_hello(role=role, network="test")
+        await client.next(FrameKind.PROOF)
+        client.writer.write(wire.frame(FrameKind.PROOF, encode_proof(answer)))
+        reason = await client.reason()
+        known = ("accepts no", "nothing is shown", "has another key of the network")
+        assert any(each in reason for each in known), reason
+    assert {link.state for link in node.links.values()} == {"away"}
 
 
 @pytest.mark.parametrize("kind", [each for each in FRAMES if each not in ALLOWED])

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -19,7 +20,7 @@ import pytest
 from live_brokers import Live
 
 import reefcast
-from live_networks import linked, make_network, until, url_of
+from live_networks import PATIENCE_S, linked, make_network, until, url_of
 from reefcast.errors import ProtocolError, RefusedError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Role
@@ -770,6 +771,38 @@ async def test_a_password_that_was_right_is_not_hashed_again(
     assert len(hashed) == 4
     assert {cost_of(known) for known in hashed} == {CHEAP}
     assert hashed[1] != hashed[2] == hashed[3]
+
+
+async def test_hashing_holds_nobody_up_and_only_some_wait_for_it(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, began = threading.Event(), threading.Event()
+
+    def slow(password: str, known: str) -> bool:
+        began.set()
+        assert go.wait(PATIENCE_S)
+        return is_password(password, known)
+
+    monkeypatch.setattr(checking, "is_password", slow)
+    monkeypatch.setattr(checking, "MOST_WAITING", 2)
+    node = await broker(live, tmp_path)
+    waiting = [asyncio.ensure_future(opened(node, ANNA)) for _ in range(2)]
+    await until(began.is_set)
+    await until(lambda: node.shared.authenticator._passwords._waiting == 2)  # type: ignore[attr-defined]  # all wait
+    with pytest.raises(RefusedError, match="too many passwords are being checked"):
+        await opened(node, ANNA)
+    async with reefcast.connect(url(node), token=token("bert")) as bert:
+        subscription = await bert.subscribe("x > 0")
+        await bert.publish(x=1)
+        assert (await anext(subscription))["x"] == 1
+    assert not any(each.done() for each in waiting)
+    go.set()
+    for each in waiting:
+        await (await each).close()
+
+
+async def opened(node: Node, options: dict[str, str]) -> reefcast.Client:
+    return await reefcast.connect(url(node), **options)
 
 
 # --- the audit log --------------------------------------------------------------------------------
