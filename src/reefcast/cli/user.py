@@ -41,8 +41,8 @@ def command() -> None:
     "roles",
     multiple=True,
     metavar="ROLE",
-    help="A role of the user: the name of a [[role]] of the network file, or `administrator`, or "
-    "`storage`; may be repeated.",
+    help="A role of the user: the name of a [[role]] of the network file, or, if that has none, "
+    "`administrator` or `storage`; may be repeated.",
 )
 @click.option(
     "--password-file",
