@@ -459,7 +459,11 @@ CERTIFICATES: list[tuple[dict[str, Any], dict[str, Any], Principal | None]] = [
 def test_what_a_certificate_proves(
     proving: Proving, shown: dict[str, Any], hello: dict[str, Any], who: Principal | None
 ) -> None:
-    """Where it proves nothing, something else is asked for."""
+    """Where it proves nothing, clients are asked for something else; brokers are refused."""
+    if who is None and hello.get("role") in (Role.BROKER, Role.SOFT):
+        with pytest.raises(ProtocolError, match="says that it is a broker"):
+            proving.prove(elsewhere(shown, **hello))
+        return
     proved = proving.prove(elsewhere(shown, **hello))
     if who is None:
         assert inspect.iscoroutine(proved)
@@ -484,7 +488,7 @@ def test_who_dialled_takes_a_certificate_that_names_the_broker(proving: Proving)
             proved = proving.prove(greeting)
             assert isinstance(proved, Principal) and proved.user == "b1"
         else:
-            with pytest.raises(ProtocolError, match="did not prove that it belongs"):
+            with pytest.raises(ProtocolError, match="'b1' says that it is a broker"):
                 proving.prove(greeting)
 
 

@@ -86,16 +86,16 @@ class NetworkKey(Credentials):
 
 def _check(method: Method, question: Question, circumstances: Circumstances) -> None:
     """Raise `RefusedError` if this must not be shown here, or would be of no use."""
+    if method is not Method.KEY and not circumstances.is_private:
+        raise RefusedError(
+            f"{_WHAT[method]} is not sent to broker {question.broker!r}: others can read this "
+            "connection, which is neither TLS nor on this machine; use reefcast+tls://"
+        )
     if method not in question.methods:
         known = ", ".join(_WHAT[Method(each)] for each in question.methods if each in set(Method))
         raise RefusedError(
             f"broker {question.broker!r} accepts {known or 'nothing'} as a proof of who somebody "
             f"is, and this end has {_WHAT[method]}"
-        )
-    if method is not Method.KEY and not circumstances.is_private:
-        raise RefusedError(
-            f"{_WHAT[method]} is not sent to broker {question.broker!r}: others can read this "
-            "connection, which is neither TLS nor on this machine; use reefcast+tls://"
         )
 
 

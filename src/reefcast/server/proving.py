@@ -7,7 +7,8 @@ Rules
 - Others are asked (`protocol.proofs`): clients and administrators for a password, a token or the
   network's key, brokers and peers for the key. The network's key proves a part of the network,
   which may do everything.
-- The end that dialled demands the same: a certificate that names the broker, or the key.
+- The end that dialled demands the same: a certificate that names the broker, or the key. With TLS
+  brokers and peers need certificates, for the key says nothing about who hears what is said later.
 - Failed attempts are slowed down (`security.attempts`), counted (`proofs_failed`), and written to
   the audit log. Passwords go by connections that nobody else can read only.
 - What a user may do comes from the names of its roles (`model.grants`)."""
@@ -91,16 +92,13 @@ class Certificates:
         }
 
     def prove(self, greeting: Greeting, users: Users) -> Principal | None:
-        """Return whom the certificate of the other end proves; None if it shows none, or one that
-        proves nobody."""
+        """Return whom the certificate of the other end proves; None if a client shows none, or one
+        that proves nobody. Raises `ProtocolError` for a broker or a peer that shows no other."""
+        if greeting.hello.role in (Role.BROKER, Role.SOFT):
+            return self._members.prove(greeting)
         shown = identity_of(greeting.shown("ssl_object"))
         if shown is None:
             return None
-        if greeting.hello.role in (Role.BROKER, Role.SOFT):
-            try:
-                return self._members.member(greeting.hello.name, shown)
-            except ProtocolError:
-                return None
         for name in self._storages:
             if shown.is_storage(self._network, name):
                 return Principal(name, STORAGE, PROOF)
