@@ -16,7 +16,7 @@ from live_brokers import Live
 
 import reefcast
 from live_networks import PATIENCE_S, make_network, path_network, until
-from reefcast.errors import ConfigurationError, RefusedError, TlsError
+from reefcast.errors import ConfigurationError, ConnectionLostError, RefusedError, TlsError
 from reefcast.model import wire
 from reefcast.model.wire import Close, FrameKind, Role
 from reefcast.network.file import NetworkFile
@@ -340,6 +340,28 @@ def test_a_client_uses_new_files_when_it_connects_again(run: Run, tmp_path: Path
             subscription = await client.subscribe("a = 1")
             await client.publish(a=1)
             async with asyncio.timeout(PATIENCE_S):
+                await anext(subscription)
+
+    run(scenario)
+
+
+def test_a_client_that_was_connected_tries_again_and_then_says_why(
+    run: Run, tmp_path: Path
+) -> None:
+    office, trust = Office(tmp_path), tmp_path / "old.pem"
+    trust.write_bytes(office.file.read_bytes())
+
+    async def scenario(live: Live) -> None:
+        network = office.secured(make_network("a"))
+        node = await live.node(network, "a")
+        url = url_of(network, "a")
+        async with reefcast.connect(url, authority=str(trust), reconnect_timeout_s=0.2) as client:
+            subscription = await client.subscribe("a = 1")
+            Office(tmp_path).broker("test", "a")
+            node.reload()
+            for connection in list(node.shared.all):
+                connection.transport.abort()
+            with pytest.raises(ConnectionLostError, match=r"within 0\.2 s: .* does not trust"):
                 await anext(subscription)
 
     run(scenario)
