@@ -48,6 +48,8 @@ def test_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:
         log = AuditFile(tmp_path, "b1", 1000, 3)
         log.write("event", n=n)
         log.close()
+        log.close()
+        log.write("too late")
     assert [line["n"] for line in lines(tmp_path / "b1.jsonl")] == [0, 1, 2]
 
 

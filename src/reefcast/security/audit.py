@@ -60,6 +60,7 @@ class AuditFile(Audit):
         self._most_files = most_files
         self._refused = 0
         self._until_s = 0.0
+        self._closed = False
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._descriptor = self._open()
@@ -74,6 +75,8 @@ class AuditFile(Audit):
         return descriptor
 
     def write(self, event: str, **fields: object) -> None:
+        if self._closed:  # its descriptor may be that of something else by now
+            return
         at = datetime.fromtimestamp(now_us() / 1e6, UTC).isoformat(timespec="milliseconds")
         plain = {"at": at, "broker": self._broker, "event": event}
         said = {name: _short(value) for name, value in fields.items()}
@@ -117,8 +120,10 @@ class AuditFile(Audit):
         return self._file.with_suffix(f".{number}.jsonl")
 
     def close(self) -> None:
-        self._sum_up()
-        os.close(self._descriptor)
+        if not self._closed:
+            self._sum_up()
+            self._closed = True
+            os.close(self._descriptor)
 
 
 def _short(value: object) -> Any:

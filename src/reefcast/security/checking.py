@@ -20,7 +20,7 @@ from reefcast.errors import ProtocolError
 from reefcast.security.passwords import MOST_PASSWORD_BYTES, is_password
 from reefcast.security.users import Users
 
-THREADS, MOST_WAITING = 2, 32
+THREADS, MOST_WAITING = 2, 16
 CACHE_S, MOST_CACHED = 60.0, 10_000
 
 
