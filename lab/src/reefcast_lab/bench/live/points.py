@@ -16,7 +16,6 @@ from reefcast_lab.bench import quotes
 T = TypeVar("T")
 
 FANOUTS = (1, 5, 10, 50, 1000)
-FEW = (1, 10)
 PAYLOADS = (32, 1024, 65536)
 ATTRIBUTES = (3, 50)
 OTHERS = (1_000, 10_000, 100_000)
@@ -89,6 +88,8 @@ class Point:
         return wide + [narrow[i::OTHER_CONNECTIONS] for i in range(OTHER_CONNECTIONS) if narrow]
 
 
+SECURED = (Point(), Point(fanout=10), Point(payload=1024))
+"""The loads that the usual plan measures with and without TLS."""
 PROFILED = (
     Point(),
     Point(others=10_000),
@@ -110,7 +111,7 @@ def usual() -> list[Point]:
         *_beside_others(Point()),
         Point(brokers=CHAIN),
         Point(fanout=10, brokers=CHAIN),
-        *(Point(fanout=fanout, way=way) for fanout in FEW for way in (TUNNEL, TLS)),
+        *(replace(point, way=way) for point in SECURED for way in (TUNNEL, TLS)),
         *(Point(fanout=fanout, grants=1) for fanout in GRANTED),
     ]
     return list(dict.fromkeys(points))
