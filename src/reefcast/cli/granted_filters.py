@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
+import msgspec
 
-from reefcast.cli.event_rows import assignment
 from reefcast.cli.options import INPUT_FILE
-from reefcast.errors import LocalError
+from reefcast.errors import InvalidValueError, LocalError
 from reefcast.model.filters import Filter
 from reefcast.model.subjects import Subject
 
@@ -71,9 +71,21 @@ def narrowed(filters: Sequence[Filter], whose: Whose) -> list[Filter]:
     unknown = sorted({*whose.roles} - {role.name for role in network.role})
     if unknown:
         raise LocalError(f"{whose.network} has no role {unknown[0]!r}")
-    claims = dict(map(assignment, whose.claims))
+    claims = dict(map(_claim, whose.claims))
     grant = grants_of(network.role).of(Subject(whose.user, "", tuple(whose.roles), claims))
     assert grant is not None, "there are roles"
     for lack in grant.missing:
         click.echo(f"reefcast: {lack}", err=True)
     return [grant.narrowed(filter) for filter in filters]
+
+
+def _claim(text: str) -> tuple[str, object]:
+    """Parse `name=value`; the value is JSON, also a list, or else the text itself. Raises
+    `InvalidValueError`."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidValueError(f"{text!r} is no claim; write name=value")
+    try:
+        return name.strip(), msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return name.strip(), value.strip()
