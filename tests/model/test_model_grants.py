@@ -140,7 +140,7 @@ def test_several_roles_and_none() -> None:
 
 def test_a_filter_that_is_too_long_with_its_grant_is_refused() -> None:
     grant = Grant("u", NOTHING, parse_filter("owner = 'u'"), frozenset())
-    terms = " OR ".join(f"(a = {n} AND b = {n})" for n in range(2000))
+    terms = " OR ".join(f"(a = {n} AND b = {n})" for n in range(2400))
     with pytest.raises(LocalError, match="together with what user 'u' may see"):
         grant.narrowed(parse_filter(terms))
 

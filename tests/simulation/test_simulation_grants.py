@@ -9,11 +9,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from granted_network import TOPICS, WHOLE, Granted, Judge, User, grant_of
 from reefcast.client.client import Client
+from reefcast.client.handles import inbox_of
 from reefcast.errors import RefusedError
 from reefcast.network.sections import RoleEntry
 
@@ -125,18 +127,21 @@ class Run:
         claims = case.users[user].claims
         return self.judge.within(filter, grant, user=user, desk=claims.get("desk"))
 
-    async def publish(self, net: Granted, client: Client, events: list[Event]) -> set[int]:
-        """Publish events, and return the numbers of those that were not refused."""
-        refused: set[int] = set()
+    async def publish(
+        self, net: Granted, client: Client, events: list[Event], *, retain: bool = False
+    ) -> set[int]:
+        """Publish events, and return the numbers of those that were not refused; `retain`: each is
+        the last value of a key of its own."""
         numbers = {}
         for event in events:
             self.count += 1
             content = {"n": self.count, **event.values}
             self.judge.add(self.count, event.topics, content)
-            id = await client.publish(content, topics=event.topics)
+            kept = "n" if retain else False
+            id = await client.publish(content, topics=event.topics, retain=kept)
             numbers[id[1]] = self.count
         await asyncio.sleep(SETTLED_S)
-        refused = {numbers[seq] for seq, _ in session_refusals(client)}
+        refused = {numbers[seq] for seq in REFUSED[client.id] if seq in numbers}
         return set(numbers.values()) - refused
 
     def forget(self, refused: set[int]) -> None:
@@ -144,26 +149,21 @@ class Run:
             self.judge.database.execute("DELETE FROM event WHERE id = ?", (number,))
 
 
-REFUSED: dict[str, list[tuple[int, str]]] = {}
-
-
-def session_refusals(client: Client) -> list[tuple[int, str]]:
-    return REFUSED[client.id]
+REFUSED: dict[str, list[int]] = {}
 
 
 def refusing(id: str) -> Callable[[Any, str], None]:
+    """Note the numbers of a client's publications that are refused."""
     found = REFUSED[id] = []
 
     def refused(id: Any, reason: str) -> None:
-        found.append((id[1], reason))
+        found.append(id[1])
 
     return refused
 
 
 def taken(subscription: Any) -> list[int]:
     """The numbers of the events that have arrived at a subscription."""
-    from reefcast.client.handles import inbox_of
-
     return [event["n"] for event in inbox_of(subscription).pop_all()]
 
 
@@ -182,13 +182,28 @@ async def subscribed(client: Client, filter: str) -> Any:
         return None
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+SETTINGS: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+
+
+@settings(max_examples=15, **SETTINGS)
 @given(cases)
+@pytest.mark.filterwarnings("ignore::reefcast.FilterWarning")
 def test_nothing_outside_a_grant_is_seen_and_all_inside(case: Case) -> None:
+    judge(case)
+
+
+@pytest.mark.soak
+@settings(max_examples=2000, **SETTINGS)
+@given(cases)
+@pytest.mark.filterwarnings("ignore::reefcast.FilterWarning")
+def test_nothing_outside_a_grant_is_seen_whatever_the_roles(case: Case) -> None:
+    judge(case)
+
+
+def judge(case: Case) -> None:
     net = Granted(case.entries(case.roles), case.users, routing=case.routing)
     net.run(lambda net: _seen(net, Run(case)))
 
@@ -213,7 +228,8 @@ async def _seen(net: Granted, run: Run) -> None:
     publishable = run.judge.publishable(grant, user="bert", desk=claims.get("desk"))
     assert accepted == publishable
     run.forget(set(range(1, run.count + 1)) - accepted)
-    assert await run.publish(net, free, case.events)
+    retained = await run.publish(net, free, case.events, retain=True)
+    assert len(retained) == len(case.events)
 
     expected = run.expected("anna", case.filter)
     if live is None:
@@ -221,6 +237,7 @@ async def _seen(net: Granted, run: Run) -> None:
     else:
         assert unique(taken(live)) == expected
     await _past(run, reader, expected)
+    assert await _last_values(run, reader) == expected & retained
     if session is not None:
         looked = [each.event["n"] for each in await session.look()]
         assert unique(looked) == expected
@@ -241,6 +258,8 @@ async def _seen(net: Granted, run: Run) -> None:
     if live is not None:
         assert unique(taken(live)) == now
     await _past(run, reader, run.expected("anna", case.filter, later=True))
+    later = run.expected("anna", case.filter, later=True)
+    assert await _last_values(run, reader) == later & retained
     if session is not None:
         visible = waits & run.expected("anna", "TRUE", later=True)
         looked = [each.event["n"] for each in await session.look()]
@@ -258,6 +277,15 @@ async def _past(run: Run, reader: Client, expected: set[int]) -> None:
         assert not expected
         return
     assert unique(found) == expected
+
+
+async def _last_values(run: Run, reader: Client) -> set[int]:
+    """What is retained within the grant."""
+    try:
+        return unique([event["n"] for event in await reader.retained(run.case.filter)])
+    except RefusedError as error:
+        assert "may see nothing" in str(error)
+        return set()
 
 
 async def _consumed(client: Client) -> list[int]:

@@ -19,6 +19,7 @@ from reefcast.model.messages import (
 )
 from reefcast.model.publication import Publication, Value
 from reefcast.routing.advertised import Advertised
+from reefcast.routing.tables import REPLACED
 
 if TYPE_CHECKING:
     from reefcast.matching.index import CompiledIndex
@@ -88,6 +89,8 @@ class ClientState:
     def _add(self, message: object, number: int, filter: Filter) -> str | None:
         if number <= self._last_number:
             return f"number {number} is not above {self._last_number}; ids are never used again"
+        if number >= REPLACED:
+            return f"number {number} is too large: a client's numbers are below {REPLACED}"
         self._last_number = number
         if isinstance(message, Advertise):
             self._supersede_implicit()
