@@ -40,7 +40,6 @@ def command() -> None:
     "--role",
     "roles",
     multiple=True,
-    metavar="NAME",
     help="A role of the user: the name of a [[role]] of the network file, or, if that has none, "
     "`administrator` or `storage`; may be repeated.",
 )
