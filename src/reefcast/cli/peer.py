@@ -17,6 +17,7 @@ from reefcast.cli.subscribe import json_line, text_line
 from reefcast.client import Event, Subscription
 from reefcast.server.peer import Peer
 from reefcast.tls.environment import completed
+from reefcast.tls.files import TlsFiles
 
 
 @click.command()
@@ -74,16 +75,25 @@ def command(
         format=f"%(asctime)s {listen} %(levelname)s %(message)s",
     )
     addresses = [address.strip() for address in join.split(",") if address.strip()]
-    said = completed(own_files()._asdict())
+    files = _files(own_files())
     peer = Peer(
         listen,
         join=addresses,
-        certificate=said["certificate"],
-        key=said["key"],
-        authority=said["authority"],
+        certificate=files.certificate,
+        key=files.key,
+        authority=files.authority,
         insecure=insecure,
     )
     run(partial(_serve, peer, filters, as_json))
+
+
+def _files(given: TlsFiles) -> TlsFiles:
+    """Return what the peer shows and trusts, by the command line and the environment. An authority
+    in the environment alone is for clients, and gives a peer no TLS."""
+    said = completed(given._asdict())
+    if not said["certificate"]:
+        return given
+    return TlsFiles(said["authority"], said["certificate"], said["key"])
 
 
 async def _serve(
