@@ -20,6 +20,7 @@ from reefcast.client import Event, Subscription
 from reefcast.security.credentials import NETWORK_KEY
 from reefcast.server.peer import Peer
 from reefcast.tls.environment import completed
+from reefcast.tls.files import TlsFiles
 
 
 @click.command()
@@ -84,18 +85,27 @@ def command(
         format=f"%(asctime)s {listen} %(levelname)s %(message)s",
     )
     addresses = [address.strip() for address in join.split(",") if address.strip()]
-    said = completed(own_files()._asdict())
+    files = _files(own_files())
     key = str(network_key or os.environ.get(NETWORK_KEY, ""))
     peer = Peer(
         listen,
         join=addresses,
-        certificate=said["certificate"],
-        key=said["key"],
-        authority=said["authority"],
+        certificate=files.certificate,
+        key=files.key,
+        authority=files.authority,
         insecure=insecure,
         network_key=key,
     )
     run(partial(_serve, peer, key, filters, as_json))
+
+
+def _files(given: TlsFiles) -> TlsFiles:
+    """Return what the peer shows and trusts, by the command line and the environment. An authority
+    in the environment alone is for clients, and gives a peer no TLS."""
+    said = completed(given._asdict())
+    if not said["certificate"]:
+        return given
+    return TlsFiles(said["authority"], said["certificate"], said["key"])
 
 
 async def _serve(
