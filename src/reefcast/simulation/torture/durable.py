@@ -169,7 +169,10 @@ class Wanted:
         if not isinstance(message, Done | Failed):
             return
         what = self.open.pop(message.token, None)
-        if isinstance(message, Failed) and not self._is_expected(what, message):
+        if isinstance(message, Failed) and message.again:
+            if what is not None:  # a broker has still the path to a session that has ended
+                self._ask(what)
+        elif isinstance(message, Failed) and not self._is_expected(what, message):
             self._network.problems.append(f"session {self.name}: {message.reason}")
         elif isinstance(what, AddFilter) and what.filter not in self.removed:
             self.settled.add(what.filter)
