@@ -408,8 +408,10 @@ class Network:
                 self._lets_go(name, key.removeprefix(HOLD_TIMER))
             self.put(name, Timer(key), "")
         self.now = max(self.now, until)
-        for waiting in (*self.travellers.values(), *self.sessions.values()):
-            waiting.pause_is_over()
+        for traveller in self.travellers.values():
+            traveller.pause_is_over()
+        for wanted in self.sessions.values():
+            wanted.pause_is_over()
 
     def _lets_go(self, name: str, client: str) -> None:
         """Note what a broker may send before its publisher's advertisement has settled."""
