@@ -67,6 +67,7 @@ def test_a_package_of_an_extra_is_told_with_what_brings_it() -> None:
         "the command swim needs more packages (pyarrow is not installed): "
         "pip install 'reefcast[broker]'"
     )
+    assert "(argon2-cffi is not installed): pip install 'reefcast[security]'" in missed("argon2")
 
 
 @pytest.mark.parametrize("name", ["simpy", "reefcast.nothing", None])

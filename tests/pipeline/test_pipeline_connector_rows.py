@@ -45,6 +45,7 @@ from reefcast.pipeline.connector.publishing import (
     part_of,
     publish,
 )
+from secured import PASSWORD, secured
 from tls_files import Office
 
 URL = "reefcast://127.0.0.1:7301"
@@ -276,6 +277,23 @@ def test_options_of_tls_go_to_the_client() -> None:
         ConfigurationError, match=r"options for TLS are given, but .* has reefcast://"
     ):
         read_options({"url": URL, "subscribe": "fx", **files})
+
+
+@pytest.mark.live
+async def test_rows_are_published_as_a_user(tmp_path: Path) -> None:
+    network = secured(tmp_path)
+    (tmp_path / "password").write_text(PASSWORD)
+    user = {"user": "anna", "passwordFile": str(tmp_path / "password")}
+    url = url_of(network, "b1")
+    key = str(tmp_path / "network.key")
+    async with running(network), reefcast.connect(url, network_key=key) as client:
+        subscription = await client.subscribe("n = 7")
+        rows = pa.RecordBatch.from_pylist([{"n": 7}])
+        broker = write_options({"url": url, **user}).broker
+        assert await asyncio.to_thread(publish, broker, [rows], Part("p", 1, 1), "fx") == 1
+        assert (await anext(subscription))["n"] == 7
+    tokens = read_options({"url": url, "subscribe": "fx", "tokenFile": "t"}).selection.broker
+    assert tokens.access == {"token_file": "t"}
 
 
 @pytest.mark.live

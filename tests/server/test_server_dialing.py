@@ -10,8 +10,9 @@ import uvloop
 
 from reefcast.errors import ProtocolError
 from reefcast.model.wire import Hello
-from reefcast.server.connection import Connection, End, Shared
+from reefcast.server.connection import Connection, Shared
 from reefcast.server.dialing import dial
+from reefcast.server.end import End
 from reefcast.server.floods import Floods
 from reefcast.server.outbox import Flusher
 from reefcast.tls.credentials import BrokerCredentials, broker_credentials

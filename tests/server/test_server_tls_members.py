@@ -16,7 +16,6 @@ from reefcast.client.client import session_of
 from reefcast.errors import (
     ConfigurationError,
     ConnectionLostError,
-    ProtocolError,
     RefusedError,
     TlsError,
 )
@@ -131,7 +130,7 @@ async def test_operators_may_need_a_certificate(
     late = office.expired("late")
     with pytest.raises(TlsError, match="the certificate of this end has expired"):
         await ask_status(*place, tls=asking(network, "a", late))
-    with pytest.raises(ProtocolError, match="speaks TLS"):
+    with pytest.raises(RefusedError, match="speaks TLS"):
         await ask_status(*place)
     stranger = Office(tmp_path)
     unknown = Asking(asking_context(TlsFiles(str(stranger.file)), hosts=True))

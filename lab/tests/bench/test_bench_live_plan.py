@@ -27,6 +27,7 @@ ROW = BrokerFigures(
     selectivity=None,
     brokers=1,
     way="direct",
+    grants=0,
     publications_per_s=100,
     deliveries_per_s=100,
     deliveries_per_publication=1.0,

@@ -44,11 +44,11 @@ def command(network: Path, broker: str, neighbour: str, wish: str | None, as_jso
 async def _ask(
     network: NetworkFile, broker: str, neighbour: str, wish: str | None
 ) -> dict[str, Any]:
-    from reefcast.server.admin import admin_connection, asking
+    from reefcast.server.admin import admin_connection, asking, operator_of
 
     network.entry(broker)
-    tls = asking(network, broker, own_files())
-    async with admin_connection(*network.address(broker), tls) as asked:
+    tls, shown = asking(network, broker, own_files()), operator_of(network)
+    async with admin_connection(*network.address(broker), tls, shown) as asked:
         before = after = await asked.status()
         if wish is not None:
             after = await asked.give_up(neighbour, reroute=wish == "reroute")

@@ -88,10 +88,10 @@ def command(network: Path, broker: str, old: str, new: str, wait_s: float, as_js
 
 
 async def _move(network: NetworkFile, broker: str, old: str, new: str, wait_s: float) -> Outcome:
-    from reefcast.server.admin import admin_connection, asking
+    from reefcast.server.admin import admin_connection, asking, operator_of
 
-    tls = asking(network, broker, own_files())
-    async with admin_connection(*network.address(broker), tls) as asked:
+    tls, shown = asking(network, broker, own_files()), operator_of(network)
+    async with admin_connection(*network.address(broker), tls, shown) as asked:
         links = _primary_links(await asked.status())
         if new in links and old not in links:
             return Outcome("was moved before")

@@ -114,7 +114,7 @@ def command(
         forget=forget,
     )
     said = partial(_say, as_json)
-    run_store(url, topics, keeping, tls=given(), until_eof=until_eof, ready=said)
+    run_store(url, topics, keeping, shown=given(), until_eof=until_eof, ready=said)
 
 
 def _check_named(context: click.Context, words: tuple[str, ...]) -> None:
@@ -176,7 +176,7 @@ def _run_named(network: Path, name: str, *, until_eof: bool, as_json: bool) -> N
         entry.joining,
         name=name,
         network=described.network.name,
-        tls=_tls(described, name),
+        shown={**_tls(described, name), **_key(described)},
         until_eof=until_eof,
         ready=partial(_say_named, entry, as_json),
         follow=Following(network, entry).follow,
@@ -196,6 +196,14 @@ def _tls(network: NetworkFile, name: str) -> Options:
         "key": files.key,
     }
     return {**named, **told}
+
+
+def _key(network: NetworkFile) -> Options:
+    """Return what proves that the storage is a part of the network: its key, if that is at hand."""
+    from reefcast.server.admin import key_at_hand
+
+    key = key_at_hand(network)
+    return {"network_key": key} if key else {}
 
 
 def _keeping(entry: StorageEntry) -> Keeping:

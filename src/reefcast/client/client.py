@@ -50,6 +50,7 @@ from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import Hello
+from reefcast.security.credentials import credentials_of
 from reefcast.timing import MACHINE, Backoff, now_us
 
 WRITE_AT_BYTES = 64 * 1024
@@ -75,7 +76,6 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
         self._connection: Connection | None = None
         self._closing = False
         machine = MACHINE.get()
-        first_s, max_s = settings["backoff_first_s"], settings["backoff_max_s"]
         self._write_is_due = False
         client_id = client_id or f"{settings['name']}-{machine.token(6)}"
         self._stored: Storing | None = None
@@ -88,17 +88,18 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
         )
         self._session.replier = self
         self._outbox = self._session.outbox
-        self._requests = Requests(self._session, f"{client_id}/{machine.token(8)}")
+        self._requests = Requests(self._session, self._session.reply_address)
         self._handler = Handler(
             self._on_hello,
             self._session.on_frames,
             self._session.room.fire,
             lambda: self._session.taken,
             settings["silence_s"],
+            credentials_of(settings),
         )
         self._dialler = Dialler(
             addresses,
-            Backoff(first_s, max_s, machine.generator()),
+            Backoff(settings["backoff_first_s"], settings["backoff_max_s"], machine.generator()),
             self._handler,
             self._session.hello,
             security(settings, addresses),

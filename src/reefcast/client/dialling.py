@@ -9,6 +9,7 @@ from reefcast.client.address import Address
 from reefcast.client.connection import Connection, Handler, open_connection
 from reefcast.client.secure import Security
 from reefcast.errors import ConnectionLostError, TlsError
+from reefcast.model.wire import Hello
 from reefcast.timing import Backoff
 
 LONGEST_ATTEMPT_S, SHORTEST_ATTEMPT_S = 5.0, 0.1
@@ -24,7 +25,7 @@ class Dialler:
         addresses: Sequence[Address],
         backoff: Backoff,
         handler: Handler,
-        hello: Callable[[], bytes],
+        hello: Callable[[], Hello],
         security: Security | None = None,
     ) -> None:
         self.backoff = backoff

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reefcast.errors import ConfigurationError
-from reefcast.network.file import NetworkFile, is_loopback, parse_network
+from reefcast.network.file import NetworkFile, parse_network
 from reefcast.network.sections import OWN_NAME, TlsSection
+from reefcast.protocol.privacy import is_loopback
 from reefcast.tls.files import TlsFiles
 from reefcast.tls.identity import broker_uri, peer_uri, storage_uri
 from reefcast.tls.making import (

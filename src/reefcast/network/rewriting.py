@@ -25,7 +25,7 @@ def rewrite_text(file: Path, change: Callable[[str], str]) -> NetworkFile:
     Raises `ConfigurationError` if the file would be wrong, `OSError` if it cannot be written, and
     what `change` raises; the file then stays as it was."""
     file = file.resolve()
-    with _alone_in(file.parent):
+    with alone_in(file.parent):
         text = file.read_bytes().decode()
         changed = change(text)
         after = read_network(changed)
@@ -35,7 +35,7 @@ def rewrite_text(file: Path, change: Callable[[str], str]) -> NetworkFile:
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
+def alone_in(folder: Path) -> Iterator[None]:
     """Lock the folder, so that nobody else rewrites a file in it; the file itself will be
     replaced."""
     descriptor = os.open(folder, os.O_RDONLY)

@@ -15,9 +15,10 @@ import logging
 
 from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.model.wire import Role
-from reefcast.network.file import NetworkFile, is_loopback
+from reefcast.network.file import NetworkFile
 from reefcast.network.sections import BrokerEntry
 from reefcast.protocol.principal import Principal, UserRole
+from reefcast.protocol.privacy import is_loopback
 from reefcast.server.floods import Floods
 from reefcast.server.greeting import Authenticator, Greeting
 from reefcast.tls.identity import Identity, broker_uri, identity_of, peer_uri

@@ -20,17 +20,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from reefcast.errors import ConfigurationError, ConnectionLostError, PeerError
+from reefcast.errors import ConfigurationError, ConnectionLostError, PeerError, RefusedError
 from reefcast.extras import extra_for
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
-from reefcast.network.file import NetworkFile, is_loopback, parse_network
-from reefcast.network.sections import BrokerEntry, NetworkSection, TlsSection
+from reefcast.network.file import NetworkFile, parse_network
+from reefcast.network.sections import BrokerEntry, NetworkSection, SecuritySection, TlsSection
+from reefcast.protocol.privacy import is_loopback
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import Shape
+from reefcast.security.credentials import NetworkKey, credentials_of_environment
+from reefcast.security.files import read_key
 from reefcast.server.admin import ask_status
 from reefcast.server.node import Node
 from reefcast.tls.credentials import (
@@ -56,7 +60,9 @@ class Peer:
     network `name` with `options` of routing `gossip`, and is its contact unless the options name
     others. `certificate`, `key`, `authority`: files (PEM), for a network with TLS: among the
     certificate's alternative names are the URI `reefcast://NETWORK/peer` and the host of `listen`.
-    `insecure`: allow addresses that other machines can reach, without encryption.
+    `insecure`: allow addresses that other machines can reach, without encryption. `network_key`:
+    the file with the network's key, if its brokers demand it (`[security]` of the network file);
+    then the peer demands it of others, and of its clients.
     """
 
     def __init__(
@@ -70,8 +76,10 @@ class Peer:
         key: str = "",
         authority: str = "",
         insecure: bool = False,
+        network_key: str = "",
     ) -> None:
         self.name = listen
+        self._network_key = network_key
         self._entry = BrokerEntry(listen, listen)
         self._join = [BrokerEntry(address, address).address for address in join]
         self._begun = NetworkFile(
@@ -152,11 +160,13 @@ class Peer:
         """Return what the first address that answers tells."""
         failures: list[str] = []
         asking = Asking(asking_context(self._files, hosts=True)) if self._tls.on else None
+        key = self._network_key
+        shown = NetworkKey(read_key(Path(key))) if key else credentials_of_environment()
         for host, port in self._join:
             try:
-                answer = await ask_status(host, port, QUESTION, asking)
+                answer = await ask_status(host, port, QUESTION, asking, shown)
                 return parse_network(str(answer.get("network_file", "")))
-            except PeerError as error:
+            except (PeerError, RefusedError) as error:
                 failures.append(str(error))
         raise ConnectionLostError(f"no network to join: {'; '.join(failures)}")
 
@@ -183,4 +193,5 @@ class Peer:
             tls=self._tls,
             routing=told.routing,
             broker=[*(each for each in told.broker if each.name != self.name), self._entry],
+            security=SecuritySection(key=self._network_key) if self._network_key else None,
         ).validate()

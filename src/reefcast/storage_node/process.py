@@ -57,24 +57,24 @@ def run_store(
     *,
     name: str = "",
     network: str = "",
-    tls: Options | None = None,
+    shown: Options | None = None,
     until_eof: bool = False,
     ready: Callable[[StorageNode], None],
     follow: Follow = forever,
 ) -> None:
     """Run a storage until the process is told to stop (`server.process.run`).
 
-    `name`: that of its entry in a network file, if it has one; `tls`: the options of its client for
-    a URL with TLS. `ready` is called whenever it has said for what it answers; `follow` runs beside
-    it, and ends it when it returns. Damage is repaired, as far as it can be, and fetched from other
-    storages.
+    `name`: that of its entry in a network file, if it has one; `shown`: the options of its client
+    that say who it is, and whom it trusts. `ready` is called whenever it has said for what it
+    answers; `follow` runs beside it, and ends it when it returns. Damage is repaired, as far as it
+    can be, and fetched from other storages.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
 
     async def attached(store: HistoryStore, stop: asyncio.Event) -> None:
         # A storage waits for its broker as long as that takes; publishers wait a while for it.
         options: Options = {
-            **(tls or {}),
+            **(shown or {}),
             "name": name or "storage",
             "network": network,
             "reconnect_timeout_s": math.inf,

@@ -31,19 +31,23 @@ ACCESS = {
     "key": "key",
     "serverName": "server_name",
 }
-"""How a client proves itself and knows the broker: our names, and the options of `connect`."""
+"""How a client shows a certificate and knows the broker: our names, and the options of
+`connect`."""
+USER = {"user": "user", "passwordFile": "password_file", "tokenFile": "token_file"}
+"""Who the user is: our names, and the options of `connect`. Secrets stand in files: Spark shows the
+options of a query."""
 SHARED = ("url", "filter", "subscribe", "schema", "minPartitions", "since", "startingTimestamp")
-READ = (*SHARED, "session", "until", "endingTimestamp", *ACCESS)
+READ = (*SHARED, "session", "until", "endingTimestamp", *ACCESS, *USER)
 STREAM = (
     *(*SHARED, "session", "startingOffsets", "maxOffsetsPerTrigger"),
-    *("failOnDataLoss", "settleSeconds", "lateSeconds", *ACCESS),
+    *("failOnDataLoss", "settleSeconds", "lateSeconds", *ACCESS, *USER),
 )
-SESSION_READ = ("url", "session", "schema", *ACCESS)
+SESSION_READ = ("url", "session", "schema", *ACCESS, *USER)
 SESSION_STREAM = (
     *("url", "session", "filter", "subscribe", "schema"),
-    *("minPartitions", "maxOffsetsPerTrigger", "failOnDataLoss", *ACCESS),
+    *("minPartitions", "maxOffsetsPerTrigger", "failOnDataLoss", *ACCESS, *USER),
 )
-WRITE = ("url", "topic", "orderBy", *ACCESS)
+WRITE = ("url", "topic", "orderBy", *ACCESS, *USER)
 NOT_OF_A_STREAM = (
     "a session hands out what it owes, in the order of its queue, and storages and times have no "
     "part in that; to begin in the past, subscribe the session with replay before"
@@ -284,7 +288,8 @@ class _Given:
                 f"options for TLS are given, but the option url has {plain[0]}: write "
                 "reefcast+tls://host:port"
             )
-        return Broker(url, cast(Options, access))
+        user = {ours: self.text(name) for name, ours in USER.items() if self.text(name)}
+        return Broker(url, cast(Options, access | user))
 
 
 def _unknown(name: str, known: tuple[str, ...], what: str) -> str:

@@ -18,6 +18,7 @@ from reefcast.errors import PeerError
 from reefcast.network.file import load_network
 from reefcast.server.supervisor import free_ports, not_up, overlay_status
 from reefcast_lab.bench import profiling
+from reefcast_lab.bench.live import granted as granting
 from reefcast_lab.bench.live.points import DIRECT, TLS
 from reefcast_lab.bench.live.tunnel import tunnel
 
@@ -80,11 +81,16 @@ class Running(NamedTuple):
 
 @contextlib.contextmanager
 def running(
-    name: str, profile: Path | None = None, count: int = 1, way: str = DIRECT
+    name: str,
+    profile: Path | None = None,
+    count: int = 1,
+    way: str = DIRECT,
+    *,
+    granted: bool = False,
 ) -> Iterator[Running]:
     """Run fresh broker processes in the `with` block; of ours, `count` in a chain, whose links are
     up. `profile`: the file to which the first of ours writes where its time went
-    (`profiling.broker`). `way`: see `Point`."""
+    (`profiling.broker`). `way`: see `Point`; `granted`: all clients have a role (`granted`)."""
     ports = free_ports(count)
     processes: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
@@ -94,6 +100,8 @@ def running(
         try:
             for number, port in enumerate(ports, 1):
                 command = _command(name, file, number, profile if number == 1 else None)
+                if granted:
+                    command = [sys.executable, "-m", granting.__name__, str(file), f"b{number}"]
                 process = subprocess.Popen(
                     command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
                 )

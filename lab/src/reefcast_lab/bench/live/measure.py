@@ -66,7 +66,7 @@ class BrokerFigures:
     the connections that want everything. The delays are those at half of the rate. `ratio`:
     publications per second, divided by those of the first baseline that is installed.
     `selectivity`: None without others. `brokers`: how many stand in a chain; CPU times and `busy`
-    are those of the one that used most. `way`: see `Point`.
+    are those of the one that used most. `way`, `grants`: see `Point`.
     """
 
     broker: str
@@ -78,6 +78,7 @@ class BrokerFigures:
     selectivity: float | None
     brokers: int
     way: str
+    grants: int
     publications_per_s: int
     deliveries_per_s: int
     deliveries_per_publication: float
@@ -139,7 +140,9 @@ class Bench:
     ) -> Iterator[Session]:
         """Start a broker, or a chain of them, and connect the subscribers and the publisher of
         this point to it."""
-        with brokers.running(broker, profile, point.brokers, point.way) as running:
+        with brokers.running(
+            *(broker, profile, point.brokers, point.way), granted=bool(point.grants)
+        ) as running:
             try:
                 self.receiver.ask("open", broker, running.ports[-1], point)
                 self.publisher.ask("open", broker, running.ports[0], point)
@@ -252,9 +255,8 @@ def measure(
     with Bench() as bench:
         for i, point in enumerate(points, 1):
             baseline = None
-            for broker in (
-                [OURS] if point.brokers > 1 or point.way != DIRECT else brokers.installed()
-            ):
+            alone = point.brokers > 1 or point.way != DIRECT or point.grants
+            for broker in [OURS] if alone else brokers.installed():
                 load = point if WIRES[broker].knows_conditions else point.topic_load
                 if (broker, load) not in known:
                     progress(f"{i} of {len(points)}: {broker}, {point}")
@@ -277,6 +279,7 @@ def _of(broker: str, point: Point) -> dict[str, Any]:
         "selectivity": point.selectivity if point.others else None,
         "brokers": point.brokers,
         "way": point.way,
+        "grants": point.grants,
     }
 
 

@@ -66,6 +66,7 @@ def _point(row: BrokerFigures) -> Point:
         selectivity,
         row.brokers,
         row.way,
+        row.grants,
     )
 
 
@@ -118,7 +119,7 @@ def of(rows: Sequence[BrokerFigures], panel: Panel) -> list[BrokerFigures]:
         for row in rows
         if all(getattr(row, name) == value for name, value in plain.items())
         and row.selectivity == panel.others
-        and (row.brokers, row.way) == (base.brokers, base.way)
+        and (row.brokers, row.way, row.grants) == (base.brokers, base.way, base.grants)
         and getattr(row, panel.y) is not None
         and getattr(row, panel.x) > 0
     ]

@@ -24,12 +24,14 @@ CHAIN = 3
 DIRECT, TUNNEL, TLS = "direct", "tunnel", "tls"
 SAID = {TUNNEL: "through a tunnel", TLS: "with TLS"}
 """The ways of a load other than the direct one."""
+GRANTED = (1, 10)
 MOST = {
     "brokers": 10,
     "fanout": 5_000,
     "payload": 4_000_000,
     "attributes": 1_000,
     "others": 1_000_000,
+    "grants": 1,
 }
 
 
@@ -40,7 +42,8 @@ class Point:
     connections; each matches the share `selectivity` of the events. `brokers`: how many stand one
     behind the other; the publisher is at the first, all subscribers at the last. `way`: how the
     load gets to them: directly, through a tunnel, or through a tunnel that speaks TLS with
-    them."""
+    them. `grants`: 1 if all clients have a role that allows just this, which brokers check
+    (`granted`)."""
 
     fanout: int = 1
     payload: int = 0
@@ -49,6 +52,7 @@ class Point:
     selectivity: float = quotes.SELECTIVITIES[0]
     brokers: int = 1
     way: str = DIRECT
+    grants: int = 0
 
     def __str__(self) -> str:
         parts = [f"fan-out {self.fanout}", f"{self.others:,} other subscriptions"]
@@ -62,6 +66,8 @@ class Point:
             parts.append(f"chain of {self.brokers} brokers")
         if self.way != DIRECT:
             parts.append(SAID[self.way])
+        if self.grants:
+            parts.append("within grants")
         return ", ".join(parts)
 
     @property
@@ -95,8 +101,8 @@ PROFILED = (
 
 
 def usual() -> list[Point]:
-    """Return the usual plan: one dimension at a time around `Point()`, chains of brokers, and pairs
-    with and without TLS."""
+    """Return the usual plan: one dimension at a time around `Point()`, chains of brokers, pairs
+    with and without TLS, and what grants cost."""
     points = [
         *PROFILED,
         *(Point(fanout=fanout) for fanout in FANOUTS),
@@ -106,6 +112,7 @@ def usual() -> list[Point]:
         Point(brokers=CHAIN),
         Point(fanout=10, brokers=CHAIN),
         *(replace(point, way=way) for point in SECURED for way in (TUNNEL, TLS)),
+        *(Point(fanout=fanout, grants=1) for fanout in GRANTED),
     ]
     return list(dict.fromkeys(points))
 
