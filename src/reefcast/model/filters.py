@@ -197,6 +197,8 @@ def parse_quickly(text: str) -> Filter | None:
         expression = read_quickly(text)
         if expression is None:
             return None
+        if "${" in text:  # only a role's filter may have parameters, which `parse` says
+            return parse_filter(text)
         read = Filter(text, expression)
         _used[text] = read  # as long as `read` is there
     return parse_filter(text)

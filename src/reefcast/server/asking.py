@@ -3,11 +3,13 @@ work is done for them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from reefcast.errors import LimitError, ProtocolError
 from reefcast.history.messages import End, Find, Request, Stores
 from reefcast.model.effort import FilterLimits, admit_filter
 from reefcast.model.filters import Filter
-from reefcast.model.messages import Advertise, ControlMessage, Refused, Subscribe
+from reefcast.model.messages import Advertise, ControlMessage, Publish, Refused, Subscribe
 from reefcast.network.sections import LimitsSection
 from reefcast.retaining.messages import NotRetained, Recall
 from reefcast.routing.clients import ClientState
@@ -45,6 +47,24 @@ def refusal(asked: WithFilter | WithTopics, reason: str, me: str, client: str) -
     if isinstance(asked, Request):
         return End(id=asked.id, path=(client, me), at=0, reason=reason)
     raise ProtocolError(reason)
+
+
+def small_enough(
+    batch: Iterable[Publish], limits: LimitsSection, tell: Callable[[Refused], object]
+) -> list[Publish]:
+    """Return the publications that are not too large, and refuse the others."""
+    fitting, most = [], limits.publication_bytes
+    for publish in batch:
+        size = len(publish.body)
+        if size <= most:
+            fitting.append(publish)
+            continue
+        reason = (
+            f"this publication has {size} bytes, and may have {most} "
+            "(publication_bytes in [limits])"
+        )
+        tell(Refused(0, reason, publish.publication.id))
+    return fitting
 
 
 def _check_topics(asked: WithTopics, limits: LimitsSection) -> None:

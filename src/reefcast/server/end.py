@@ -8,6 +8,7 @@ from reefcast.errors import ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, Publish, Wish
 from reefcast.model.wire import Codec, Congestion, StatusRequest
+from reefcast.protocol.principal import Principal
 from reefcast.server.client_port import Line
 from reefcast.server.passage import Run, Way
 
@@ -60,6 +61,9 @@ class End:
 
     def wish_wanted(self, wish: Wish) -> None:
         raise self._out_of_place("WISH")
+
+    def proved_again(self, principal: Principal) -> None:
+        """Handle that the same user has other roles, claims or a later end by now."""
 
     def lost(self, connection: NativeLine) -> None:
         """Handle that the connection is gone, or as good as gone."""
