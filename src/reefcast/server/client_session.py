@@ -276,6 +276,8 @@ class ClientSession(End):
                 read = admit(message, self._host.limits, client)
             except (LimitError, FilterSyntaxError) as error:
                 self._host.journal.counters["over_limit"] += 1
+                what = {"message": type(message).__name__, "reason": str(error)}
+                self._host.audit.refused("limit_refused", **self._who(), **what)
                 self.port.tell(refusal(message, str(error), self._host.me.name, self.name))
                 return
         if isinstance(message, WITH_FILTERS) and self._is_refused(message):
