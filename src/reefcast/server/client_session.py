@@ -255,8 +255,7 @@ class ClientSession(End):
     @property
     def subject(self) -> Subject | None:
         """Its user for the roles of the network file; None: nothing restricts it."""
-        subject = subject_of(self.principal)
-        return None if subject is None else self._host.core.granting.grants.trimmed(subject)
+        return subject_of(self.principal)
 
     def take_principal(self, principal: Principal) -> None:
         """Note who its user is from now on."""
