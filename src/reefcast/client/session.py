@@ -146,7 +146,7 @@ class Session:
         """The address for replies to this client."""
         return reply_address(self.client_id, self._key)
 
-    def hello(self) -> bytes:
+    def hello(self) -> Hello:
         """Return the first frame of each connection."""
         settings = self.settings
         hello = wire.hello(
@@ -162,7 +162,7 @@ class Session:
             queue_limit=settings["queue_limit"],
         )
         self._attempts += 1
-        return wire.encode(FrameKind.HELLO, hello)
+        return hello
 
     def established(self, hello: Hello) -> None:
         """Resume after the broker's hello: send again what it has not acknowledged, and everything

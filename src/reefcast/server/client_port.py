@@ -57,6 +57,9 @@ class Line(Protocol):
     def close(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
         """Tell the client the reason, and close; `retry`: it may come back to the same session."""
 
+    def prove_again(self, principal: Principal) -> None:
+        """Take what is proved of the same user by now, for the session, too."""
+
 
 def _nothing() -> None:
     pass

@@ -27,11 +27,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import msgspec
 
 from reefcast.errors import FilterSyntaxError, InternalError, ProtocolError
+from reefcast.history import messages as history
 from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request
 from reefcast.model.filters import parse_filter
 from reefcast.model.grants import Right
@@ -41,7 +42,6 @@ from reefcast.model.messages import (
     Publish,
     Refused,
     Regrant,
-    ServiceMessage,
     Subscribe,
     TableChange,
 )
@@ -51,15 +51,24 @@ from reefcast.model.wire import Hello, decode_publication
 from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.protocol.replies import reply_address
+from reefcast.retaining import messages as retaining
 from reefcast.server.client_port import ClientPort, Line
-from reefcast.server.connection import Connection, End
+from reefcast.server.end import End, NativeLine
 from reefcast.server.host import Host
 from reefcast.server.passage import Run
 from reefcast.server.rights import require_right, subject_of
+from reefcast.sessions import messages as sessions
 from reefcast.sessions.messages import AboutSession, AddFilter, Failed, ListSessions
 from reefcast.timing import MACHINE
 
 STALL_S = 1.0
+MAY_SEND = (
+    *get_args(TableChange),
+    *history.FROM_CLIENTS,
+    *sessions.FROM_CLIENTS,
+    *retaining.FROM_CLIENTS,
+)
+"""What clients say: all else comes from brokers only."""
 ABOUT_OWNERS = (AboutSession, ListSessions)
 """What clients ask about durable sessions of a user."""
 WITH_FILTERS = (Subscribe, AddFilter, Request)
@@ -133,7 +142,7 @@ class ClientSession(End):
         """Attach the line of a client that has been greeted."""
         self.port.attach(line, paused=paused)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: NativeLine) -> None:
         self.left(connection, connection.received, for_good=connection.left)
 
     def left(self, line: Line, taken: int, *, for_good: bool) -> None:
@@ -198,7 +207,7 @@ class ClientSession(End):
         return fresh
 
     def control(self, message: ControlMessage) -> None:
-        if not isinstance(message, TableChange | ServiceMessage):
+        if not isinstance(message, MAY_SEND):
             raise ProtocolError(f"a client must not send {type(message).__name__}")
         if isinstance(message, FROM_STORAGES):
             self._require(Right.PLACE, UserRole.STORAGE)
@@ -207,6 +216,10 @@ class ClientSession(End):
                 message = self._owned(message)
             except ProtocolError as error:
                 self.port.tell(Failed(token=message.token, reason=str(error)))
+                what = {"message": type(message).__name__, "owner": message.owner}
+                self._host.audit.refused(
+                    "session_refused", **self._who(), **what, reason=str(error)
+                )
                 return
         if isinstance(message, TableChange) and message.token < 1:
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
@@ -230,6 +243,8 @@ class ClientSession(End):
             return False  # which the broker explains
         except ProtocolError as error:
             objection = f"advisory events are for administrators: {error}"
+        if objection:
+            self._host.audit.refused("subscription_refused", **self._who(), reason=objection)
         if objection and isinstance(asked, Subscribe):
             self.port.tell(Refused(asked.token, objection))
         elif objection and isinstance(asked, AddFilter):
@@ -243,12 +258,19 @@ class ClientSession(End):
         right."""
         user = self.principal.user
         if asked.owner not in ("", user):
-            self._require(Right.STATUS if isinstance(asked, ListSessions) else Right.DRAIN)
+            right = Right.STATUS if isinstance(asked, ListSessions) else Right.DRAIN
+            self._require(right)
+            what = {"message": type(asked).__name__, "owner": asked.owner}
+            self._host.audit.write("session", **self._who(), **what)
             return asked
         return msgspec.structs.replace(asked, owner=user)
 
     def _require(self, right: Right, role: UserRole = UserRole.ADMINISTRATOR) -> None:
         require_right(self.principal, right, self._host.core.granting.grants, role)
+
+    def _who(self) -> dict[str, object]:
+        """Return who this is, for the audit log."""
+        return {"name": self.name, "user": self.principal.user}
 
     # --- what it may do ---------------------------------------------------------------------------
 
@@ -257,8 +279,7 @@ class ClientSession(End):
         """Its user for the roles of the network file; None: nothing restricts it."""
         return subject_of(self.principal)
 
-    def take_principal(self, principal: Principal) -> None:
-        """Note who its user is from now on."""
+    def proved_again(self, principal: Principal) -> None:
         before, self.principal = self.principal, principal
         if before != principal:
             self.regrant()

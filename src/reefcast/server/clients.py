@@ -156,7 +156,7 @@ class Clients:
     ) -> ClientSession:
         session.port.check(hello.received)
         session.port.close("another connection of this client took over", retry=True)
-        session.take_principal(line.principal)
+        session.proved_again(line.principal)
         session.port.again_from(hello.received)
         session.attempt = hello.attempt
         del self._away[session.name]

@@ -17,7 +17,7 @@ from reefcast.model.versions import Offer
 from reefcast.model.wire import Codec, Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.roles import grants_of
-from reefcast.network.sections import LimitsSection, SessionsSection
+from reefcast.network.sections import LimitsSection, SecuritySection, SessionsSection
 from reefcast.overlay.topology import is_tree
 from reefcast.protocol.credit import CongestionControl
 from reefcast.retaining.service import RetainingService
@@ -26,6 +26,7 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.custody import CustodyLimits
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import RoutingOptions, Shape
+from reefcast.security.audit import Audit, open_audit
 from reefcast.server.driver import Driver
 from reefcast.server.keeper import Keeping, open_keeper
 from reefcast.server.outputs import Outputs
@@ -49,7 +50,7 @@ class Host(NamedTuple):
     is a random text drawn when the broker started. `codec`: encodes messages between brokers.
     `statistics`: None where the routing keeps none; `requests`: None where requests are not logged;
     `passage`: None where all publications take the readable path; `keeper`: None where the broker
-    has no disk."""
+    has no disk. `audit`: the audit log."""
 
     me: Hello
     limits: LimitsSection
@@ -63,6 +64,7 @@ class Host(NamedTuple):
     requests: LiveRequestLog | None
     passage: Passage | None
     keeper: Keeping | None
+    audit: Audit
 
 
 def make_host(
@@ -126,7 +128,13 @@ def make_host(
     readable = readable or journal.wanted_below > MOST_HASH
     passage = None if readable else Passage(core.plain_way, outputs, journal.wanted_below)
     parts = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
-    return Host(*parts, passage, keeper)
+    return Host(*parts, passage, keeper, _audit(network.security, name))
+
+
+def _audit(section: SecuritySection | None, name: str) -> Audit:
+    if section is None:
+        return Audit()
+    return open_audit(section.audit, name, section.audit_bytes, section.audit_files)
 
 
 def _epoch_s() -> float:

@@ -32,13 +32,14 @@ def run_broker(
     file: Path | None = None,
     until_eof: bool = False,
 ) -> None:
-    """Run the broker `name` until it is told to stop (`run`), then drain it. `ready` is called when
-    the broker listens. `file`: where the network was read; its roles are followed. Raises
-    `ConfigurationError` if the broker cannot start."""
+    """Run the broker `name` until it is told to stop (`run`), then drain it; SIGHUP has it read its
+    certificate again. `ready` is called when the broker listens. `file`: where the network was
+    read; its roles are followed. Raises `ConfigurationError` if the broker cannot start."""
 
     async def serve(told_to_stop: asyncio.Event) -> None:
         node = Node(network, name)
         await node.start()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload)
         ready(node)
         following = file and asyncio.create_task(follow_roles(node, file))
         await told_to_stop.wait()

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 
 from reefcast.errors import ConfigurationError
+from reefcast.network.file import load_network
 from reefcast.network.watching import Watched
 from reefcast.server.node import Node
 
@@ -19,7 +20,7 @@ FOLLOW_S = 0.2
 async def follow_roles(node: Node, file: Path) -> None:
     """Have the broker grant for ever what the roles of the file say now. A file that cannot be read
     changes nothing."""
-    watched, roles = Watched(file), node.network.role
+    watched, roles = Watched(file, load_network), node.network.role
     while True:
         try:
             network = watched.look()

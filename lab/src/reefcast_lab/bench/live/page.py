@@ -65,6 +65,7 @@ def _point(row: BrokerFigures) -> Point:
         row.others,
         selectivity,
         row.brokers,
+        row.way,
         row.grants,
     )
 
@@ -118,7 +119,7 @@ def of(rows: Sequence[BrokerFigures], panel: Panel) -> list[BrokerFigures]:
         for row in rows
         if all(getattr(row, name) == value for name, value in plain.items())
         and row.selectivity == panel.others
-        and (row.brokers, row.grants) == (base.brokers, base.grants)
+        and (row.brokers, row.way, row.grants) == (base.brokers, base.way, base.grants)
         and getattr(row, panel.y) is not None
         and getattr(row, panel.x) > 0
     ]
