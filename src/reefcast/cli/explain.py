@@ -77,7 +77,7 @@ def command(
     conditions marked by > decided: for a match they suffice, whatever the others are; otherwise the
     event would match if just these were different. With --filters it prints a line for each filter.
 
-        reefcast explain --network net.toml --role fx-desk --user anna "price > 5" desk=hr price=7
+        reefcast explain --network net.toml --role fx-desk "price > 5" desk=hr
 
     With --role it explains why a user's subscription gets an event, or not. It asks no broker, and
     shows nothing but what it is given.

@@ -36,8 +36,8 @@ def user_options(command: F) -> F:
             "--role",
             "roles",
             multiple=True,
-            help="Explain what a user with this role gets: FILTER AND what the role lets him see. "
-            "May be repeated.",
+            help="Explain what a user with this role gets: FILTER AND what the role lets him see; "
+            "may be repeated.",
         ),
         click.option("--user", default="", help="With --role: the user, for ${user}."),
         click.option(
@@ -45,7 +45,7 @@ def user_options(command: F) -> F:
             "claims",
             multiple=True,
             metavar="NAME=VALUE",
-            help="With --role: a claim of the user's token, for ${claims.NAME}. May be repeated.",
+            help="With --role: a claim of the user's token, for ${claims.NAME}; may be repeated.",
         ),
     )
     for option in reversed(options):
