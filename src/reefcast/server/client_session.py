@@ -335,8 +335,7 @@ class ClientSession(End):
     @property
     def subject(self) -> Subject | None:
         """Its user for the roles of the network file; None: nothing restricts it."""
-        subject = subject_of(self.principal)
-        return None if subject is None else self._host.core.granting.grants.trimmed(subject)
+        return subject_of(self.principal)
 
     def proved_again(self, principal: Principal) -> None:
         before, self.principal = self.principal, principal

@@ -319,7 +319,7 @@ class Node:
             granting.grants = grants_of(roles)
         self.clients.regrant(renewed)
         for link, subject in hosting.subjects().items():
-            now = granting.grants.trimmed(renewed(subject) or Subject(subject.user, subject.proof))
+            now = renewed(subject) or Subject(subject.user, subject.proof)
             if now != subject or granting.of(now) != before.of(subject):
                 self.host.driver.handle(Regrant(now), link)
 
