@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from live_brokers import Live
+from secured_brokers import ANNA, lines, url
 
+import reefcast
 from granted_network import WHOLE, ByName, Granted, User
 from live_networks import make_network
 from reefcast import connect
@@ -26,6 +28,7 @@ from reefcast.network.file import dump_network
 from reefcast.network.sections import RoleEntry
 from reefcast.server.admin import ask_status
 from reefcast.server.roles_file import follow_roles
+from secured import secured
 
 FX = RoleEntry(name="fx", publish="desk = 'fx' AND price > 0", subscribe="secret IS NULL")
 OWN = RoleEntry(name="own", publish="owner = ${user}", subscribe="owner = ${user}")
@@ -520,3 +523,20 @@ async def test_on_sockets_and_with_a_file_that_changes(live: Live, tmp_path: Pat
             await ask_status(*network.address("a"))
         with pytest.raises(ConfigurationError, match="given twice"):
             live.nodes["a"].regrant([RoleEntry(name="op"), RoleEntry(name="op")])
+
+
+async def test_what_a_role_does_not_grant_is_in_the_audit_log(live: Live, tmp_path: Path) -> None:
+    network = secured(tmp_path)
+    network.role = [RoleEntry(name="fx-desk", publish="desk = 'fx'")]
+    node = await live.node(network.validate(), "b1")
+    async with reefcast.connect(url(node), **ANNA) as client:
+        await client.publish({"desk": "fx"})
+        with pytest.raises(reefcast.RefusedError, match="may see nothing"):
+            await client.subscribe("desk = 'hr'")
+        await client.publish({"desk": "hr"})
+        with pytest.raises(reefcast.RefusedError, match="lies outside"):
+            await client.flush()
+    told = [line for line in lines(tmp_path) if line["event"] == "request_refused"]
+    assert [(line["user"], line["message"]) for line in told] == [("anna", "Refused")] * 2
+    assert "may see nothing" in told[0]["reason"]
+    assert "lies outside" in told[1]["reason"]

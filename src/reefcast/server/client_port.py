@@ -73,12 +73,17 @@ def _nothing() -> None:
     pass
 
 
+def _ignore(message: ControlMessage) -> None:
+    pass
+
+
 class ClientPort(Outbox, ABC):
     """The queue of one client, in its protocol; it starts without a line.
 
     While more than `limit` deliveries wait, each further one calls `on_crowded`; when half of them
     are left, `on_drained` is called. `on_overdue` is called when far too much is kept:
-    unacknowledged frames, or messages for a client that is away. `memory` weighs what is kept for
+    unacknowledged frames, or messages for a client that is away; `on_refused` when the core refuses
+    something. `memory` weighs what is kept for
     all clients: it keeps `weight`, what it knows of this one, and calls `on_overfull` when this one
     is to give way. `dropped`: deliveries dropped so
     far. `takes_frames`: whether the client's protocol is that of `model.wire`."""
@@ -107,6 +112,7 @@ class ClientPort(Outbox, ABC):
         "on_drained",
         "on_overdue",
         "on_overfull",
+        "on_refused",
         "weight",
     )
 
@@ -131,6 +137,7 @@ class ClientPort(Outbox, ABC):
         self.on_crowded: Callable[[], None] = _nothing
         self.on_drained: Callable[[], None] = _nothing
         self.on_overdue: Callable[[], None] = _nothing
+        self.on_refused: Callable[[ControlMessage], None] = _ignore
         self.on_overfull: Callable[[], None] = _nothing
         self.memory: Memory | None = None
         self.weight = 0

@@ -141,6 +141,7 @@ class ClientSession(End):
         }[self.policy]
         port.on_drained = self._drained
         port.on_overdue = self._overdue
+        port.on_refused = self._was_refused
         port.on_overfull = self._give_way
 
     # --- lines ------------------------------------------------------------------------------------
@@ -325,6 +326,11 @@ class ClientSession(End):
 
     def _require(self, right: Right, role: UserRole = UserRole.ADMINISTRATOR) -> None:
         require_right(self.principal, right, self._host.core.granting.grants, role)
+
+    def _was_refused(self, message: ControlMessage) -> None:
+        """Write into the audit log what the core has refused."""
+        what = {"message": type(message).__name__, "reason": getattr(message, "reason", "")}
+        self._host.audit.refused("request_refused", **self._who(), **what)
 
     def _who(self) -> dict[str, object]:
         """Return who this is, for the audit log."""
