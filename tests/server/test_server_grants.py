@@ -23,7 +23,7 @@ from reefcast.errors import ConfigurationError, ConnectionLostError, RefusedErro
 from reefcast.history.messages import Stores
 from reefcast.model.grants import Right
 from reefcast.network.file import dump_network
-from reefcast.network.sections import RoleEntry
+from reefcast.network.sections import RoleEntry, SessionsSection
 from reefcast.server.admin import ask_status
 from reefcast.server.roles_file import follow_roles
 
@@ -33,6 +33,7 @@ DESK = RoleEntry(name="desk", publish="TRUE", subscribe="desk = ${claims.desk}")
 ROLES = [FX, OWN, DESK]
 FREE = {WHOLE: User()}
 SETTLED_S = 3.0
+ADVISORIES = "topic LIKE '$reefcast/%'"
 
 
 def numbers(subscription: Any) -> list[int]:
@@ -439,6 +440,39 @@ def test_sessions_of_others_need_a_right() -> None:
 
     users = {"anna": User(("own",)), "bert": User(("lister",)), "cora": User(("drainer",))}
     Granted([*ROLES, lister, drainer], FREE | users).run(scenario)
+
+
+def test_advisory_events_end_with_the_right_to_them(tmp_path: Path) -> None:
+    """What comes to a running subscription, and what waits in a durable session."""
+    watcher = RoleEntry(name="watcher", subscribe="TRUE", rights=["status"])
+
+    async def scenario(net: Granted) -> None:
+        client = await net.client("anna-1", "a")
+        live = await client.subscribe(ADVISORIES)
+        kept = await client.session("kept")
+        await kept.subscribe(ADVISORIES)
+        free = await net.client(f"{WHOLE}-1", "b")
+        small = await free.session("small", max_events=1)
+        await small.subscribe("n > 0")
+
+        async def overflow() -> None:
+            for n in range(1, 4):
+                await free.publish(n=n, confirm=True)
+            await asyncio.sleep(SETTLED_S)
+
+        await overflow()
+        assert inbox_of(live).pop_all() and await kept.look()
+        net.regrant([RoleEntry(name="watcher", subscribe="TRUE")])
+        await overflow()
+        assert not inbox_of(live).pop_all()
+        assert await kept.look() == []
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(SETTLED_S):
+                await anext(kept)
+
+    net = Granted([watcher], FREE | {"anna": User(("watcher",))})
+    net.network.sessions = SessionsSection(directory=str(tmp_path), advisories=True)
+    net.run(scenario)
 
 
 def test_only_who_has_the_right_is_a_storage() -> None:
