@@ -191,6 +191,10 @@ def test_retained_values_are_narrowed_and_cleared_only_within_the_grant() -> Non
         assert sorted(event["n"] for event in await client.retained()) == [0, 2]
         with pytest.raises(RefusedError, match="not yours to clear"):
             await client.clear_retained(attributes={"key": "k1"})
+        # Nor may it go by a value of one's own, to be cleared in the next step.
+        with pytest.raises(RefusedError, match="not yours to replace"):
+            await client.publish(n=8, owner="anna", key="k1", retain="key")
+        assert sorted(event["n"] for event in await free.retained()) == [0, 1, 2]
         await client.clear_retained(attributes={"key": "k2"})
         with pytest.raises(RefusedError, match="lies outside what user 'anna' may publish"):
             await client.publish(n=9, owner="bert", key="k1", retain="key")

@@ -24,7 +24,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
-from reefcast.errors import InternalError, LocalError, ProtocolError
+from reefcast.errors import BusyError, InternalError, LocalError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import Publish
 from reefcast.model.versions import Offer
@@ -356,7 +356,7 @@ class Connection(asyncio.Protocol):
             self._let_in(hello, proving.result())
         except SAID_TO_PEER as error:
             self.tried = tried
-            self.close(str(error))
+            self.close(str(error), retry=isinstance(error, BusyError))
         except (Exception, asyncio.CancelledError):
             self._failed()
         self._go_on()

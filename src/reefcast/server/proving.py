@@ -19,10 +19,11 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from reefcast.errors import ConfigurationError, ProtocolError
+from reefcast.errors import BusyError, ConfigurationError, ProtocolError
 from reefcast.model.wire import Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import CertificateEntry
@@ -198,7 +199,8 @@ class Proving(Authenticator):
                 return self._by_token(answer)
         except ProtocolError:
             self._failed(greeting.address, "")
-            await self._slow_down(greeting.address, "")
+            with suppress(BusyError):  # what is wrong now will be wrong later
+                await self._slow_down(greeting.address, "")
             raise
         return self._anonymous(greeting)
 
@@ -219,7 +221,9 @@ class Proving(Authenticator):
                 self._failed(address, user)
                 raise ProtocolError(WRONG)
             self._attempts.succeeded(user)
-        return self._names.user(user, "password", users.roles_of(user))
+            if self._users.hash_of(user) != users.hash_of(user):  # the file changed meanwhile
+                raise ProtocolError(WRONG)
+        return self._names.user(user, "password", self._users.roles_of(user))
 
     def _by_token(self, answer: Answer) -> Principal:
         verified = self._tokens.verify(answer.secret, now_us() / 1e6)
@@ -254,13 +258,14 @@ class Proving(Authenticator):
         self._attempts.failed(address, user, asyncio.get_running_loop().time())
 
     async def _slow_down(self, address: str, user: str) -> None:
-        """Wait as long as former failures demand. Raises `ProtocolError` if that is too long."""
+        """Wait as long as former failures demand. Raises `BusyError` if that is too long: what is
+        shown may be right, and others at this address have failed."""
         wait_s, may_go_on = self._attempts.begin(address, user, asyncio.get_running_loop().time())
         if not wait_s:
             return
         self._counters["proofs_slowed"] += 1
         if not may_go_on:
-            raise ProtocolError(
+            raise BusyError(
                 f"too many attempts to prove something failed; try again in {wait_s:.0f} s"
             )
         await asyncio.sleep(wait_s)
