@@ -340,6 +340,27 @@ def test_a_mac_is_for_one_pair_of_ends_in_one_direction(change: str) -> None:
     assert not has_key(key, question, hello, replace(answer, nonce=b""))
 
 
+async def test_who_listens_in_a_brokers_place_gets_no_answer_for_another_one(
+    live: Live, tmp_path: Path
+) -> None:
+    """It could pass on the question of a third broker, and be taken there for who dialled."""
+    network = secured(tmp_path, 3)
+    answers: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        question = Question(network.network.name, "b3", ("key",), bytes(32))
+        writer.write(wire.frame(FrameKind.PROOF, encode_proof(question)))
+        answers.put_nowait(await reader.read())
+        writer.close()
+
+    server = await asyncio.start_server(listen, *network.address("b2"))
+    async with server:
+        node = await live.node(network, "b1")
+        assert node.links["b2"].dials
+        said = await answers.get()
+    assert b"was dialled, and" in said and b"answer" not in said
+
+
 async def test_a_broker_that_confirms_with_a_wrong_mac_is_not_believed() -> None:
     hello = wire.hello(Role.CLIENT, "c", "", "s")
     respondent = Respondent(NetworkKey(KEY.encode()), Circumstances(hello, False, bytes(32)))
@@ -483,7 +504,7 @@ def test_without_tls_no_certificate_proves_anything(tmp_path: Path) -> None:
 def test_who_dialled_takes_a_certificate_that_names_the_broker(proving: Proving) -> None:
     for shown, right in ((B1_IS, True), (certificate(broker_uri("test", "b2")), False)):
         greeting = elsewhere(shown, **BROKER)
-        greeting.respondent = proving.respond(greeting.hello, greeting.shown)
+        greeting.respondent = proving.respond(greeting.hello, greeting.shown, greeting.hello.name)
         if right:
             proved = proving.prove(greeting)
             assert isinstance(proved, Principal) and proved.user == "b1"

@@ -170,10 +170,15 @@ class Credentials(ABC):
 
 class Respondent:
     """The dialling end's part in the greeting of one connection. `proved`: the name of the broker
-    that has shown that it has the network's key, "" as long as none has."""
+    that has shown that it has the network's key, "" as long as none has. `to`: the broker that was
+    dialled, if that is known: another one's question is answered by nothing. Else who listens in
+    its place could pass on a question of a third one, and be taken there for this end."""
 
-    def __init__(self, credentials: Credentials, circumstances: Circumstances) -> None:
+    def __init__(
+        self, credentials: Credentials, circumstances: Circumstances, to: str = ""
+    ) -> None:
         self.proved = ""
+        self._to = to
         self._credentials = credentials
         self._circumstances = circumstances
         self._question: Question | None = None
@@ -186,6 +191,10 @@ class Respondent:
         if isinstance(asked, Confirmation):
             self._be_confirmed(asked)
             return None
+        if self._to and asked.broker != self._to:
+            raise ProtocolError(
+                f"broker {self._to!r} was dialled, and {asked.broker!r} asks for a proof"
+            )
         self._question = asked
         answer = self._credentials.answer(asked, self._circumstances)
         return encode_proof(answer) if isinstance(answer, Answer) else answer

@@ -60,7 +60,7 @@ class Shared(NamedTuple):
     """What all connections of a broker share: `all` holds those that are not closed; when there are
     more than `limit`, a new one is turned away. `offer`: versions and features; `authenticator`:
     proves who others are; `brokers`: the names in the network file; `audit`: the audit log; `tls`:
-    None without TLS."""
+    None without TLS; `dials`: the broker that this connection is to be made to, if one is."""
 
     flusher: Flusher
     all: set[Line]
@@ -71,6 +71,7 @@ class Shared(NamedTuple):
     brokers: Container[str] = ()
     audit: Audit = Audit()
     tls: BrokerCredentials | None = None
+    dials: str = ""
 
 
 Frame = tuple[int, Any]
@@ -126,7 +127,7 @@ class Connection(asyncio.Protocol):
         if self._first is not None:
             hello = self._first()
             shown = transport.get_extra_info
-            self._respondent = self._shared.authenticator.respond(hello, shown)
+            self._respondent = self._shared.authenticator.respond(hello, shown, self._shared.dials)
             self.say_hello(hello)
         elif len(self._shared.all) > self._shared.limit:
             self.close("this broker has all the connections that it can bear", retry=True)

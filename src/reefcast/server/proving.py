@@ -161,9 +161,9 @@ class Proving(Authenticator):
 
     # --- this broker, where it dialled ------------------------------------------------------------
 
-    def respond(self, hello: Hello, shown: Shown) -> Respondent:
+    def respond(self, hello: Hello, shown: Shown, to: str) -> Respondent:
         credentials: Credentials = NoCredentials() if self._key is None else NetworkKey(self._key)
-        return Respondent(credentials, circumstances(hello, shown))
+        return Respondent(credentials, circumstances(hello, shown), to)
 
     def _dialled(self, greeting: Greeting) -> Principal:
         """Return whom the dialled end has proved to be, by the key."""
