@@ -13,7 +13,7 @@ import pytest
 from live_brokers import Live
 
 from granted_network import WHOLE, ByName, Granted, User
-from live_networks import make_network
+from live_networks import make_network, until
 from reefcast import connect
 from reefcast.client.address import Address
 from reefcast.client.client import Client, session_of
@@ -25,6 +25,7 @@ from reefcast.model.grants import Right
 from reefcast.network.file import dump_network
 from reefcast.network.sections import RoleEntry, SessionsSection
 from reefcast.server.admin import ask_status
+from reefcast.server.node import Node
 from reefcast.server.roles_file import follow_roles
 
 FX = RoleEntry(name="fx", publish="desk = 'fx' AND price > 0", subscribe="secret IS NULL")
@@ -510,6 +511,35 @@ def test_only_who_has_the_right_is_a_storage() -> None:
 
     users = {"anna": User(("fx",)), "bert": User(("placer",))}
     Granted([*ROLES, placer], FREE | users).run(scenario)
+
+
+async def test_roles_where_nobody_proves_who_he_is_are_refused() -> None:
+    network = make_network("a", [])
+    network.role = [FX]
+    with pytest.raises(ConfigurationError, match=r"no \[security\]"):
+        Node(network, "a")
+
+
+async def test_a_file_that_has_no_roles_any_more_opens_nothing(
+    live: Live, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be half written: what comes first of it is a network file, too."""
+    network, file = make_network("a", []), tmp_path / "net.toml"
+    network.role = [OWN]
+    whole = dump_network(network)
+    file.write_text(whole)
+    node = await live.node(network, "a", authenticator=ByName({"anna": User(("own",))}))
+    following = asyncio.create_task(follow_roles(node, file))
+    live._stack.callback(following.cancel)
+    anna = await Client([Address(*network.address("a"))], complete({}), "anna-1")._open()
+    subscription = await anna.subscribe("n > 0")
+    file.write_text(whole[: whole.index("[[role]]")])
+    await until(lambda: "has no [[role]] any more" in caplog.text)
+    async with connect("reefcast://{}:{}".format(*network.address("a")), name="other") as other:
+        await other.publish(n=1, owner="bert", confirm=True)
+        await other.publish(n=2, owner="anna", confirm=True)
+        assert (await anext(subscription))["n"] == 2
+    await anna.close()
 
 
 async def test_on_sockets_and_with_a_file_that_changes(live: Live, tmp_path: Path) -> None:

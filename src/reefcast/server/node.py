@@ -141,6 +141,11 @@ class Node:
         certified = None if self.tls is None else Certified(network, floods)
         if network.security is not None:
             return Proving(network, self.name, self.host.journal.counters, certified)
+        if network.role:
+            raise ConfigurationError(
+                "the network file has a [[role]] and no [security]: nobody would have to prove who "
+                "he is, and the roles would restrict nobody; add [security], or leave them out"
+            )
         return certified or Anonymous(everywhere=network.network.insecure)
 
     def _say_no_tls(self, other: str, error: BaseException) -> None:
