@@ -17,16 +17,20 @@ from live_networks import make_network, until
 from reefcast import connect
 from reefcast.client.address import Address
 from reefcast.client.client import Client, session_of
+from reefcast.client.durable import answer_to
 from reefcast.client.handles import inbox_of
 from reefcast.client.settings import complete
 from reefcast.errors import ConfigurationError, ConnectionLostError, RefusedError
 from reefcast.history.messages import Stores
 from reefcast.model.grants import Right
+from reefcast.model.publication import Publication
+from reefcast.model.wire import encode_publication
 from reefcast.network.file import dump_network
 from reefcast.network.sections import RoleEntry, SessionsSection
 from reefcast.server.admin import ask_status
 from reefcast.server.node import Node
 from reefcast.server.roles_file import follow_roles
+from reefcast.sessions.messages import Deposit, Done
 
 FX = RoleEntry(name="fx", publish="desk = 'fx' AND price > 0", subscribe="secret IS NULL")
 OWN = RoleEntry(name="own", publish="owner = ${user}", subscribe="owner = ${user}")
@@ -460,6 +464,18 @@ def test_sessions_of_others_need_a_right() -> None:
         theirs = drains.session("s", owner="anna")
         assert [each.event["n"] for each in await theirs.look()] == [0, 1]
         assert await theirs.drain() == 4
+        # Nor may he make up what he may not publish.
+        forged = encode_publication(Publication("boss", 7, 1, {"n": 0, "owner": "anna"}))
+        deposit = Deposit(
+            token=session_of(drains).consuming.next_token(),
+            owner="anna",
+            session="s",
+            number=1,
+            bodies=(forged,),
+        )
+        with pytest.raises(RefusedError, match="only their own user puts past events"):
+            await answer_to(session_of(drains), deposit, Done)
+        assert await session.look() == []
 
     users = {"anna": User(("own",)), "bert": User(("lister",)), "cora": User(("drainer",))}
     Granted([*ROLES, lister, drainer], FREE | users).run(scenario)

@@ -142,6 +142,23 @@ async def test_a_client_is_told_what_the_broker_would_accept(live: Live, tmp_pat
         await reefcast.connect(url(node), token=token())
 
 
+@pytest.mark.parametrize("shown", [{"user": "a" * 201}, {"secret": "a" * 16_385}])
+async def test_what_is_too_long_for_a_name_or_a_secret_is_not_remembered(
+    live: Live, tmp_path: Path, shown: dict[str, str]
+) -> None:
+    """Ten thousand names that failed are kept, for ten minutes."""
+    node = await broker(live, tmp_path)
+    stranger = await live.dial(node)
+    stranger.say_hello()
+    await stranger.next(FrameKind.PROOF)
+    answer = encode_proof(Answer(Method.PASSWORD, **shown))
+    stranger.writer.write(wire.frame(FrameKind.PROOF, answer))
+    assert "which are the most here" in await stranger.reason()
+    proving = node.shared.authenticator
+    assert isinstance(proving, Proving)
+    assert not proving._attempts.remembered
+
+
 async def test_a_method_that_was_not_offered_is_refused(live: Live, tmp_path: Path) -> None:
     node = await broker(live, tmp_path, tokens="")
     client = await live.dial(node)

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import msgspec
 
 from reefcast.errors import ProtocolError
-from reefcast.model.wire import Hello
+from reefcast.model.wire import MAX_NAME_CHARS, Hello
 
 NONCE_BYTES = 32
 MOST_SECRET_CHARS = 16_384
@@ -92,9 +92,10 @@ def decode_answer(payload: bytes | memoryview) -> Answer:
         answer = _answers.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise ProtocolError("the answer to the question for a proof cannot be read") from None
-    if max(len(answer.secret), len(answer.user)) > MOST_SECRET_CHARS:
+    if len(answer.secret) > MOST_SECRET_CHARS or len(answer.user) > MAX_NAME_CHARS:
         raise ProtocolError(
-            f"a password or a token is longer than {MOST_SECRET_CHARS} characters, the most here"
+            f"a password or a token has more than {MOST_SECRET_CHARS} characters, or the name of a "
+            f"user more than {MAX_NAME_CHARS}, which are the most here"
         )
     return answer
 
