@@ -105,7 +105,7 @@ def test_one_broker_of_a_scot_that_is_down_stops_no_publisher(routing: str) -> N
     product = scot(graph("ab", [("a", "b")]), 2)
     names = sorted(product.graph)
     for down in names[1:]:
-        network = Network(list(edges_of(product.graph)), 1, routing, scot=product, ordered=False)
+        network = Network(list(edges_of(product.graph)), 1, routing, scot=product)
         network.want("s0", down, "x >= 0")
         network.settle()
         network.kill(down)

@@ -61,6 +61,5 @@ class Life:
 
     def held(self, consumer: str, now: float) -> list[Position]:
         """Return the positions that this consumer has and whose time is not over."""
-        late_s = now - self.options.ack_wait_s
-        held = self.holders.items()
-        return [at for at, (who, since_s) in held if who == consumer and since_s > late_s]
+        most_s, held = self.options.ack_wait_s, self.holders.items()
+        return [at for at, (who, since_s) in held if who == consumer and since_s + most_s > now]
