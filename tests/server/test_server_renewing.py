@@ -190,6 +190,31 @@ def seen(node: Node) -> bool:
     return "otto" not in proving._users.by_name
 
 
+async def test_a_token_ends_with_the_key_that_signed_it(live: Live, tmp_path: Path) -> None:
+    """Who has a newer one comes back with it."""
+    node = await broker(live, tmp_path)
+    keys = tmp_path / "tokens.key"
+    async with (
+        reefcast.connect(url(node), token=token("bert", seconds=86_400)) as bert,
+        reefcast.connect(url(node), **ANNA) as anna,
+    ):
+        keys.write_text(f"{TOKEN_SECRET}\n")  # the same one, written in another way
+        proving = node.shared.authenticator
+        assert isinstance(proving, Proving) and proving._tokens_file is not None
+        watched = proving._tokens_file
+        await until(lambda: watched._seen[1] == len(TOKEN_SECRET) + 1)
+        assert bert.connected
+        keys.write_text(TOKEN_SECRET[::-1])
+        with pytest.raises(RefusedError, match="signed by none of the keys"):
+            async for _ in await bert.subscribe("x > 0"):
+                pass
+        assert anna.connected
+        sessions = node.clients.sessions.values()
+        assert [each.principal.user for each in sessions if each.port.line] == ["anna"]
+    reasons = [line["reason"] for line in lines(tmp_path) if "reason" in line]
+    assert any("the key that signed the token of user 'bert' was removed" in r for r in reasons)
+
+
 async def test_a_user_who_is_removed_while_its_password_is_checked_stays_out(
     live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ log = logging.getLogger(__name__)
 BY_NAME = {"storage": UserRole.STORAGE, "administrator": UserRole.ADMINISTRATOR}
 """Names of roles that say what their users may be, where the network file has no `[[role]]`."""
 STORAGE = frozenset({UserRole.CLIENT, UserRole.STORAGE})
+TOKEN = "token"
 WRONG = "the user or the password is wrong"
 
 
@@ -229,7 +230,7 @@ class Proving(Authenticator):
         verified = self._tokens.verify(answer.secret, now_us() / 1e6)
         granted = roles_in(verified.claims, self._security.roles_claim)
         more = {"claims": verified.claims, "expires_at_s": verified.expires_at_s}
-        return self._names.user(verified.user, "token", granted, **more)
+        return self._names.user(verified.user, TOKEN, granted, signed_by=verified.key, **more)
 
     def _by_key(self, greeting: Greeting, question: Question, answer: Answer) -> Principal:
         hello = greeting.hello
@@ -295,12 +296,14 @@ class Proving(Authenticator):
             self._tokens = self._with_keys(keys)
         if users is not None:
             self._users = self._known(users)
-        return users is not None
+        return users is not None or keys is not None
 
     def review(self, principal: Principal) -> Principal | None:
         name, users = principal.user, self._users
         granted: tuple[str, ...] | None = principal.granted
-        if principal.proof == "password":
+        if principal.signed_by and not self._tokens.trusts(principal.signed_by):
+            granted = None
+        elif principal.proof == "password":
             entry = users.by_name.get(name)
             granted = tuple(entry.roles) if entry is not None and entry.hash else None
         elif principal.proof == PROOF and self._certificates is not None:
