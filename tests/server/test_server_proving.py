@@ -20,6 +20,7 @@ from live_networks import linked, make_network, until, url_of
 from reefcast.errors import ProtocolError, RefusedError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Role
+from reefcast.network.file import NetworkFile
 from reefcast.network.sections import (
     CertificateEntry,
     SecuritySection,
@@ -487,6 +488,8 @@ CERTIFICATES: list[tuple[dict[str, Any], dict[str, Any], Principal | None]] = [
     (B1_IS, {"role": Role.ADMIN}, Principal("$network", OF_PROVED, "certificate")),
     (S1_IS, {}, Principal("s1", STORAGE, "certificate")),
     (S1_IS, BROKER, None),
+    (certificate(storage_uri("test", "not in the file"), commonName="s9"), {}, None),
+    (PEER_IS, {}, None),
     (certificate(broker_uri("other", "b1")), BROKER, None),
     (certificate(broker_uri("other", "b1")), {}, None),
     ({}, {}, None),
@@ -544,7 +547,9 @@ def test_roles_of_a_certificate_change_with_the_users_file(
         assert isinstance(other, Principal) and proving.review(other) is other
 
 
-async def test_users_storages_and_brokers_over_tls(live: Live, tmp_path: Path) -> None:
+async def test_users_storages_and_brokers_over_tls(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two brokers that have certificates and no key; a user with a password, one with a
     certificate."""
     office = Office(tmp_path)
@@ -570,5 +575,18 @@ async def test_users_storages_and_brokers_over_tls(live: Live, tmp_path: Path) -
     with pytest.raises(RefusedError, match="asks who this is, and nothing is shown"):
         await reefcast.connect(tls, **trust)
     assert {line["tls"] for line in lines(tmp_path)} == {True}
+    assert await asked_by(network, tmp_path) == {"$network"}
+    monkeypatch.setenv("REEFCAST_USER", ANNA["user"])
+    monkeypatch.setenv("REEFCAST_PASSWORD", ANNA["password"])
+    assert await asked_by(network, tmp_path) == {"anna"}, "not the broker, whose key is at hand"
+
+
+async def asked_by(network: NetworkFile, folder: Path) -> set[str]:
+    """Return as whom the brokers saw an operator who has just asked for the status."""
+    before = len(lines(folder))
     answers = await overlay_status(network)
     assert all(answer is not None for answer in answers.values())
+    fresh = lines(folder)[before:]
+    return {
+        each["user"] for each in fresh if (each["event"], each["role"]) == ("connected", "admin")
+    }

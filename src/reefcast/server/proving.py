@@ -49,7 +49,7 @@ from reefcast.security.files import read_key
 from reefcast.security.showing import NoCredentials, circumstances, fresh_nonce
 from reefcast.security.tokens import Tokens, read_token_keys, roles_in
 from reefcast.security.users import ANONYMOUS, NETWORK, NO_USERS, Users, check_name, read_users
-from reefcast.server.certified import OF_PROVED, PROOF, Certified
+from reefcast.server.certified import OF_PROVED, OF_STORAGE, PROOF, Certified
 from reefcast.server.greeting import Authenticator, Greeting
 from reefcast.timing import now_us
 from reefcast.tls.identity import identity_of
@@ -57,7 +57,6 @@ from reefcast.tls.identity import identity_of
 log = logging.getLogger(__name__)
 BY_NAME = {"storage": UserRole.STORAGE, "administrator": UserRole.ADMINISTRATOR}
 """Names of roles that say what their users may be, where the network file has no `[[role]]`."""
-STORAGE = frozenset({UserRole.CLIENT, UserRole.STORAGE})
 TOKEN = "token"
 WRONG = "the user or the password is wrong"
 
@@ -103,8 +102,8 @@ class Certificates:
             return None
         for name in self._storages:
             if shown.is_storage(self._network, name):
-                return Principal(name, STORAGE, PROOF)
-        if shown.is_member(self._network):
+                return Principal(name, OF_STORAGE, PROOF)
+        if shown.is_some_broker(self._network):
             return Principal(NETWORK, OF_PROVED, PROOF)
         entry = self._users.get(subject_of(shown.subject)) if shown.subject else None
         if entry is None:
