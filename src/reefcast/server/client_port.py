@@ -338,7 +338,9 @@ class ClientPort(Outbox, ABC):
         if first:
             transport.write(b"".join(first))
             if self.keeps:
-                self._sent.add_all([frame for frame in first if self.is_numbered(frame)])
+                numbered = [frame for frame in first if self.is_numbered(frame)]
+                self._sent.add_all(numbered)
+                self._note_sent(sum(map(len, numbered)))
 
     def _write_frames(self, transport: asyncio.WriteTransport, frames: Collection[bytes]) -> int:
         """Write frames; return the size in bytes."""
