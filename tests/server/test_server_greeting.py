@@ -424,7 +424,7 @@ class Sworn(Authenticator):
                 raise ProtocolError(f"{greeting.hello.name} does not know the word")
         return Principal(greeting.hello.name, ALL_ROLES, "the word")
 
-    def respond(self, hello: Hello, shown: Shown) -> Respondent:
+    def respond(self, hello: Hello, shown: Shown, to: str) -> Respondent:
         return Saying(self._word)
 
 

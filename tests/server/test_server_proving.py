@@ -143,6 +143,23 @@ async def test_a_client_is_told_what_the_broker_would_accept(live: Live, tmp_pat
         await reefcast.connect(url(node), token=token())
 
 
+@pytest.mark.parametrize("shown", [{"user": "a" * 201}, {"secret": "a" * 16_385}])
+async def test_what_is_too_long_for_a_name_or_a_secret_is_not_remembered(
+    live: Live, tmp_path: Path, shown: dict[str, str]
+) -> None:
+    """Ten thousand names that failed are kept, for ten minutes."""
+    node = await broker(live, tmp_path)
+    stranger = await live.dial(node)
+    stranger.say_hello()
+    await stranger.next(FrameKind.PROOF)
+    answer = encode_proof(Answer(Method.PASSWORD, **shown))
+    stranger.writer.write(wire.frame(FrameKind.PROOF, answer))
+    assert "which are the most here" in await stranger.reason()
+    proving = node.shared.authenticator
+    assert isinstance(proving, Proving)
+    assert not proving._attempts.remembered
+
+
 async def test_a_method_that_was_not_offered_is_refused(live: Live, tmp_path: Path) -> None:
     node = await broker(live, tmp_path, tokens="")
     client = await live.dial(node)
@@ -341,6 +358,27 @@ def test_a_mac_is_for_one_pair_of_ends_in_one_direction(change: str) -> None:
     assert not has_key(key, question, hello, replace(answer, nonce=b""))
 
 
+async def test_who_listens_in_a_brokers_place_gets_no_answer_for_another_one(
+    live: Live, tmp_path: Path
+) -> None:
+    """It could pass on the question of a third broker, and be taken there for who dialled."""
+    network = secured(tmp_path, 3)
+    answers: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        question = Question(network.network.name, "b3", ("key",), bytes(32))
+        writer.write(wire.frame(FrameKind.PROOF, encode_proof(question)))
+        answers.put_nowait(await reader.read())
+        writer.close()
+
+    server = await asyncio.start_server(listen, *network.address("b2"))
+    async with server:
+        node = await live.node(network, "b1")
+        assert node.links["b2"].dials
+        said = await answers.get()
+    assert b"was dialled, and" in said and b"answer" not in said
+
+
 async def test_a_broker_that_confirms_with_a_wrong_mac_is_not_believed() -> None:
     hello = wire.hello(Role.CLIENT, "c", "", "s")
     respondent = Respondent(NetworkKey(KEY.encode()), Circumstances(hello, False, bytes(32)))
@@ -486,7 +524,7 @@ def test_without_tls_no_certificate_proves_anything(tmp_path: Path) -> None:
 def test_who_dialled_takes_a_certificate_that_names_the_broker(proving: Proving) -> None:
     for shown, right in ((B1_IS, True), (certificate(broker_uri("test", "b2")), False)):
         greeting = elsewhere(shown, **BROKER)
-        greeting.respondent = proving.respond(greeting.hello, greeting.shown)
+        greeting.respondent = proving.respond(greeting.hello, greeting.shown, greeting.hello.name)
         if right:
             proved = proving.prove(greeting)
             assert isinstance(proved, Principal) and proved.user == "b1"

@@ -345,7 +345,9 @@ class ClientPort(Outbox, ABC):
         if first:
             transport.write(b"".join(first))
             if self.keeps:
-                self._sent.add_all([frame for frame in first if self.is_numbered(frame)])
+                numbered = [frame for frame in first if self.is_numbered(frame)]
+                self._sent.add_all(numbered)
+                self._note_sent(sum(map(len, numbered)))
 
     def _write_frames(self, transport: asyncio.WriteTransport, frames: Collection[bytes]) -> int:
         """Write frames; return the size in bytes."""
@@ -445,14 +447,17 @@ class ClientPort(Outbox, ABC):
         kept = [frame for frame in waiting if self._may_go(frame, sees)]
         dropped = len(waiting) - len(kept)
         self._frames, self._surplus = deque(kept), 0
+        self._counted = self._counted_bytes = 0
         again = [*self._unacknowledged(), *self._resend]
         unsent = len(self._resend)
         blank = self.gap(Dropped(0, ()))
         again = [frame if self._may_go(frame, sees) else blank for frame in again]
-        before = self._sent.acknowledged
-        self._resend = deque(again[len(again) - unsent :])
-        self._sent.begin(before)
-        self._sent.add_all(again[: len(again) - unsent])
+        sent = again[: len(again) - unsent]
+        self.again_from(self._sent.acknowledged)
+        self._resend = deque(again[len(sent) :])
+        self._resend_bytes = sum(map(len, self._resend))
+        self._sent.add_all(sent)
+        self._note_sent(sum(map(len, sent)))
         if self._crowded and self.queue_len <= self.limit // 2:
             self._crowded = False
             self.on_drained()
