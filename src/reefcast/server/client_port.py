@@ -69,11 +69,7 @@ class Memory(Protocol):
         """Learn how much is kept for a client to which nothing can be written now."""
 
 
-def _nothing() -> None:
-    pass
-
-
-def _ignore(message: ControlMessage) -> None:
+def _nothing(*_: object) -> None:
     pass
 
 
@@ -137,7 +133,7 @@ class ClientPort(Outbox, ABC):
         self.on_crowded: Callable[[], None] = _nothing
         self.on_drained: Callable[[], None] = _nothing
         self.on_overdue: Callable[[], None] = _nothing
-        self.on_refused: Callable[[ControlMessage], None] = _ignore
+        self.on_refused: Callable[[ControlMessage], None] = _nothing
         self.on_overfull: Callable[[], None] = _nothing
         self.memory: Memory | None = None
         self.weight = 0
