@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 from reefcast.directories import make_private
 from reefcast.history.store import HistoryStore
 from reefcast.keeping.store import SqliteStore
 
 
-@pytest.mark.skipif(os.name == "nt", reason="files have other permissions there")
 def test_only_their_owner_may_read_files_with_events(tmp_path: Path) -> None:
     made, kept = tmp_path / "made", tmp_path / "kept"
     make_private(made)
@@ -29,7 +26,6 @@ def fail(trouble: object) -> None:
     raise AssertionError(trouble)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="files have other permissions there")
 def test_what_brokers_and_storages_keep_is_theirs_alone(tmp_path: Path) -> None:
     umask = os.umask(0o022)
     try:

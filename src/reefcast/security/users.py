@@ -22,6 +22,7 @@ from reefcast.model.wire import MAX_NAME_CHARS
 from reefcast.network.file import toml_lines
 from reefcast.network.rewriting import alone_in, replace_text
 from reefcast.network.sections import Section, check_keys
+from reefcast.protocol.principal import ANONYMOUS
 from reefcast.security.files import read_file
 from reefcast.security.passwords import Cost, cost_of
 from reefcast.sessions.messages import EVERYBODY
@@ -60,9 +61,8 @@ class Users(NamedTuple):
 NO_USERS = Users({}, "")
 
 
-ANONYMOUS, NETWORK = "anonymous", "$network"
-"""The users of those who prove nothing, and of storages and administrators with the network's
-key."""
+NETWORK = "$network"
+"""The user of storages and administrators with the network's key."""
 
 
 def check_name(name: str) -> str:

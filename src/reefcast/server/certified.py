@@ -18,7 +18,7 @@ from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.model.wire import Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import BrokerEntry
-from reefcast.protocol.principal import Principal, UserRole
+from reefcast.protocol.principal import ANONYMOUS, Principal, UserRole
 from reefcast.protocol.privacy import is_loopback
 from reefcast.server.floods import Floods
 from reefcast.server.greeting import Authenticator, Greeting
@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 PROOF = "certificate"
 OF_STORAGE = frozenset({UserRole.CLIENT, UserRole.STORAGE})
 OF_PROVED = OF_STORAGE | {UserRole.ADMINISTRATOR}
-UNNAMED = Principal("anonymous", frozenset({UserRole.CLIENT}), "nothing")
+UNNAMED = Principal(ANONYMOUS, frozenset({UserRole.CLIENT}), "nothing")
 UNNAMED_HERE = Principal(
-    "anonymous", frozenset({UserRole.CLIENT, UserRole.ADMINISTRATOR}), "loopback"
+    ANONYMOUS, frozenset({UserRole.CLIENT, UserRole.ADMINISTRATOR}), "loopback"
 )
 
 

@@ -29,7 +29,7 @@ from reefcast.network.file import NetworkFile
 from reefcast.network.sections import CertificateEntry
 from reefcast.network.subjects import Subject, subject_of
 from reefcast.network.watching import Watched
-from reefcast.protocol.principal import ALL_ROLES, Principal, UserRole
+from reefcast.protocol.principal import ALL_ROLES, ANONYMOUS, Principal, UserRole
 from reefcast.protocol.privacy import Shown
 from reefcast.protocol.proofs import (
     Answer,
@@ -48,7 +48,7 @@ from reefcast.security.credentials import NetworkKey
 from reefcast.security.files import read_key
 from reefcast.security.showing import NoCredentials, circumstances, fresh_nonce
 from reefcast.security.tokens import Tokens, read_token_keys, roles_in
-from reefcast.security.users import ANONYMOUS, NETWORK, NO_USERS, Users, check_name, read_users
+from reefcast.security.users import NETWORK, NO_USERS, Users, check_name, read_users
 from reefcast.server.certified import OF_PROVED, OF_STORAGE, PROOF, Certified
 from reefcast.server.greeting import Authenticator, Greeting
 from reefcast.timing import now_us
