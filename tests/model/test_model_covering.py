@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_strategies import DOMAIN, complicated, conditions, conjunctions, patterned, simple
 
-from reefcast.model.covering import covers, equals, intersects
+from reefcast.model import covering
+from reefcast.model.covering import covers, equals, intersects, may_intersect
 from reefcast.model.expression import to_sql
 from reefcast.model.filters import TRUE, Filter, parse_filter
 
@@ -156,3 +157,27 @@ def test_covering(f, g, expected):
 def test_equal_filters_of_different_texts():
     assert equals(parse_filter("NOT (a < 5 OR a > 7)"), parse_filter("a BETWEEN 5 AND 7"))
     assert not equals(parse_filter("a >= 5"), parse_filter("a > 5"))
+
+
+@pytest.mark.parametrize("most_pairs", [0, 20])
+@given(st.lists(any_filter | pattern_filter, max_size=5), any_filter | pattern_filter)
+def test_may_intersect_never_misses(most_pairs, others, f):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(covering, "MOST_PAIRS", most_pairs)
+        patch.setattr(covering, "FEW_PAIRS", 1)
+        found = list(may_intersect(f, others))
+    for other, may in zip(others, found, strict=True):
+        assert may or not intersects(f, other)
+
+
+@given(exact, st.lists(exact, max_size=5))
+def test_may_intersect_is_exact_for_few_conjunctions(f, others):
+    assert list(may_intersect(f, others)) == [intersects(f, other) for other in others]
+
+
+def test_many_alternatives_are_compared_by_their_hulls():
+    wide = [" OR ".join(f"(a > {i} AND b < {i})" for i in range(k, k + 100)) for k in range(50)]
+    f = parse_filter(wide[0])
+    elsewhere = parse_filter(" OR ".join(f"(a < -{i + 1} AND b = {i})" for i in range(100)))
+    assert list(may_intersect(f, [elsewhere] * 50)) == [False] * 50
+    assert all(may_intersect(f, map(parse_filter, wide)))

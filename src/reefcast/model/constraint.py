@@ -23,7 +23,7 @@ sets: over a dense order two of them hold for the same values only if they are e
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -44,6 +44,7 @@ __all__ = [
     "compared",
     "constraint_covers",
     "exclusive",
+    "hull",
     "intersect",
     "intervals_in_one",
     "is_empty",
@@ -89,6 +90,9 @@ class Constraint(msgspec.Struct, frozen=True, array_like=True):
     excluded: tuple[Value, ...] = ()
     patterns: tuple[Pattern, ...] = ()
 
+
+FEW = 8
+"""How many values are looked for one by one."""
 
 EMPTY = Constraint(members=())
 MISSING = Constraint(missing=True)
@@ -200,6 +204,30 @@ def _contains(constraint: Constraint, value: Value) -> bool:
     )
 
 
+def _contains_all(constraint: Constraint, values: Sequence[Value]) -> bool:
+    """Return whether canonical values of the constraint's kind all satisfy it."""
+    members, excluded = constraint.members, constraint.excluded
+    if members is not None:
+        return len(members) >= len(values) and frozenset(members).issuperset(values)
+    if len(values) > FEW and len(excluded) > FEW:  # else this is quadratic
+        if not frozenset(excluded).isdisjoint(values):
+            return False
+        constraint = replace(constraint, excluded=())
+    return all(_contains(constraint, value) for value in values)
+
+
+def _contains_any(constraint: Constraint, values: Sequence[Value]) -> bool:
+    """Return whether one of these canonical values of the constraint's kind satisfies it."""
+    members, excluded = constraint.members, constraint.excluded
+    if members is not None:
+        return not frozenset(members).isdisjoint(values)
+    if len(values) > FEW and len(excluded) > FEW:
+        outside = frozenset(excluded)
+        values = [value for value in values if value not in outside]
+        constraint = replace(constraint, excluded=())
+    return any(_contains(constraint, value) for value in values)
+
+
 def _above_low(constraint: Constraint, value: Value) -> bool:
     low = constraint.low
     if low is None or is_nan(value):
@@ -245,9 +273,9 @@ def exclusive(a: Constraint, b: Constraint) -> bool:
     if a.kind is not b.kind:
         return True
     if a.members is not None:
-        return not any(_contains(b, member) for member in a.members)
+        return not _contains_any(b, a.members)
     if b.members is not None:
-        return not any(_contains(a, member) for member in b.members)
+        return not _contains_any(a, b.members)
     if a.excluded or b.excluded or a.patterns or b.patterns:
         return is_empty(intersect(a, b))
     return _ends_before(a, b) or _ends_before(b, a)
@@ -344,12 +372,12 @@ def constraint_covers(a: Constraint, b: Constraint) -> bool:
     if a.kind is not b.kind:
         return False
     if b.members is not None:
-        return all(_contains(a, member) for member in b.members)
+        return _contains_all(a, b.members)
     return (
         a.members is None
         and _low_within(a, b)
         and _high_within(a, b)
-        and not any(_contains(b, value) for value in a.excluded)
+        and not _contains_any(b, a.excluded)
         and all(_implied(pattern, b) for pattern in a.patterns)
     )
 
@@ -375,6 +403,25 @@ def unite(constraints: Iterable[Constraint]) -> Constraint:
     """Return the OR of constraints that list their members, all of one kind, at least one."""
     members = _sorted(value for each in constraints for value in each.members or ())
     return among(members)
+
+
+def hull(constraints: Sequence[Constraint]) -> Constraint | None:
+    """Return a constraint that holds wherever one of these does, an interval of one kind if they
+    are all of that kind; None if there is no condition to state."""
+    if any(each.missing for each in constraints):
+        return MISSING if all(each.missing for each in constraints) else None
+    kind = constraints[0].kind
+    if kind in (None, Kind.BOOLEAN) or any(each.kind is not kind for each in constraints):
+        return PRESENT
+    lows = [each.members[0] if each.members else each.low for each in constraints]
+    highs = [each.members[-1] if each.members else each.high for each in constraints]
+    return Constraint(kind=kind, low=_outermost(min, lows), high=_outermost(max, highs))
+
+
+def _outermost(of: Callable[..., Value], ends: list[Value | None]) -> Value | None:
+    """Return the lowest or the highest of ends of one kind; None where one is open."""
+    known = [end for end in ends if end is not None and not is_nan(end)]
+    return of(known) if len(known) == len(ends) else None
 
 
 # --- the canonical form --------------------------------------------------------------------------

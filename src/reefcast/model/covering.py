@@ -15,17 +15,24 @@ Topics. A publication may have several, and a filter holds for it if it holds fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from reefcast.model.constraint import (
     Constraint,
     Kind,
     constraint_covers,
     exclusive,
+    hull,
     satisfies,
 )
 from reefcast.model.filters import TOPIC, Conjunction, Filter
 from reefcast.model.publication import Value
+
+FEW_PAIRS = 4
+"""How many pairs of conjunctions of two filters are compared in any case."""
+MOST_PAIRS = 8192
+"""How many are compared beyond that, for one filter with a whole table: some milliseconds."""
 
 
 def covers(f: Filter, g: Filter) -> bool:
@@ -47,6 +54,24 @@ def intersects(f: Filter, g: Filter) -> bool:
         for mine in f.conjunctions
         for theirs in g.conjunctions
     )
+
+
+def may_intersect(filter: Filter, others: Iterable[Filter]) -> Iterator[bool]:
+    """Yield for each of the others what `intersects` returns, or True in doubt: where many
+    conjunctions would have to be compared with many, only *hulls* are, one conjunction around all
+    of a filter's. So the time does not grow with the conjunctions of a filter."""
+    left = MOST_PAIRS
+    for other in others:
+        pairs = len(filter.conjunctions) * len(other.conjunctions)
+        if pairs > FEW_PAIRS:
+            if not _conjunctions_intersect(_hull(filter), _hull(other)):
+                yield False
+                continue
+            left -= pairs
+            if left < 0:
+                yield True
+                continue
+        yield intersects(filter, other)
 
 
 def equals(f: Filter, g: Filter) -> bool:
@@ -96,3 +121,17 @@ def _exclusive(name: str, a: Constraint, b: Constraint) -> bool:
     if name == TOPIC and a.kind is Kind.STRING and b.kind is Kind.STRING:
         return False
     return exclusive(a, b)
+
+
+def _hull(filter: Filter) -> Conjunction:
+    """Return one conjunction that holds wherever the filter does."""
+    conjunctions = filter.conjunctions
+    return conjunctions[0] if len(conjunctions) == 1 else _hull_of_many(filter)
+
+
+@lru_cache(maxsize=256)
+def _hull_of_many(filter: Filter) -> Conjunction:
+    first, *others = (conjunction.constraints for conjunction in filter.conjunctions)
+    common = [name for name in first if all(name in each for each in others)]
+    hulls = {name: hull([first[name], *(each[name] for each in others)]) for name in common}
+    return Conjunction({name: each for name, each in hulls.items() if each is not None})

@@ -1,8 +1,17 @@
 """The compiled covering index. How it works: see `cover.layout`; its tables: `cover.table`.
 
-Filters with the same normal form are stored once, as one *entry* with several keys. The kernels
-decide alone about entries of one conjunction with an exact box; about the others that they find,
-`model.covering` decides, in a few microseconds each. Use an index from one thread only."""
+Filters with the same normal form are stored once, as one *entry* with several keys. What the boxes
+say alone is decided by the kernels, and for filters of several conjunctions by counting the rows
+that they find: one covers another if for each conjunction of the other one, some exact box of its
+own covers that. About the others that they find, `model.covering` decides, in a few microseconds
+each.
+
+Between two filters of several conjunctions that would take the product of their sizes. So where the
+product exceeds `MOST_WORK`, and boxes do not suffice, the one is not found to cover the other: a
+subscription travels further than it must. The bound is the same for both directions, and for one
+pair it never changes.
+
+Use an index from one thread only."""
 
 from __future__ import annotations
 
@@ -23,6 +32,19 @@ from reefcast.model.filters import Conjunction, Filter, has_residuals
 K = TypeVar("K", bound=Hashable)
 
 NONE = np.empty(0, np.int64)
+
+MOST_WORK = 8192
+"""The largest product of sizes for which Python compares two filters of several conjunctions: eight
+alternatives of three conditions with eight others. It takes 0.1 ms."""
+
+
+def too_much_work(f: Filter, g: Filter) -> bool:
+    """Return whether Python must not compare the conjunctions of one filter with those of the
+    other."""
+    mine, theirs = len(f.conjunctions), len(g.conjunctions)
+    if mine < 2 or theirs < 2:
+        return False
+    return mine * len(g.packed) + theirs * len(f.packed) > MOST_WORK
 
 
 def form_of(filter: Filter) -> bytes | str:
@@ -51,6 +73,10 @@ class Entries:
         self.filters: list[Filter | None] = []
         self.table = Table()
         self._further: dict[int, list[int]] = {}  # numbers of the further conjunctions
+        # By conjunction: the filter's number, and whether its box is exact. By filter: how many.
+        self._owners = np.zeros(64, np.int32)
+        self._exact = np.zeros(64, bool)
+        self._sizes = np.zeros(64, np.int32)
         self._empty: dict[int, None] = {}  # filters that never match: they have no rows
         self._free: list[int] = []
         self._asked: tuple[Filter | None, int, bool, list[Box]] = (None, 0, False, [])
@@ -71,7 +97,9 @@ class Entries:
             place = self.table.room(len(conjunction.constraints))
             box = coder.box(conjunction, new=True)
             doubts = (len(conjunctions) > 1 or not box.exact) + 2 * (not box.meets_exactly)
-            self.table.add(box, place, number, one, doubts)
+            self.table.add(box, place, one, doubts)
+            self._owners[one], self._exact[one] = number, box.exact
+        self._sizes[number] = len(conjunctions)
         if len(conjunctions) > 1:
             self._further[number] = numbers[1:]
         coder.settle()
@@ -86,6 +114,7 @@ class Entries:
             self.table.remove(one)
             self._free.append(one)
         self.filters[number] = None
+        self._sizes[number] = 0
         self._free.append(number)
 
     def mark(self, number: int, mark: bool) -> None:
@@ -98,11 +127,16 @@ class Entries:
         if self._free:
             return self._free.pop()
         self.filters.append(None)
+        if len(self.filters) > len(self._owners):
+            for name in ("_owners", "_exact", "_sizes"):
+                table = getattr(self, name)
+                setattr(self, name, np.concatenate([table, np.zeros_like(table)]))
         return len(self.filters) - 1
 
     def memory_bytes(self) -> int:
         lists = (self.filters, self._further, self._empty, self._free)
-        return self.table.memory_bytes() + sum(map(sys.getsizeof, lists))
+        arrays = self._owners.nbytes + self._exact.nbytes + self._sizes.nbytes
+        return self.table.memory_bytes() + arrays + sum(map(sys.getsizeof, lists))
 
     # --- searching -------------------------------------------------------------------------------
 
@@ -113,10 +147,12 @@ class Entries:
         conjunctions = filter.conjunctions
         if len(conjunctions) == 1:
             found = self._find_one(filter, conjunctions[0], mode, marked, enough)
-        elif mode in (MEETING, COVERED):
-            found = self._find_any(filter, mode, marked)
+        elif mode == MEETING:
+            found = self._find_meeting(filter, marked)
+        elif mode == COVERED:
+            found = self._find_covered(filter, marked)
         else:
-            found = self._find_all(filter, mode, marked)
+            found = self._find_covering(filter, mode, marked)
         self.table.coder.settle()
         if self._empty and not marked and (mode == COVERED or (mode == EQUAL and not conjunctions)):
             found = np.concatenate([found, np.fromiter(self._empty, np.int64)])
@@ -143,16 +179,39 @@ class Entries:
             if mode != COVERED or not asked.residuals:
                 doubts = np.concatenate([answers, doubts])
             answers = NONE
-        if self._further and mode == MEETING:
-            answers = np.unique(answers)
+        if self._further:
+            answers, doubts = self._by_filter(mode, box, answers, doubts)
         if not len(doubts):
             return answers
         return self._decide(filter, mode, answers, doubts.tolist())
+
+    def _by_filter(self, mode: int, box: Box, answers: Array, doubts: Array) -> tuple[Array, Array]:
+        """Return the filters instead of the conjunctions that answer for a box, and that are
+        doubtful, each once."""
+        if mode == MEETING:
+            return np.unique(self._owners[answers]), self._owners[doubts]
+        owners = self._owners[doubts]
+        several = self._sizes[owners] > 1
+        if mode == COVERING:
+            sure = several & self._exact[doubts]
+        elif mode == COVERED:
+            # Each of the filter's conjunctions must be there.
+            whole = np.bincount(owners, minlength=1)[owners] == self._sizes[owners]
+            owners, several = owners[whole], several[whole]
+            sure = several if box.exact else np.zeros(len(owners), bool)
+        else:
+            sure = np.zeros(len(owners), bool)
+        # What is no filter of several conjunctions is its own owner.
+        return np.concatenate([answers, np.unique(owners[sure])]), owners[~sure]
 
     def _search(self, box: Box, mode: int, marked: bool, enough: int = ALL) -> tuple[Array, Array]:
         if box.unknown and mode in (COVERED, EQUAL):
             return NONE, NONE
         return self.table.search(box, mode, marked=marked, enough=enough)
+
+    def _rows(self, box: Box, mode: int, marked: bool) -> Array:
+        """Return the conjunctions whose boxes answer, doubtful or not."""
+        return np.concatenate(self._search(box, mode, marked))
 
     def _decide(self, filter: Filter, mode: int, answers: Array, doubts: Iterable[int]) -> Array:
         """Return the answers, and the doubtful ones that `model.covering` confirms."""
@@ -161,33 +220,67 @@ class Entries:
         agreed = []
         for number in open_ones:
             stored = filters[number]
-            if stored is not None and decide(stored, filter):
+            if stored is None or (mode != MEETING and too_much_work(stored, filter)):
+                continue
+            if decide(stored, filter):
                 agreed.append(number)
         return np.concatenate([answers, np.array(agreed, np.int64)])
 
-    def _find_any(self, filter: Filter, mode: int, marked: bool) -> Array:
-        """Find, for a filter of several conjunctions, what intersects one of them, or what all of
-        them together may cover."""
-        candidates: set[int] = set()
-        for box in self._boxes(filter, mode):
-            for part in self._search(box, mode, marked):
-                candidates.update(part.tolist())
-        return self._decide(filter, mode, NONE, candidates)
+    # Filters of several conjunctions: tables of bool, by filter or by conjunction.
 
-    def _find_all(self, filter: Filter, mode: int, marked: bool) -> Array:
-        """Find, for a filter of several conjunctions, what covers each of them. Everything covers a
-        filter without conjunctions."""
+    def _find_meeting(self, filter: Filter, marked: bool) -> Array:
+        """Find what intersects one of the filter's conjunctions."""
+        candidates: set[int] = set()
+        for box in self._boxes(filter, MEETING):
+            candidates.update(self._owners[self._rows(box, MEETING, marked)].tolist())
+        return self._decide(filter, MEETING, NONE, candidates)
+
+    def _find_covered(self, filter: Filter, marked: bool) -> Array:
+        """Find the filters all of whose conjunctions lie within some of this one's."""
+        sure, maybe = (np.zeros(len(self.filters), bool) for _ in range(2))
+        for box in self._boxes(filter, COVERED):
+            rows = self._rows(box, COVERED, marked)
+            maybe[rows] = True
+            if box.exact:
+                sure[rows] = True
+        return self._agreed(filter, COVERED, self._all_there(sure), self._all_there(maybe))
+
+    def _all_there(self, conjunctions: Array) -> Array:
+        """Return of which filters all conjunctions are among these."""
+        owners = self._owners[np.flatnonzero(conjunctions)]
+        counts = np.bincount(owners, minlength=len(self.filters))
+        return (counts > 0) & (counts == self._sizes[: len(counts)])
+
+    def _find_covering(self, filter: Filter, mode: int, marked: bool) -> Array:
+        """Find what covers each conjunction of the filter, or equals the filter. Everything covers
+        a filter without conjunctions."""
         if not filter.conjunctions:
             if mode == EQUAL or marked:
                 return NONE
             stored = [n for n, f in enumerate(self.filters) if f is not None]
             return np.array(stored, np.int64)
-        candidates: set[int] | None = None
+        sure, maybe = (np.ones(len(self.filters), bool) for _ in range(2))
         for box in self._boxes(filter, mode):
-            answers, doubts = self._search(box, COVERING, marked)
-            found = {*answers.tolist(), *doubts.tolist()}
-            candidates = found if candidates is None else candidates & found
-        return self._decide(filter, mode, NONE, candidates or ())
+            rows = self._rows(box, COVERING, marked)
+            maybe &= self._with_one(rows)
+            sure &= self._with_one(rows[self._exact[rows]])
+            if not maybe.any():
+                return NONE
+        found = self._agreed(filter, COVERING, sure, maybe)
+        if mode == EQUAL and len(found):
+            found = np.intersect1d(found, self._find_covered(filter, marked))
+        return found
+
+    def _with_one(self, rows: Array) -> Array:
+        """Return which filters have one of these conjunctions."""
+        there = np.zeros(len(self.filters), bool)
+        there[self._owners[rows]] = True
+        return there
+
+    def _agreed(self, filter: Filter, mode: int, sure: Array, maybe: Array) -> Array:
+        """Return the numbers of the sure ones, and of those that Python confirms."""
+        doubts = np.flatnonzero(maybe & ~sure)
+        return self._decide(filter, mode, np.flatnonzero(sure), doubts.tolist())
 
 
 class CompiledCoverIndex(Generic[K]):

@@ -25,7 +25,6 @@ from reefcast.matching.cover.interface import RootChange
 from reefcast.matching.cover.layout import COVERED, COVERING, EQUAL
 from reefcast.matching.cover.search import UNDECIDED
 from reefcast.matching.cover.table import ALL
-from reefcast.model.covering import covers
 from reefcast.model.filters import Filter
 
 K = TypeVar("K", bound=Hashable)
@@ -92,10 +91,11 @@ class Forest:
 
 
 def _is_plain(filter: Filter) -> bool:
-    """Return whether the filter has no patterns. Covering is transitive for such filters: one that
-    covers such a filter covers all that the filter covers."""
-    return not any(
-        constraint.patterns for c in filter.conjunctions for constraint in c.constraints.values()
+    """Return whether the filter is one conjunction without patterns. Covering is transitive for
+    such filters: one that covers such a filter covers all that the filter covers."""
+    conjunctions = filter.conjunctions
+    return len(conjunctions) == 1 and not any(
+        constraint.patterns for constraint in conjunctions[0].constraints.values()
     )
 
 
@@ -298,9 +298,13 @@ class CompiledRoots(Generic[K]):
         self._put(number, witness)
         if witness >= 0 and _is_plain(self._filter(witness)):
             return  # which dominates whatever the new one dominates
-        for root in self._entries.find(filter, COVERED, marked=True).tolist():
-            # Nothing dominates a new root, so whatever it covers does not cover it.
-            if root != number and (witness < 0 or not covers(self._filter(root), filter)):
+        below = self._entries.find(filter, COVERED, marked=True).tolist()
+        # Nothing dominates a new root, so whatever it covers does not cover it.
+        if witness >= 0 and len(below) > 0:
+            equal = {*self._entries.find(filter, COVERING).tolist()}
+            below = [root for root in below if root not in equal]
+        for root in below:
+            if root != number:
                 self._leave(root)
                 self._put(root, number)
 
@@ -317,9 +321,8 @@ class CompiledRoots(Generic[K]):
         others = found[found != number]
         younger = self._ages[others] > self._ages[number]
         if younger.any():
-            for k in np.flatnonzero(younger).tolist():
-                younger[k] = covers(filter, self._filter(int(others[k])))
-            others = others[~younger]
+            below = self._entries.find(filter, COVERED)
+            others = others[~(younger & np.isin(others, below))]
         if len(others):
             return int(others[self._depths[others].argmax()])
         return -1 if len(found) < enough else self._witness(number, filter, ALL)
