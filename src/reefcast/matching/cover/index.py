@@ -24,6 +24,7 @@ import numpy as np
 from reefcast.errors import LocalError
 from reefcast.matching.cover.coding import Box
 from reefcast.matching.cover.layout import COVERED, COVERING, EQUAL, MEETING
+from reefcast.matching.cover.owners import Owners
 from reefcast.matching.cover.table import ALL, Table
 from reefcast.matching.machine import Array
 from reefcast.model.covering import covers, equals, intersects
@@ -73,10 +74,7 @@ class Entries:
         self.filters: list[Filter | None] = []
         self.table = Table()
         self._further: dict[int, list[int]] = {}  # numbers of the further conjunctions
-        # By conjunction: the filter's number, and whether its box is exact. By filter: how many.
-        self._owners = np.zeros(64, np.int32)
-        self._exact = np.zeros(64, bool)
-        self._sizes = np.zeros(64, np.int32)
+        self._owners = Owners()
         self._empty: dict[int, None] = {}  # filters that never match: they have no rows
         self._free: list[int] = []
         self._asked: tuple[Filter | None, int, bool, list[Box]] = (None, 0, False, [])
@@ -92,16 +90,17 @@ class Entries:
             self._empty[number] = None
             return number
         numbers = [number, *(self._number() for _ in conjunctions[1:])]
+        exact: list[bool] = []
         for one, conjunction in zip(numbers, conjunctions, strict=True):
             # Make room first: this may free codes of texts that nobody else uses.
             place = self.table.room(len(conjunction.constraints))
             box = coder.box(conjunction, new=True)
             doubts = (len(conjunctions) > 1 or not box.exact) + 2 * (not box.meets_exactly)
             self.table.add(box, place, one, doubts)
-            self._owners[one], self._exact[one] = number, box.exact
-        self._sizes[number] = len(conjunctions)
+            exact.append(box.exact)
         if len(conjunctions) > 1:
             self._further[number] = numbers[1:]
+            self._owners.add(numbers, exact)
         coder.settle()
         return number
 
@@ -110,11 +109,13 @@ class Entries:
             del self._empty[number]
         else:
             self.table.remove(number)
-        for one in self._further.pop(number, ()):
+        further = self._further.pop(number, ())
+        if further:
+            self._owners.remove([number, *further])
+        for one in further:
             self.table.remove(one)
             self._free.append(one)
         self.filters[number] = None
-        self._sizes[number] = 0
         self._free.append(number)
 
     def mark(self, number: int, mark: bool) -> None:
@@ -127,16 +128,13 @@ class Entries:
         if self._free:
             return self._free.pop()
         self.filters.append(None)
-        if len(self.filters) > len(self._owners):
-            for name in ("_owners", "_exact", "_sizes"):
-                table = getattr(self, name)
-                setattr(self, name, np.concatenate([table, np.zeros_like(table)]))
+        self._owners.make_room(len(self.filters))
         return len(self.filters) - 1
 
     def memory_bytes(self) -> int:
         lists = (self.filters, self._further, self._empty, self._free)
-        arrays = self._owners.nbytes + self._exact.nbytes + self._sizes.nbytes
-        return self.table.memory_bytes() + arrays + sum(map(sys.getsizeof, lists))
+        own = self._owners.memory_bytes() + sum(map(sys.getsizeof, lists))
+        return self.table.memory_bytes() + own
 
     # --- searching -------------------------------------------------------------------------------
 
@@ -188,20 +186,16 @@ class Entries:
     def _by_filter(self, mode: int, box: Box, answers: Array, doubts: Array) -> tuple[Array, Array]:
         """Return the filters instead of the conjunctions that answer for a box, and that are
         doubtful, each once."""
+        owners = self._owners.of[doubts]
         if mode == MEETING:
-            return np.unique(self._owners[answers]), self._owners[doubts]
-        owners = self._owners[doubts]
-        several = self._sizes[owners] > 1
+            return np.unique(self._owners.of[answers]), owners
+        sizes = self._owners.sizes[owners]
+        sure = np.zeros(len(owners), bool)
         if mode == COVERING:
-            sure = several & self._exact[doubts]
-        elif mode == COVERED:
-            # Each of the filter's conjunctions must be there.
-            whole = np.bincount(owners, minlength=1)[owners] == self._sizes[owners]
-            owners, several = owners[whole], several[whole]
-            sure = several if box.exact else np.zeros(len(owners), bool)
-        else:
-            sure = np.zeros(len(owners), bool)
-        # What is no filter of several conjunctions is its own owner.
+            sure = self._owners.exact[doubts]
+        elif mode == COVERED:  # each of a filter's conjunctions must be there
+            whole = np.bincount(owners, minlength=1)[owners] == sizes
+            owners, sure = owners[whole], whole[whole] & box.exact
         return np.concatenate([answers, np.unique(owners[sure])]), owners[~sure]
 
     def _search(self, box: Box, mode: int, marked: bool, enough: int = ALL) -> tuple[Array, Array]:
@@ -232,7 +226,7 @@ class Entries:
         """Find what intersects one of the filter's conjunctions."""
         candidates: set[int] = set()
         for box in self._boxes(filter, MEETING):
-            candidates.update(self._owners[self._rows(box, MEETING, marked)].tolist())
+            candidates.update(self._owners.of[self._rows(box, MEETING, marked)].tolist())
         return self._decide(filter, MEETING, NONE, candidates)
 
     def _find_covered(self, filter: Filter, marked: bool) -> Array:
@@ -243,13 +237,8 @@ class Entries:
             maybe[rows] = True
             if box.exact:
                 sure[rows] = True
-        return self._agreed(filter, COVERED, self._all_there(sure), self._all_there(maybe))
-
-    def _all_there(self, conjunctions: Array) -> Array:
-        """Return of which filters all conjunctions are among these."""
-        owners = self._owners[np.flatnonzero(conjunctions)]
-        counts = np.bincount(owners, minlength=len(self.filters))
-        return (counts > 0) & (counts == self._sizes[: len(counts)])
+        with_all = self._owners.with_all
+        return self._agreed(filter, COVERED, with_all(sure), with_all(maybe))
 
     def _find_covering(self, filter: Filter, mode: int, marked: bool) -> Array:
         """Find what covers each conjunction of the filter, or equals the filter. Everything covers
@@ -261,21 +250,16 @@ class Entries:
             return np.array(stored, np.int64)
         sure, maybe = (np.ones(len(self.filters), bool) for _ in range(2))
         for box in self._boxes(filter, mode):
-            rows = self._rows(box, COVERING, marked)
-            maybe &= self._with_one(rows)
-            sure &= self._with_one(rows[self._exact[rows]])
+            answers, doubts = self._search(box, COVERING, marked)
+            certain = np.concatenate([answers, doubts[self._owners.exact[doubts]]])
+            sure &= self._owners.with_one(certain, len(sure))
+            maybe &= self._owners.with_one(np.concatenate([answers, doubts]), len(maybe))
             if not maybe.any():
                 return NONE
         found = self._agreed(filter, COVERING, sure, maybe)
         if mode == EQUAL and len(found):
             found = np.intersect1d(found, self._find_covered(filter, marked))
         return found
-
-    def _with_one(self, rows: Array) -> Array:
-        """Return which filters have one of these conjunctions."""
-        there = np.zeros(len(self.filters), bool)
-        there[self._owners[rows]] = True
-        return there
 
     def _agreed(self, filter: Filter, mode: int, sure: Array, maybe: Array) -> Array:
         """Return the numbers of the sure ones, and of those that Python confirms."""
