@@ -298,6 +298,18 @@ class SecuritySection(Section):
         return msgspec.structs.replace(self, **found)
 
 
+class AdminSection(Section):
+    """The HTTP listeners for operators: `/metrics`, `/status`, `/healthz`, `/readyz`. With `[tls]`
+    they speak TLS, and with `[security]` they ask who it is.
+
+    - `listen`: the address (host:port) of each broker that says no other under `[[broker]]`, for
+      brokers on machines of their own; empty: there is none. Off loopback it needs `[tls]` and
+      `[security]`, or `insecure = true` in `[network]`.
+    """
+
+    listen: str = ""
+
+
 class CertificateEntry(Section):
     """A client certificate that stands for a user.
 
@@ -321,6 +333,7 @@ class BrokerEntry(Section):
     - `cluster`: the index of its cluster in a SCOT, from 0.
     - `routing`: keys of `[routing]` with other values for this broker, such as `{covering =
       "lazy"}`.
+    - `admin`: the address of its HTTP listener for operators, host:port, if not that of `[admin]`.
     """
 
     name: str
@@ -328,17 +341,12 @@ class BrokerEntry(Section):
     region: str | None = None
     cluster: int | None = None
     routing: dict[str, Any] = msgspec.field(default_factory=dict)
+    admin: str = ""
 
     @property
     def address(self) -> tuple[str, int]:
         """Where the broker listens: host and port."""
-        host, _, port = self.listen.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ConfigurationError(
-                f"broker {self.name}: listen = {self.listen!r} is not host:port, "
-                'for instance "127.0.0.1:7301"'
-            )
-        return host.strip("[]"), int(port)
+        return address_in(self.listen, f"broker {self.name}: listen", "127.0.0.1:7301")
 
     @property
     def is_peer(self) -> bool:
@@ -428,6 +436,7 @@ SECTIONS: dict[str, type[Section]] = {
     "[sessions]": SessionsSection,
     "[retained]": RetainedSection,
     "[security]": SecuritySection,
+    "[admin]": AdminSection,
     "[[certificate]]": CertificateEntry,
     "[[broker]]": BrokerEntry,
     "[[link]]": LinkEntry,
@@ -435,6 +444,15 @@ SECTIONS: dict[str, type[Section]] = {
     "[[role]]": RoleEntry,
 }
 """The section classes by their titles in the file. `[routing]` is defined by the routing."""
+
+
+def address_in(text: str, where: str, example: str) -> tuple[str, int]:
+    """Return the host and the port in a text. Raises `ConfigurationError`, which says `where` it
+    stands."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigurationError(f'{where} = {text!r} is not host:port, for instance "{example}"')
+    return host.strip("[]"), int(port)
 
 
 def check_keys(given: object, section: type[msgspec.Struct], where: str) -> None:

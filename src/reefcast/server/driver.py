@@ -10,8 +10,8 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 from reefcast.errors import InternalError, ProtocolError
 from reefcast.model.messages import (
@@ -31,10 +31,17 @@ from reefcast.routing.failures import PartlyFailed
 from reefcast.server.effects import Effector, LinkOpener, fed_links
 from reefcast.server.keeper import Keeping
 from reefcast.server.outputs import Outputs
-from reefcast.server.passage import Output, Run, Way
+from reefcast.server.passage import Output, Part, Run
 from reefcast.server.tracing import Journal
 
 log = logging.getLogger(__name__)
+
+
+class Ways(Protocol):
+    """The compiled path of one link (`passage.Way`)."""
+
+    def parts(self, run: Run, link: LinkName, clock: Callable[[], float]) -> Iterator[Part]:
+        """Yield the results of a run."""
 
 
 class Driver:
@@ -88,7 +95,7 @@ class Driver:
             self._busy = False
         self._end_input(failures)
 
-    def handle_run(self, run: Run, way: Way, link: LinkName) -> None:
+    def handle_run(self, run: Run, way: Ways, link: LinkName) -> None:
         """Handle publications that have a compiled path; some of them may not be plain."""
         failures = 0
         effects: list[Effect] = []

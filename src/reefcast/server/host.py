@@ -29,6 +29,7 @@ from reefcast.routing.router import RoutingOptions, Shape
 from reefcast.security.audit import Audit, open_audit
 from reefcast.server.driver import Driver
 from reefcast.server.keeper import Keeping, open_keeper
+from reefcast.server.metrics.sampling import SampledDriver, Samples
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Passage
 from reefcast.server.request_log import LiveRequestLog, open_request_log
@@ -50,7 +51,7 @@ class Host(NamedTuple):
     is a random text drawn when the broker started. `codec`: encodes messages between brokers.
     `statistics`: None where the routing keeps none; `requests`: None where requests are not logged;
     `passage`: None where all publications take the readable path; `keeper`: None where the broker
-    has no disk. `audit`: the audit log."""
+    has no disk. `audit`: the audit log. `samples`: delays, None where nobody can see them."""
 
     me: Hello
     limits: LimitsSection
@@ -65,6 +66,7 @@ class Host(NamedTuple):
     passage: Passage | None
     keeper: Keeping | None
     audit: Audit
+    samples: Samples | None
 
 
 def make_host(
@@ -118,7 +120,9 @@ def make_host(
     )
     for what in core.delivering.set_aside:
         log.error("broker %s set aside what it cannot read: %s", name, what)
-    driver = Driver(core, outputs, congestion, journal)
+    samples = None if network.admin_address(name) is None else Samples()
+    parts = core, outputs, congestion, journal
+    driver = Driver(*parts) if samples is None else SampledDriver(*parts, samples)
     if keeper is not None:
         keeper.contents = Contents()  # a backlog is large, and the core has it now
         driver.keep_with(keeper)
@@ -127,8 +131,8 @@ def make_host(
     # Rows about single publications are written where there are objects of them.
     readable = readable or journal.wanted_below > MOST_HASH
     passage = None if readable else Passage(core.plain_way, outputs, journal.wanted_below)
-    parts = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
-    return Host(*parts, passage, keeper, _audit(network.security, name))
+    shared = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
+    return Host(*shared, passage, keeper, _audit(network.security, name), samples)
 
 
 def _audit(section: SecuritySection | None, name: str) -> Audit:
