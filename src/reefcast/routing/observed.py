@@ -80,7 +80,9 @@ class Observed:
     def sizes(self) -> dict[str, int]:
         """Return the number of rows of each table, of the router and of the services."""
         of_services = {
-            name: len(table) for service in self._services for name, table in service.tables().items()
+            name: len(table)
+            for service in self._services
+            for name, table in service.tables().items()
         }
         return self.tables() | of_services
 

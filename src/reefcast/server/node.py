@@ -15,10 +15,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from reefcast.errors import ConfigurationError
+from reefcast.extras import extra_for
 from reefcast.model import wire
 from reefcast.model.messages import Leave, Regrant
 from reefcast.model.subjects import Subject
@@ -53,6 +55,9 @@ from reefcast.tls.credentials import BrokerCredentials, broker_credentials
 from reefcast.tls.identity import broker_uri
 from reefcast.tls.wording import in_words
 
+if TYPE_CHECKING:
+    from reefcast.server.web.door import Door
+
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
@@ -70,7 +75,8 @@ class Node:
 
     `listeners`: where the broker listens; `start` opens those that are there by then. A listener
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
-    has a `ClientPort` of its own. `shared`: what all connections have in common."""
+    has a `ClientPort` of its own. `shared`: what all connections have in common. `door`: its HTTP
+    listener, if the network file gives it one."""
 
     def __init__(
         self,
@@ -113,7 +119,9 @@ class Node:
         self.host.driver.open_links_with(self.soft_links)
         host, port = network.address(name)
         self.listeners = [self._listener(host, port)]
+        self.door = self._admin_door()
         self._tick_timer: asyncio.TimerHandle | None = None
+        self._tick_due_s = 0.0
 
     def _listener(self, host: str, port: int) -> Listener:
         def make() -> Connection:
@@ -134,6 +142,14 @@ class Node:
             context=lambda: tls.value.answering,
             failed=self._say_no_tls,
         )
+
+    def _admin_door(self) -> Door | None:
+        address = self.network.admin_address(self.name)
+        if address is None:
+            return None
+        with extra_for("an admin listener"):
+            from reefcast.server.web.door import Door  # loads aiohttp and prometheus_client
+        return Door(self, *address)
 
     def _authenticator(self) -> Authenticator:
         """Return what proves others, as the network file says."""
@@ -166,11 +182,13 @@ class Node:
         try:
             for listener in self.listeners:
                 await listener.open(self.name)
+            if self.door is not None:
+                await self.door.open()
         except ConfigurationError:
             for listener in self.listeners:
                 listener.close()
             raise
-        self._tick_timer = self.loop.call_later(TICK_S, self._tick)
+        self._tick_soon()
         self.overlay_links.dial()
 
     async def stop(self) -> None:
@@ -261,6 +279,8 @@ class Node:
             await connection.closed.wait()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
+        if self.door is not None:
+            await self.door.close()
         self.host.driver.close()
         self.shared.authenticator.close()
         self.host.audit.close()
@@ -287,9 +307,18 @@ class Node:
         elif self.tls.value is not before:
             log.warning("broker %s shows the new certificate from now on", self.name)
 
+    def _tick_soon(self) -> None:
+        self._tick_due_s = self.loop.time() + TICK_S
+        self._tick_timer = self.loop.call_at(self._tick_due_s, self._tick)
+
     def _tick(self) -> None:
         now = self.loop.time()
-        self._tick_timer = self.loop.call_later(TICK_S, self._tick)
+        if self.host.samples is not None:
+            self.host.samples.lag.observe(max(0.0, now - self._tick_due_s))
+            self.host.samples.tick(now)
+        if self.door is not None:
+            self.door.tick(now)
+        self._tick_soon()
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
         self._of_users.forget_old()

@@ -51,7 +51,9 @@ INFO = _gauge(
     "Always 1; its labels say which broker this is",
     *("broker", "network", "routing", "version"),
 )
-READY = _gauge("ready", "1 if /readyz says so: it has relearned, its links are up, it does not stop")
+READY = _gauge(
+    "ready", "1 if /readyz says so: it has relearned, its links are up, it does not stop"
+)
 RELEARNING = _gauge("relearning", "1 while neighbours still have to tell what they know")
 STOPPING = _gauge("stopping", "1 once it was told to stop, while it drains")
 CERTIFICATE = _gauge(
@@ -61,8 +63,8 @@ FAILURES = _counter("failures", "Inputs and effects on which it failed; its log 
 LAG = _histogram("loop_lag", "How late its event loop was, looked at each second")
 EVENTS = _counter(
     "events",
-    "Whatever else it counts, under the names that `network status` uses: what its routing decided, "
-    "and lines of the log",
+    "Whatever else it counts, under the names of `network status`: what its routing decided, and "
+    "lines of the log",
     "event",
 )
 
@@ -72,9 +74,7 @@ RECEIVED = _counter(
     "publications_received", 'From "clients", and copies from "neighbours"', "source"
 )
 FORWARDED = _counter("publications_forwarded", "Copies to neighbours")
-DELIVERED = _counter(
-    "deliveries", "Publications put into queues of clients, once for each client"
-)
+DELIVERED = _counter("deliveries", "Publications put into queues of clients, once for each client")
 UNWANTED = _counter("publications_unwanted", "From clients, that nobody had subscribed to")
 FALSE_POSITIVE = _counter(
     "publications_false_positive", "Copies from neighbours that nobody here or behind here wanted"
@@ -94,9 +94,7 @@ REFUSED = _counter(
     'filter), "over_limit" (a limit on what may be asked), "retained" (a limit of [retained])',
     "reason",
 )
-HELD = _gauge(
-    "publications_held", "From clients, waiting until their advertisements have settled"
-)
+HELD = _gauge("publications_held", "From clients, waiting until their advertisements have settled")
 UNCONFIRMED = _gauge("publications_unconfirmed", "To be confirmed, and under way here")
 
 # --- delays --------------------------------------------------------------------------------------
@@ -140,7 +138,9 @@ CONNECTIONS_CLOSED = _counter(
 PROOFS_FAILED = _counter("proofs_failed", "Failed attempts to prove who somebody is")
 PROOFS_SLOWED = _counter("proofs_slowed", "Attempts that had to wait after former failures")
 BAD_HTTP = _counter("bad_http_requests", "What came to the admin listener and was no HTTP")
-CLIENTS = _gauge("client_sessions", 'Sessions of clients: "connected", or "away" for a moment', "state")
+CLIENTS = _gauge(
+    "client_sessions", 'Sessions of clients: "connected", or "away" for a moment', "state"
+)
 CLIENTS_LIMIT = _gauge("client_sessions_limit", "How many it may have (max_clients)")
 SUBSCRIPTIONS = _gauge("subscriptions", "Subscriptions of its clients")
 ADVERTISEMENTS = _gauge("advertisements", "Advertisements of its clients")
@@ -168,7 +168,9 @@ CONGESTED_TARGETS = _gauge("congested_targets", "Clients and links that publishe
 
 LINK_UP = _gauge("link_up", "1 if the neighbour is connected", "link")
 LINK_QUEUE = _gauge(
-    "link_queue_publications", "Q_len: publications that the neighbour has not acknowledged", "link"
+    "link_queue_publications",
+    "Q_len: publications that it has not acknowledged, or that wait here for it",
+    "link",
 )
 LINK_LOAD = _gauge("link_load", "The left side of OctopiA's equation 3", "link")
 LINK_LOAD_LIMIT = _gauge("link_load_limit", "tau: a link with a higher load is overloaded")
@@ -230,9 +232,7 @@ DISK_BYTES = _gauge("disk_bytes", "Size of the broker's file of sessions, with i
 DISK_FREE = _gauge("disk_free_bytes", "Free space where that file is")
 
 SECTIONS: dict[str, tuple[Metric, ...]] = {
-    "The broker": (
-        *(INFO, READY, RELEARNING, STOPPING, CERTIFICATE, FAILURES, LAG, EVENTS),
-    ),
+    "The broker": (*(INFO, READY, RELEARNING, STOPPING, CERTIFICATE, FAILURES, LAG, EVENTS),),
     "Publications": (
         *(RECEIVED, FORWARDED, DELIVERED, UNWANTED, FALSE_POSITIVE, DUPLICATE, DROPPED, REFUSED),
         *(HELD, UNCONFIRMED),

@@ -87,7 +87,7 @@ class Samples:
         return bool(self._awaited)
 
     def came(self, id: PublicationId, now: float) -> None:
-        """Await the confirmation of a client's publication, unless enough are awaited. One that was
+        """Expect the confirmation of a client's publication, unless enough are awaited. One that was
         sent again counts from the first time."""
         publisher, seq = id
         own = self._awaited.get(publisher)
