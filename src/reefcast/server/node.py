@@ -43,6 +43,7 @@ from reefcast.server.greeting import Anonymous, Authenticator
 from reefcast.server.host import make_host
 from reefcast.server.keeper import Keeping
 from reefcast.server.listeners import Listener
+from reefcast.server.metrics.sampling import TICK_S
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
 from reefcast.server.proving import Proving
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TICK_S = 1.0
 SPARE_CONNECTIONS = 256
 """Connections beyond those of clients and those that were not greeted: neighbours and
 administrators."""
@@ -121,7 +121,6 @@ class Node:
         self.listeners = [self._listener(host, port)]
         self.door = self._admin_door()
         self._tick_timer: asyncio.TimerHandle | None = None
-        self._tick_due_s = 0.0
 
     def _listener(self, host: str, port: int) -> Listener:
         def make() -> Connection:
@@ -188,7 +187,7 @@ class Node:
             for listener in self.listeners:
                 listener.close()
             raise
-        self._tick_soon()
+        self._tick_timer = self.loop.call_later(TICK_S, self._tick)
         self.overlay_links.dial()
 
     async def stop(self) -> None:
@@ -307,18 +306,13 @@ class Node:
         elif self.tls.value is not before:
             log.warning("broker %s shows the new certificate from now on", self.name)
 
-    def _tick_soon(self) -> None:
-        self._tick_due_s = self.loop.time() + TICK_S
-        self._tick_timer = self.loop.call_at(self._tick_due_s, self._tick)
-
     def _tick(self) -> None:
         now = self.loop.time()
+        self._tick_timer = self.loop.call_later(TICK_S, self._tick)
         if self.host.samples is not None:
-            self.host.samples.lag.observe(max(0.0, now - self._tick_due_s))
-            self.host.samples.tick(now)
+            self.host.samples.tick()
         if self.door is not None:
             self.door.tick(now)
-        self._tick_soon()
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
         self._of_users.forget_old()

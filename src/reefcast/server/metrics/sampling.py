@@ -9,7 +9,7 @@ broker without an admin listener has a plain `Driver`, which looks at nothing.""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +26,7 @@ from reefcast.server.passage import Part, Run
 from reefcast.server.tracing import Journal
 from reefcast.timing import now_us
 
+TICK_S = 1.0
 SAMPLES_PER_S = 100
 MOST_PUBLISHERS, MOST_AWAITED = 32, 4
 """Publishers whose confirmations are awaited at a time, and publications of each."""
@@ -47,6 +48,7 @@ class Samples:
         self.delivery = Histogram(MILLI)
         self.confirmation = Histogram(MILLI)
         self.lag = Histogram(MILLI)
+        self._ticked_s = monotonic()
         self._reads = self._skip = self._left = 0
         self._awaited: dict[str, dict[int, float]] = {}
 
@@ -59,9 +61,12 @@ class Samples:
         self._left = self._skip
         return True
 
-    def tick(self, now: float) -> None:
-        """Choose how many reads are skipped, after about a second, and forget what is not coming
-        any more. `now`: seconds."""
+    def tick(self) -> None:
+        """Note how late the loop is, choose how many reads are skipped in the next second, and
+        forget what is not coming any more. To be called `TICK_S` after the last time."""
+        now = monotonic()
+        self.lag.observe(max(0.0, now - self._ticked_s - TICK_S))
+        self._ticked_s = now
         self._skip = self._reads // SAMPLES_PER_S
         self._left = min(self._left, self._skip)
         self._reads = 0
@@ -87,8 +92,8 @@ class Samples:
         return bool(self._awaited)
 
     def came(self, id: PublicationId, now: float) -> None:
-        """Expect the confirmation of a client's publication, unless enough are awaited. One that was
-        sent again counts from the first time."""
+        """Expect the confirmation of a client's publication, unless enough are awaited. One that
+        was sent again counts from the first time."""
         publisher, seq = id
         own = self._awaited.get(publisher)
         if own is None:
@@ -176,7 +181,7 @@ class SampledDriver(Driver):
 
     def _publications(self, batch: list[Publish], link: LinkName) -> tuple[list[Effect], int]:
         if batch and batch[-1].confirm and link in self._clients:
-            self._samples.came(batch[-1].publication.id, self._loop.time())
+            self._samples.came(batch[-1].publication.id, monotonic())
         effects, failures = super()._publications(batch, link)
         if self._looked_at:
             self._looked_at = False
@@ -200,7 +205,7 @@ class SampledDriver(Driver):
         return effects
 
     def _see_answers(self, effects: list[Effect]) -> None:
-        now = self._loop.time()
+        now = monotonic()  # the loop's time may be that of the turn
         for effect in effects:
             if (
                 isinstance(effect, Send)
