@@ -88,8 +88,8 @@ command.add_command(keeping)
     multiple=True,
     metavar="POINT",
     help="Measure this point instead of the usual ones: fanout, payload, attributes, others, "
-    "selectivity, brokers, way (direct, tunnel, tls), grants and scraped, such as fanout=10,payload=1024; "
-    "may be repeated.",
+    "selectivity, brokers, way (direct, tunnel, tls), grants and scraped, such as "
+    "fanout=10,payload=1024; may be repeated.",
 )
 @click.option("--full", is_flag=True, help="Measure all combinations: hours.")
 @whole_option("--repeat", 3, "So many runs at full speed, of which the medians are told.")

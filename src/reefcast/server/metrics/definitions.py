@@ -199,7 +199,7 @@ SOFT_LINKS = _gauge("soft_links", "Links besides those of the overlay")
 # --- tables --------------------------------------------------------------------------------------
 
 TABLE_ROWS = _gauge(
-    "table_rows", "Rows of each table, under the papers' names: PRT, SRT, CLT, ...", "table"
+    "table_rows", "Rows of each table, under the papers' names, such as PRT, SRT, CLT", "table"
 )
 RETAINED = _gauge("retained_values", "Retained values")
 RETAINED_BYTES = _gauge("retained_bytes", "Their bytes")

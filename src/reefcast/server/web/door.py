@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from aiohttp import web
@@ -203,12 +203,16 @@ class Door:
 
 
 class _PlainHttp(asyncio.Protocol):
-    """A connection without TLS where TLS is spoken: it is told so."""
+    """A connection without TLS where TLS is spoken: it is told so when its request has been read,
+    since closing before would reset it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        transport.write(PLAIN_HTTP)
-        transport.close()
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+
+    def data_received(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(PLAIN_HTTP)
+            self._transport.close()
 
 
 def _host_in(header: str) -> str:

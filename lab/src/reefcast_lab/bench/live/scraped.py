@@ -17,8 +17,8 @@ PATIENCE_S = 30.0
 
 @contextlib.contextmanager
 def scraped(ports: list[int]) -> Iterator[None]:
-    """Scrape the admin listeners at these ports of loopback in the `with` block, from a thread.
-    Raises `PeerError` at its end if one of them did not answer."""
+    """Ask the admin listeners at these ports of loopback for metrics in the `with` block, from a
+    thread. Raises `PeerError` at its end if one of them did not answer."""
     ended = threading.Event()
     failures: list[OSError] = []
 
