@@ -226,8 +226,9 @@ def conversation(rng: random.Random) -> list[bytes]:
 class BrokerDoor:
     """One broker; each input is a connection to it."""
 
-    def __init__(self, routing: str = "acyclic") -> None:
+    def __init__(self, routing: str = "acyclic", admin: str = "") -> None:
         network = make_network("ab", [("a", "b")], routing=routing, link_patience_s=0.02)
+        network.broker[1].admin = admin
         self.node = Node(network, "b")
         self.loop = asyncio.get_running_loop()
         self.subscriber = Bystander(self.node, "subscriber")

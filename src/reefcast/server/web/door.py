@@ -62,17 +62,18 @@ class Door:
         self._server = web.Server(self._handle)
         self.listener = self._listener(host, port)
 
-    def _listener(self, host: str, port: int) -> Listener:
-        def make() -> Visit:
-            return Visit(self.visits, HttpConnection(self._server, self._journal))
+    def new_visit(self) -> Visit:
+        """Return the protocol of a new connection."""
+        return Visit(self.visits, HttpConnection(self._server, self._journal))
 
+    def _listener(self, host: str, port: int) -> Listener:
         tls = self._broker.tls
         if tls is None:
-            return Listener(host, port, make)
+            return Listener(host, port, self.new_visit)
         return TlsListener(
             host,
             port,
-            make,
+            self.new_visit,
             refuse=_PlainHttp,
             context=lambda: tls.value.answering,
             failed=self._say_no_tls,
