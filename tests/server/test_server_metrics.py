@@ -17,8 +17,9 @@ from reefcast.model.messages import Confirmed
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import SessionsSection
 from reefcast.routing.registry import ROUTINGS
-from reefcast.server.metrics import collecting, sampling
+from reefcast.server.metrics import collecting, sampling, summing
 from reefcast.server.metrics import definitions as of
+from reefcast.server.metrics.collecting import Collector
 from reefcast.server.metrics.definitions import COUNTED, METRICS, OF_PROCESS, Metric
 from reefcast.server.metrics.histograms import Histogram
 from reefcast.server.metrics.sampling import MOST_AWAITED, SAMPLES_PER_S, Samples
@@ -189,7 +190,7 @@ async def test_a_scrape_lets_others_have_their_turn(
     node = await live.node(with_admin(path_network(1)), "b1")
     for number in range(3):
         await live.client(node, f"c{number}")
-    monkeypatch.setattr(collecting, "SLICE", 1)
+    monkeypatch.setattr(summing, "SLICE", 1)
     turns = 0
 
     async def count() -> None:
@@ -201,9 +202,39 @@ async def test_a_scrape_lets_others_have_their_turn(
     counting = asyncio.create_task(count())
     await asyncio.sleep(0)
     turns = 0
-    await collecting.figures_of(node)
+    await Collector(node).figures()
     counting.cancel()
     assert turns >= 6  # between three connections, three sessions and three clients
+
+
+async def test_sums_that_were_dear_are_kept(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = await live.node(with_admin(path_network(1)), "b1")
+    now, cpu, collector = [0.0], [0.0], Collector(node)
+
+    def thread_time() -> float:
+        cpu[0] += step
+        return cpu[0]
+
+    monkeypatch.setattr(summing, "monotonic", lambda: now[0])
+    monkeypatch.setattr(summing, "thread_time", thread_time)
+
+    async def clients() -> float:
+        figures = await collector.figures()
+        return sum(each.value for each in figures if each.metric is of.CLIENTS)
+
+    step = 0.0001
+    await live.client(node, "a")
+    assert await clients() == 1
+    await live.client(node, "b")
+    assert await clients() == 2, "it was cheap"
+    step = 1.0
+    now[0] += 1
+    assert await clients() == 2
+    await live.client(node, "c")
+    now[0] += 99
+    assert await clients() == 2, "it took a second or more"
+    now[0] += 1000
+    assert await clients() == 3
 
 
 async def test_a_broker_without_it_samples_nothing(live: Live) -> None:

@@ -10,9 +10,9 @@ import prometheus_client
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from reefcast.server.metrics.collecting import Figure
 from reefcast.server.metrics.definitions import Metric
 from reefcast.server.metrics.histograms import Histogram
+from reefcast.server.metrics.observed import Figure
 
 Family = prometheus_client.Metric
 

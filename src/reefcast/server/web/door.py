@@ -26,7 +26,8 @@ from reefcast.model.wire import Role, StatusRequest
 from reefcast.protocol.principal import Principal
 from reefcast.protocol.privacy import address_of, is_loopback
 from reefcast.server.listeners import Listener
-from reefcast.server.metrics.collecting import ObservedBroker, figures_of, not_ready
+from reefcast.server.metrics.collecting import Collector, own_version
+from reefcast.server.metrics.observed import ObservedBroker, not_ready
 from reefcast.server.metrics.rendering import rendered
 from reefcast.server.rights import require_status
 from reefcast.server.tls_listener import TlsListener
@@ -53,7 +54,7 @@ class Door:
 
     def __init__(self, broker: ObservedBroker, host: str, port: int) -> None:
         self._broker = broker
-        self._loop = asyncio.get_running_loop()
+        self._collector = Collector(broker)
         self._journal = broker.host.journal
         self.visits = Visits(MOST_VISITS, self._note_eviction)
         self._open: dict[str, Answering] = {"/healthz": self._healthz, "/readyz": self._readyz}
@@ -90,6 +91,7 @@ class Door:
 
     async def open(self) -> None:
         """Listen. Raises `ConfigurationError` if that is not possible."""
+        own_version()  # not while clients wait
         await self.listener.open(self._broker.name)
 
     def tick(self, now: float) -> None:
@@ -191,7 +193,7 @@ class Door:
         return text(503, f"not ready: {'; '.join(missing)}") if missing else text(200, "ready")
 
     async def _metrics(self, request: web.BaseRequest) -> web.Response:
-        figures = await figures_of(self._broker, len(self.visits))
+        figures = await self._collector.figures(len(self.visits))
         body, content_type = rendered(figures, request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
