@@ -57,6 +57,12 @@ from reefcast.tls.files import TlsFiles
     is_flag=True,
     help="Allow addresses that other machines can reach, although there is no encryption.",
 )
+@click.option(
+    "--admin",
+    metavar="HOST:PORT",
+    default="",
+    help="Answer operators over HTTP on this address: /metrics, /status, /healthz, /readyz.",
+)
 @click.option("--verbose", is_flag=True, help="Log on standard error who connects and disconnects.")
 @json_option("a line when it is ready, and one for each event")
 def command(
@@ -66,6 +72,7 @@ def command(
     network_key: Path | None,
     filters: tuple[str, ...],
     insecure: bool,
+    admin: str,
     verbose: bool,
     as_json: bool,
 ) -> None:
@@ -95,6 +102,7 @@ def command(
         authority=files.authority,
         insecure=insecure,
         network_key=key,
+        admin=admin,
     )
     run(partial(_serve, peer, key, filters, as_json))
 

@@ -62,7 +62,8 @@ class Peer:
     certificate's alternative names are the URI `reefcast://NETWORK/peer` and the host of `listen`.
     `insecure`: allow addresses that other machines can reach, without encryption. `network_key`:
     the file with the network's key, if its brokers demand it (`[security]` of the network file);
-    then the peer demands it of others, and of its clients.
+    then the peer demands it of others, and of its clients. `admin`: the address (host:port) of its
+    HTTP listener for operators, empty: none.
     """
 
     def __init__(
@@ -77,10 +78,11 @@ class Peer:
         authority: str = "",
         insecure: bool = False,
         network_key: str = "",
+        admin: str = "",
     ) -> None:
         self.name = listen
         self._network_key = network_key
-        self._entry = BrokerEntry(listen, listen)
+        self._entry = BrokerEntry(listen, listen, admin=admin)
         self._join = [BrokerEntry(address, address).address for address in join]
         self._begun = NetworkFile(
             network=NetworkSection(name=name, routing=ROUTING),

@@ -1,10 +1,7 @@
-"""The metrics of a broker: names, kinds, labels and meanings. `docs/reference/metrics.md` is made
-from this.
-
-Names follow Prometheus's conventions: base units (seconds, bytes), `_total` for what only grows.
+"""Names follow Prometheus's conventions: base units (seconds, bytes), `_total` for what only grows.
 No label is taken from what anybody else says: neither clients, users, sessions nor topics are
-labels. Links are named while there are at most `MOST_LINKS` of them in the network file; all others
-are summed up under `OTHERS`."""
+labels. Links are named while the broker has at most 100 of them in the overlay; all others are
+summed up under the name `others`."""
 
 from __future__ import annotations
 
