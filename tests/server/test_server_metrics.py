@@ -22,7 +22,7 @@ from reefcast.server.metrics import definitions as of
 from reefcast.server.metrics.collecting import Collector
 from reefcast.server.metrics.definitions import COUNTED, METRICS, OF_PROCESS, Metric
 from reefcast.server.metrics.histograms import Histogram
-from reefcast.server.metrics.sampling import MOST_AWAITED, SAMPLES_PER_S, Samples
+from reefcast.server.metrics.sampling import MOST_AWAITED, Samples
 from reefcast.server.node import Node
 
 NONE: Labels = frozenset()
@@ -241,47 +241,59 @@ async def test_a_broker_without_it_samples_nothing(live: Live) -> None:
     node = await live.node(path_network(1), "b1")
     assert node.door is None
     assert node.host.samples is None
-    assert type(node.host.driver).__name__ == "Driver"
 
 
 # --- samples -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("per_s", [1, 90, 1000, 20_000])
-def test_so_many_reads_are_looked_at(per_s: int) -> None:
-    samples = Samples()
-    looked = []
-    for _ in range(4):
-        looked.append(sum(samples.is_due() for _ in range(per_s)))
-        samples.tick()
-    for count in looked[1:]:
-        assert min(per_s, SAMPLES_PER_S) * 0.9 <= count <= min(per_s, 2 * SAMPLES_PER_S)
+async def test_one_read_is_looked_at_and_then_none_for_a_while(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "PAUSE_S", 3600.0)
+    node = await live.node(with_admin(path_network(1)), "b1")
+    samples = node.host.samples
+    assert samples is not None
+    async with reefcast.connect(url(node)) as client:
+        subscription = await client.subscribe("a > 0")
+        await subscription.settled()
+        await client.advertise("TRUE")
+        for number in range(1, 21):
+            await client.publish(a=number)
+            await anext(subscription)
+            assert samples.delivery.count == 1
+        assert samples.matching.count == 1
+        samples._arm()
+        await client.publish(a=21)
+        await anext(subscription)
+        assert samples.delivery.count == samples.matching.count == 2
+        assert not samples.armed
+        assert not samples.watching
 
 
-def test_confirmations_are_awaited_once_and_not_for_ever() -> None:
+async def test_confirmations_are_awaited_once_and_not_for_ever() -> None:
     samples = Samples()
     for seq in range(1, 10):
-        samples.came(("p", seq), 10.0)
-    samples.came(("p", 1), 12.0)  # sent again
+        samples.expect(("p", seq), 10.0)
+    samples.expect(("p", 1), 12.0)  # sent again
     samples.confirmed(Confirmed("p", 1, 1, more=1), 13.0)
     assert samples.confirmation.count == 2
     assert samples.confirmation.total == pytest.approx(6.0)
     samples.confirmed(Confirmed("q", 3, 1), 13.0)
     samples.confirmed(Confirmed("p", 1, 1, more=99), 14.0)
     assert samples.confirmation.count == MOST_AWAITED
-    assert not samples.awaits
+    assert not samples._awaited
 
 
-def test_what_is_never_confirmed_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_never_confirmed_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     samples, now = Samples(), [1000.0]
     monkeypatch.setattr(sampling, "monotonic", lambda: now[0])
     for publisher in range(1000):
-        samples.came((f"p{publisher}", 1), 1000.0)
+        samples.expect((f"p{publisher}", 1), 1000.0)
     samples.tick()
-    assert samples.awaits
+    assert samples._awaited
     now[0] += sampling.FORGET_S + 1
     samples.tick()
-    assert not samples.awaits
+    assert not samples._awaited
     assert samples.confirmation.count == sampling.MOST_PUBLISHERS
 
 

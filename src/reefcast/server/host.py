@@ -29,7 +29,7 @@ from reefcast.routing.router import RoutingOptions, Shape
 from reefcast.security.audit import Audit, open_audit
 from reefcast.server.driver import Driver
 from reefcast.server.keeper import Keeping, open_keeper
-from reefcast.server.metrics.sampling import SampledDriver, Samples
+from reefcast.server.metrics.sampling import Samples
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Passage
 from reefcast.server.request_log import LiveRequestLog, open_request_log
@@ -121,8 +121,7 @@ def make_host(
     for what in core.delivering.set_aside:
         log.error("broker %s set aside what it cannot read: %s", name, what)
     samples = None if network.admin_address(name) is None else Samples()
-    parts = core, outputs, congestion, journal
-    driver = Driver(*parts) if samples is None else SampledDriver(*parts, samples)
+    driver = Driver(core, outputs, congestion, journal, samples)
     if keeper is not None:
         keeper.contents = Contents()  # a backlog is large, and the core has it now
         driver.keep_with(keeper)

@@ -113,9 +113,8 @@ def running(
                 wait_until_open(name, port, process)
             if count > 1:
                 _wait_until_up(file)
-            if admin:
-                stack.enter_context(scraping.scraped(admin))
-            yield Running(_reached(ports, way, file, stack), processes)
+            with scraping.scraped(admin):  # it ends before they do
+                yield Running(_reached(ports, way, file, stack), processes)
         finally:
             for process in processes:
                 process.terminate()
