@@ -43,7 +43,7 @@ from reefcast.client.settings import (
     check_local_queue_limit,
     check_order_s,
 )
-from reefcast.client.storing import Storing, open_outbox
+from reefcast.client.storing import open_outbox
 from reefcast.client.storing_client import StoringClient
 from reefcast.client.unconfirmed import Group
 from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
@@ -70,10 +70,7 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
     """
 
     def __init__(
-        self,
-        addresses: Sequence[Address],
-        settings: Options,
-        identity: Identity | None = None,
+        self, addresses: Sequence[Address], settings: Options, identity: Identity | None = None
     ) -> None:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
@@ -82,9 +79,8 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
         machine = MACHINE.get()
         self._write_is_due = False
         identity = identity or identity_of(settings["name"], machine.token(SECRET_BYTES))
-        self._stored: Storing | None = None
-        if settings["outbox"]:
-            self._stored = open_outbox(settings["outbox"], identity, self._written)
+        self._stored = open_outbox(settings["outbox"], identity, self._written)
+        if self._stored is not None:
             identity = self._stored.left.identity
         self._session = Session(
             *(identity, machine.token(16), settings, self._output_came, self._watch_reading),

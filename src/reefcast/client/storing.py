@@ -21,9 +21,11 @@ class Storing(NamedTuple):
     writer: OutboxWriter
 
 
-def open_outbox(path: str, new: Identity, written: Callable[[int], None]) -> Storing:
-    """Open the file at `path`, or make it for the publisher `new`; `written`: see `OutboxWriter`.
-    Raises `ConfigurationError`."""
+def open_outbox(path: str, new: Identity, written: Callable[[int], None]) -> Storing | None:
+    """Open the file at `path`, or make it for the publisher `new`; None without a path. `written`:
+    see `OutboxWriter`. Raises `ConfigurationError`."""
+    if not path:
+        return None
     from reefcast.client.outbox_file import OutboxFile
     from reefcast.client.outbox_writer import OutboxWriter
 
