@@ -21,12 +21,11 @@ from reefcast.protocol.frames import FrameReader
 from reefcast_lab.bench import quotes
 from reefcast_lab.bench.live import heads, mqtt, nats
 from reefcast_lab.bench.live.brokers import OURS
+from reefcast_lab.bench.live.heads import PUBLISHER, SECRET
 
 READ_BYTES = 256 * 1024
 SUBSCRIBE_AT_ONCE = 500
 """The most subscriptions that are not settled."""
-PUBLISHER, SECRET = identity_of("client", "bench")
-"""An id as a client of the library has it: it goes with each event."""
 PING = wire.encode(FrameKind.PING, 0)
 
 
