@@ -79,8 +79,7 @@ class Reefcast(Wire):
 
     def subscribe(self, who: Subscriber) -> int:
         name, secret = identity_of(who.name, who.name)
-        said = {"secret": secret, "queue_policy": "block"}
-        hello = wire.hello(Role.CLIENT, name, "", who.name, **said)
+        hello = wire.hello(Role.CLIENT, name, "", who.name, secret=secret, queue_policy="block")
         answers = FrameReader()
         who.connection.sendall(wire.encode(FrameKind.HELLO, hello))
         _await_answers(who.connection, answers, 1)
