@@ -140,6 +140,11 @@ class NetworkFile(Section, kw_only=True):
         """Whether brokers may listen where other machines reach them."""
         return self.tls.on or self.network.insecure
 
+    @property
+    def has_users(self) -> bool:
+        """Whether clients may be of several users, so that none may use another's id."""
+        return self.security is not None or self.tls.on
+
     def for_peers(self) -> NetworkFile:
         """Return what a peer must know of this network: what holds for all, and the brokers in the
         file."""

@@ -93,7 +93,7 @@ class Node:
         self.network = network
         self.name = name
         self.host = make_host(network, name, offer, readable=readable, keeper=keeper)
-        self.clients = Clients(self.host, network.is_node)
+        self.clients = Clients(self.host, network.is_node, own_ids=network.has_users)
         self.stopping = False
         self._told: tuple[str, ...] | None = None
         self._started_at_s = self.loop.time()
