@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from asking_http import Labels, ask, labels, scrape, with_admin
+from asking_http import OPENMETRICS, Labels, ask, labels, scrape, with_admin
 from live_brokers import Live
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -17,11 +17,12 @@ from reefcast.model.messages import Confirmed
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import SessionsSection
 from reefcast.routing.registry import ROUTINGS
-from reefcast.server.metrics import collecting, sampling, summing
+from reefcast.server.metrics import collecting, rendering, sampling, summing
 from reefcast.server.metrics import definitions as of
 from reefcast.server.metrics.collecting import Collector
 from reefcast.server.metrics.definitions import COUNTED, METRICS, OF_PROCESS, Metric
 from reefcast.server.metrics.histograms import Histogram
+from reefcast.server.metrics.rendering import rendered
 from reefcast.server.metrics.sampling import MOST_AWAITED, Samples
 from reefcast.server.node import Node
 
@@ -161,6 +162,17 @@ async def test_only_what_is_defined_in_every_routing(
     assert missing == (per_link if gossip else set())
     openmetrics = await scrape(node)
     assert seen <= set(openmetrics)
+
+
+async def test_unescaped_it_is_the_same(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = await live.node(with_admin(path_network(2)), "b1")
+    figures = await Collector(node).figures()
+    monkeypatch.setattr(rendering, "_process", lambda: rendering._Families([]))
+    for accept in ("", "text/plain;version=1.0.0", OPENMETRICS["Accept"]):
+        plain = rendered(figures, accept)
+        with monkeypatch.context() as escaping:
+            escaping.setattr(rendering, "AS_THEY_ARE", {})
+            assert rendered(figures, accept) == plain
 
 
 async def test_names_of_others_make_no_new_samples(live: Live) -> None:

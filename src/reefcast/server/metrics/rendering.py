@@ -3,8 +3,9 @@ that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from typing import Any
 
 import prometheus_client
 from prometheus_client.exposition import choose_encoder
@@ -15,6 +16,7 @@ from reefcast.server.metrics.histograms import Histogram
 from reefcast.server.metrics.observed import Figure
 
 Family = prometheus_client.Metric
+AS_THEY_ARE: Mapping[str, Any] = {"escaping": "allow-utf-8"}
 
 
 class _Families(Collector):
@@ -31,7 +33,9 @@ def rendered(figures: Iterable[Figure], accept: str) -> tuple[bytes, str]:
     """Return the text of these figures and of the process, and its content type. `accept`: what the
     scraper accepts (the header of that name)."""
     encode, content_type = choose_encoder(accept)
-    return encode(_Families([*_families(figures), *_process().collect()])), content_type
+    families = _Families([*_families(figures), *_process().collect()])
+    # Our names need no escaping, and to look for what does would take most of the time.
+    return encode(families, **AS_THEY_ARE), content_type
 
 
 def _families(figures: Iterable[Figure]) -> Iterator[Family]:

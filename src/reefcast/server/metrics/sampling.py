@@ -23,8 +23,8 @@ from reefcast.server.passage import Part, Run
 from reefcast.timing import now_us
 
 TICK_S = 1.0
-PAUSE_S = 0.01
-"""So at most a hundred reads are looked at in a second; all of them where few come."""
+PAUSE_S = 0.02
+"""So at most fifty reads are looked at in a second; all of them where few come."""
 MOST_PUBLISHERS, MOST_AWAITED = 32, 4
 """Publishers whose confirmations are awaited at a time, and publications of each."""
 FORGET_S = 600.0
