@@ -337,7 +337,7 @@ def parse_network(data: bytes | str) -> NetworkFile:
     try:
         _check_all_keys(msgspec.toml.decode(data))
         return msgspec.toml.decode(data, type=NetworkFile)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"the network file cannot be read: {error}") from error
 
 

@@ -89,7 +89,7 @@ def parse_users(text: bytes) -> list[UserEntry]:
         for each in plain.get("user", []):
             check_keys(each, UserEntry, "[[user]]")
         users = msgspec.convert(plain, _UsersFile).user
-    except (msgspec.DecodeError, ValueError, TypeError, AttributeError) as error:
+    except (msgspec.DecodeError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigurationError(f"the users file cannot be read: {error}") from None
     seen = set[str]()
     for entry in users:
