@@ -235,6 +235,7 @@ class BrokerDoor:
         filter = "of = 'bystander'"
         self.subscriber.say(FrameKind.CONTROL, Subscribe(("subscriber", 1), filter, 1))
         self.seq = 0
+        self.expected: list[int] = []
 
     async def knock(self, reads: list[bytes]) -> None:
         transport = Transport()
@@ -250,19 +251,27 @@ class BrokerDoor:
         connection.connection_lost(None)
         await asyncio.sleep(0)
 
+    def publish(self, count: int = 1) -> None:
+        """Have one bystander publish what the other one expects."""
+        for _ in range(count):
+            self.seq += 1
+            self.expected.append(self.seq)
+            self.publisher.publish(self.seq)
+
     async def look(self) -> None:
         """The bystanders go on, and nothing failed."""
-        self.seq += 1
         self.subscriber.say(FrameKind.PING, 0)
-        self.publisher.publish(self.seq)
+        self.publish()
         found: list[int] = []
 
         def came() -> bool:
             found.extend(self.subscriber.has())
-            return bool(found)
+            return len(found) >= len(self.expected)
 
         await until(came)
-        assert found == [self.seq]
+        assert found == self.expected
+        self.expected.clear()
+        self.publisher.transport.written.clear()
         self.check()
 
     def check(self) -> None:
