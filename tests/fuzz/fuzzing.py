@@ -25,7 +25,7 @@ MOST_CPU_S = 0.1
 ONLY = os.environ.get("REEFCAST_FUZZ_ONLY", "")
 """The seed of the only input to try."""
 ENOUGH, MOST_GROWN = 20_000, 64 << 20
-"""After so many inputs, the peak of memory may have grown by so many bytes since the first fifth."""
+"""After so many inputs, the peak of memory has grown by fewer bytes since the first fifth."""
 
 OFTEN_AND_SOAKED = pytest.mark.parametrize(
     "count", [FEW, pytest.param(MANY, marks=pytest.mark.soak)]
