@@ -31,8 +31,8 @@ from reefcast.model.wire import encode_publication
 from reefcast.network.file import dump_network
 from reefcast.network.sections import RoleEntry, SessionsSection
 from reefcast.server.admin import ask_status
+from reefcast.server.following import follow_users
 from reefcast.server.node import Node
-from reefcast.server.roles_file import follow_roles
 from reefcast.sessions.messages import Deposit, Done
 from secured import secured
 
@@ -547,7 +547,7 @@ async def test_a_file_that_has_no_roles_any_more_opens_nothing(
     whole = dump_network(network)
     file.write_text(whole)
     node = await live.node(network, "a", authenticator=ByName({"anna": User(("own",))}))
-    following = asyncio.create_task(follow_roles(node, file))
+    following = asyncio.create_task(follow_users(node, file))
     live._stack.callback(following.cancel)
     anna = await Client([Address(*network.address("a"))], complete({}), "anna-1")._open()
     subscription = await anna.subscribe("n > 0")
@@ -569,7 +569,7 @@ async def test_on_sockets_and_with_a_file_that_changes(live: Live, tmp_path: Pat
     file.write_text(dump_network(network))
     for name in ("a", "b"):
         await live.node(network, name, authenticator=authenticator)
-        following = asyncio.create_task(follow_roles(live.nodes[name], file))
+        following = asyncio.create_task(follow_users(live.nodes[name], file))
         live._stack.callback(following.cancel)
 
     async with connect("reefcast://{}:{}".format(*network.address("a")), name=WHOLE) as free:

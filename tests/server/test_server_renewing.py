@@ -176,7 +176,7 @@ async def test_a_changed_password_ends_nothing_and_counts_at_once(
     node = await broker(live, tmp_path)
     async with reefcast.connect(url(node), **ANNA) as client:
         write_users(tmp_path / "users.toml", ("anna", ["fx-desk"]), password=OTHER_PASSWORD)
-        await until(lambda: node.shared.authenticator.look() or seen(node))
+        await until(lambda: node.authenticator.look() or seen(node))
         assert client.connected
         with pytest.raises(RefusedError, match="the user or the password is wrong"):
             await reefcast.connect(url(node), **ANNA)
@@ -185,7 +185,7 @@ async def test_a_changed_password_ends_nothing_and_counts_at_once(
 
 
 def seen(node: Node) -> bool:
-    proving = node.shared.authenticator
+    proving = node.authenticator
     assert isinstance(proving, Proving)
     return "otto" not in proving._users.by_name
 
@@ -199,7 +199,7 @@ async def test_a_token_ends_with_the_key_that_signed_it(live: Live, tmp_path: Pa
         reefcast.connect(url(node), **ANNA) as anna,
     ):
         keys.write_text(f"{TOKEN_SECRET}\n")  # the same one, written in another way
-        proving = node.shared.authenticator
+        proving = node.authenticator
         assert isinstance(proving, Proving) and proving._tokens_file is not None
         watched = proving._tokens_file
         await until(lambda: watched._seen[1] == len(TOKEN_SECRET) + 1)
@@ -234,7 +234,7 @@ async def test_a_user_who_is_removed_while_its_password_is_checked_stays_out(
     change_users(
         file, lambda users: [replace(each, roles=["x"]) for each in users if each.name != "anna"]
     )
-    await until(lambda: "anna" not in node.shared.authenticator._users.by_name)  # type: ignore[attr-defined]  # it is read
+    await until(lambda: "anna" not in node.authenticator._users.by_name)  # type: ignore[attr-defined]  # it is read
     go.set()
     with pytest.raises(RefusedError, match="the user or the password is wrong"):
         await anna
@@ -332,7 +332,7 @@ async def test_hashing_holds_nobody_up_and_only_some_wait_for_it(
     node = await broker(live, tmp_path)
     waiting = [asyncio.ensure_future(opened(node, ANNA)) for _ in range(2)]
     await until(began.is_set)
-    await until(lambda: node.shared.authenticator._passwords._waiting == 2)  # type: ignore[attr-defined]  # all wait
+    await until(lambda: node.authenticator._passwords._waiting == 2)  # type: ignore[attr-defined]  # all wait
     with pytest.raises(ConnectionLostError, match="too many passwords are being checked"):
         await reefcast.connect(url(node), **ANNA, connect_timeout_s=0.5)
     async with reefcast.connect(url(node), token=token("bert")) as bert:

@@ -61,10 +61,6 @@ class Users(NamedTuple):
 NO_USERS = Users({}, "")
 
 
-NETWORK = "$network"
-"""The user of storages and administrators with the network's key."""
-
-
 def check_name(name: str) -> str:
     """Return the name of a user. Raises `ConfigurationError` for one that no user may have."""
     if not 0 < len(name) <= MAX_NAME_CHARS or not name.isprintable() or name != name.strip():
