@@ -19,6 +19,7 @@ from reefcast.protocol.frames import FrameReader
 from reefcast.retaining import messages as retaining
 from reefcast.routing.registry import routing_named
 from reefcast.server.connection import Connection
+from reefcast.server.greeting import Authenticator
 from reefcast.server.node import Node
 from reefcast.sessions import messages as sessions
 
@@ -30,8 +31,8 @@ TRIED = 200
 class Transport(asyncio.Transport):
     """Takes all that is written."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        super().__init__({"peername": (address, 1), "sockname": ("127.0.0.1", 2)})
         self.written: list[bytes] = []
         self.closed = False
 
@@ -224,11 +225,14 @@ def conversation(rng: random.Random) -> list[bytes]:
 
 
 class BrokerDoor:
-    """One broker; each input is a connection to it."""
+    """One broker; each input is a connection to it. `authenticator`: proves others, if not as in a
+    network without security."""
 
-    def __init__(self, routing: str = "acyclic") -> None:
+    def __init__(
+        self, routing: str = "acyclic", authenticator: Authenticator | None = None
+    ) -> None:
         network = make_network("ab", [("a", "b")], routing=routing, link_patience_s=0.02)
-        self.node = Node(network, "b")
+        self.node = Node(network, "b", authenticator=authenticator)
         self.loop = asyncio.get_running_loop()
         self.subscriber = Bystander(self.node, "subscriber")
         self.publisher = Bystander(self.node, "publisher")
