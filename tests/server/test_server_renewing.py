@@ -348,6 +348,26 @@ async def test_hashing_holds_nobody_up_and_only_some_wait_for_it(
 # --- the audit log --------------------------------------------------------------------------------
 
 
+async def test_a_flood_of_connections_does_not_fill_the_audit_log(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reefcast.security.audit.MOST_LINES", 3)
+    monkeypatch.setattr("reefcast.security.audit.PERIOD_S", 1e9)
+    node = await broker(live, tmp_path, anonymous=["guest"])
+    node.host.audit.tick(0.0)
+    for _ in range(10):
+        async with reefcast.connect(url(node)):
+            pass
+    await until(lambda: not principals(node))
+    await node.stop()
+    said = [(line["event"], line.get("of"), line.get("count")) for line in lines(tmp_path)]
+    assert sorted(said) == [
+        *[("connected", None, None)] * 3,
+        *[("disconnected", None, None)] * 3,
+        *(("left_out", of, 7) for of in ("connected", "disconnected")),
+    ]
+
+
 async def test_the_audit_log_says_who_connected_how_and_what_was_refused(
     live: Live, tmp_path: Path
 ) -> None:
