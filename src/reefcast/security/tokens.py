@@ -175,13 +175,13 @@ class Tokens:
         """Return what the token proves at this Unix time. Raises `ProtocolError` with a sentence
         for whoever showed it."""
         claims, key = self._signed_claims(token)
-        _check_passable(claims)
         _check_times(claims, now_s)
         if self._issuer and claims.get("iss") != self._issuer:
             raise ProtocolError(f"the token is not from the issuer {self._issuer!r}")
         if self._audience and self._audience not in _as_list(claims.get("aud")):
             raise ProtocolError(f"the token is not for the audience {self._audience!r}")
         user = _user_of(claims.get("sub"))
+        _check_passable(claims)
         expires_at_s = float(claims["exp"]) + LEEWAY_S
         return Verified(user, MappingProxyType(claims), expires_at_s, key.key.thumbprint())
 
