@@ -268,3 +268,13 @@ def test_commits_are_synced_by_themselves_or_not(tmp_path, always):
     assert one_number(store._database, "PRAGMA synchronous") == (full if always else normal)
     assert store._database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     store.close()
+
+
+def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
+    """SQLite quotes it in what it says is wrong, and Python cannot decode that."""
+    path = tmp_path / "b.sqlite"
+    SqliteStore(path, pytest.fail, always=False).close()
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE ", b"CREATE \xdfABLE ", 1))
+    said: list[str] = []
+    SqliteStore(path, said.append, always=False).close()
+    assert len(said) == 1 and "is damaged (it names its tables by what is no text)" in said[0]
