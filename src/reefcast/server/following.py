@@ -25,7 +25,7 @@ async def follow_users(node: Node, file: Path) -> None:
     of the file say now. A file that cannot be read changes nothing; nor does one without roles, or
     without `[security]`, where all users might do everything: it may be half written. So it takes a
     restart to do without, and to begin with them; and the audit log stays where it is."""
-    watched, known = Watched(file, load_network), node.network
+    watched, known = Watched(file, load_network), replace(node.network)
     while True:
         try:
             network = watched.look()
