@@ -180,6 +180,7 @@ class Connection(asyncio.Protocol):
 
     def _read_on(self) -> None:
         self._paused = False
+        self.link.listening = not self._stopped_reading
         if not (self._stopped_reading or self.transport.is_closing()):
             self.transport.resume_reading()
 
@@ -197,6 +198,7 @@ class Connection(asyncio.Protocol):
         self._frames, self._held = frames, first
         if not self._paused:
             self._paused = True
+            self.link.listening = False
             if not self.transport.is_closing():
                 self.transport.pause_reading()
 
@@ -430,7 +432,7 @@ class Connection(asyncio.Protocol):
 
     def stop_reading(self) -> None:
         self._stopped_reading = True
-        self.link.listening = False  # whom one does not hear one cannot blame for silence
+        self.link.listening = False
         if not self.transport.is_closing():
             self.transport.pause_reading()
 
