@@ -48,6 +48,7 @@ LAYERS = (
     ("security",),
     ("server", "client"),
     ("storage_node",),
+    ("testing",),
     ("simulation",),
     ("pipeline",),
     ("cli",),

@@ -335,8 +335,18 @@ def read_network(data: bytes | str) -> NetworkFile:
 def parse_network(data: bytes | str) -> NetworkFile:
     """Parse a network from TOML text without validating it, so that something may be added."""
     try:
-        _check_all_keys(msgspec.toml.decode(data))
-        return msgspec.toml.decode(data, type=NetworkFile)
+        plain = msgspec.toml.decode(data)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ConfigurationError(f"the network file cannot be read: {error}") from error
+    return network_of(plain)
+
+
+def network_of(plain: dict[str, Any]) -> NetworkFile:
+    """Return the network that a file with these sections describes, without validating it. Raises
+    `ConfigurationError` that says where it is wrong."""
+    try:
+        _check_all_keys(plain)
+        return msgspec.convert(plain, NetworkFile)
     except (msgspec.DecodeError, ValueError) as error:
         raise ConfigurationError(f"the network file cannot be read: {error}") from error
 

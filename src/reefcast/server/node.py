@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -70,7 +70,9 @@ class Node:
 
     `listeners`: where the broker listens; `start` opens those that are there by then. A listener
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
-    has a `ClientPort` of its own. `shared`: what all connections have in common."""
+    has a `ClientPort` of its own. `shared`: what all connections have in common. `before_leaving`:
+    called while the broker stops, when its clients have what was for them and are still connected.
+    """
 
     def __init__(
         self,
@@ -113,6 +115,7 @@ class Node:
         self.host.driver.open_links_with(self.soft_links)
         host, port = network.address(name)
         self.listeners = [self._listener(host, port)]
+        self.before_leaving: list[Callable[[], Awaitable[None]]] = []
         self._tick_timer: asyncio.TimerHandle | None = None
 
     def _listener(self, host: str, port: int) -> Listener:
@@ -184,6 +187,8 @@ class Node:
         self._refuse()
         until_s = self.loop.time() + self.network.limits.drain_s
         await self._until(lambda: self._has_left() and self._served(), until_s)
+        for leave in self.before_leaving:
+            await leave()
         self._keep_statistics()
         reason = self._stop_reason
         self.clients.end_all(reason)
