@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reefcast.cli.options import DIRECTORY, INPUT_FILE, Whole, json_option
+from reefcast import logs
+from reefcast.cli.options import DIRECTORY, INPUT_FILE, Whole, json_option, log_options
 from reefcast.client.address import DEFAULT_PORT, Address
 from reefcast.directories import make_directory, state_directory
 from reefcast.errors import ConfigurationError
@@ -62,7 +62,7 @@ To publish an event, type in a third one:
     is_flag=True,
     help="Without NETWORK, keep nothing beyond the end of the broker, as with --port 0.",
 )
-@click.option("--verbose", is_flag=True, help="Log on standard error who connects and disconnects.")
+@log_options
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
 @json_option("a line when it is ready")
 def command(
@@ -72,7 +72,8 @@ def command(
     port: int | None,
     data: Path | None,
     memory: bool,
-    verbose: bool,
+    log_format: str | None,
+    log_levels: tuple[str, ...],
     until_eof: bool,
     as_json: bool,
 ) -> None:
@@ -94,12 +95,10 @@ def command(
     and ends.
     """
     _check(network, name, port, data, memory)
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format=f"%(asctime)s {name or ALONE} %(levelname)s %(message)s",
-    )
+    described = NetworkFile() if network is None else load_network(network)
+    logs.set_up(described.log.settings.changed(log_format, log_levels), broker=name or ALONE)
     if network is not None and name is not None:
-        _run(network, name, until_eof=until_eof, as_json=as_json)
+        _run(described, network, name, until_eof=until_eof, as_json=as_json)
     else:
         _run_alone(port, data, memory=memory, until_eof=until_eof, as_json=as_json)
 
@@ -125,11 +124,10 @@ def _check(
         raise click.UsageError("give --data or --memory, not both")
 
 
-def _run(file: Path, name: str, *, until_eof: bool, as_json: bool) -> None:
+def _run(network: NetworkFile, file: Path, name: str, *, until_eof: bool, as_json: bool) -> None:
     """Run one broker of a network."""
     from reefcast.server.process import run_broker
 
-    network = load_network(file)
     entry = network.entry(name)
     text = f"broker {name} listens on {entry.listen}"
     run_broker(network, name, lambda _: _say(entry, text, as_json), file=file, until_eof=until_eof)
@@ -176,7 +174,7 @@ def _serve_alone(
     sessions = SessionsSection(directory=str(folder / "sessions"))
     network = NetworkFile(broker=[entry], sessions=sessions).validate()
     limits = Limits(rows=HISTORY_EVENTS, lifetimes_s={"#": HISTORY_S})
-    patience = Timer(LOADING_S, click.echo, (COMPILING,), {"err": True})
+    patience = Timer(LOADING_S, _say_compiling)
     url = str(Address(*entry.address))
 
     async def store(node: Node) -> None:
@@ -196,6 +194,11 @@ def _serve_alone(
         run_broker(network, ALONE, ready, until_eof=until_eof, beside=store)
     finally:
         patience.cancel()
+
+
+def _say_compiling() -> None:
+    if not logs.tell(COMPILING):
+        click.echo(COMPILING, err=True)
 
 
 def _say(entry: BrokerEntry, text: str, as_json: bool, **more: str | None) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from reefcast.errors import ConfigurationError
+from reefcast.logs import about, part
 from reefcast.model import wire
 from reefcast.model.messages import Leave, Regrant
 from reefcast.model.subjects import Subject
@@ -53,7 +54,7 @@ from reefcast.tls.credentials import BrokerCredentials, broker_credentials
 from reefcast.tls.identity import broker_uri
 from reefcast.tls.wording import in_words
 
-log = logging.getLogger(__name__)
+log = part("links")
 
 TICK_S = 1.0
 SPARE_CONNECTIONS = 256
@@ -153,7 +154,10 @@ class Node:
 
     def _say_no_tls(self, other: str, error: BaseException) -> None:
         words = "no TLS with %s: %s"
-        self.shared.floods.log(log, logging.INFO, "no_tls", words, other, in_words(error, other))
+        reason = in_words(error, other)
+        fields = {"connection": other, "reason": reason}
+        shown = part("connections")
+        self.shared.floods.log(shown, logging.INFO, "no_tls", words, other, reason, about=fields)
 
     @property
     def links(self) -> dict[str, BrokerLink]:
@@ -235,7 +239,8 @@ class Node:
         count = len(list(self.host.core.waiting(self.overlay_links.unacknowledged())))
         if count:
             self.host.journal.counters["link_lost"] += count
-            log.warning("broker %s stops with %d publications that nobody took", self.name, count)
+            words = "broker %s stops with %d publications that nobody took"
+            log.warning(words, self.name, count, extra=about(broker=self.name, count=count))
 
     def _refuse(self) -> None:
         """Refuse everybody but neighbours whose connection broke a moment ago."""
@@ -285,12 +290,15 @@ class Node:
         with them is logged, and the old ones stay. `again`: also if no file has changed."""
         if self.tls is None:
             return
-        before = self.tls.value
+        before, shown = self.tls.value, part("security")
         wrong = self.tls.look(again=again)
         if wrong:
-            log.error("broker %s keeps the certificate that it has: %s", self.name, wrong)
+            fields = about(broker=self.name, reason=wrong)
+            words = "broker %s keeps the certificate that it has: %s"
+            shown.error(words, self.name, wrong, extra=fields)
         elif self.tls.value is not before:
-            log.warning("broker %s shows the new certificate from now on", self.name)
+            words = "broker %s shows the new certificate from now on"
+            shown.warning(words, self.name, extra=about(broker=self.name))
 
     def _tick(self) -> None:
         now = self.loop.time()

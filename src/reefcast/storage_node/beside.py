@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
 from reefcast.client import Options
 from reefcast.errors import ReefcastError
+from reefcast.logs import part
 from reefcast.server.node import Node
 from reefcast.storage_node.node import StorageNode
 from reefcast.storage_node.process import Keeping, serve_store
 
-log = logging.getLogger(__name__)
+log = part("storage")
 
 EVERYTHING = ("#",)
 CLOSE_S = 0.02

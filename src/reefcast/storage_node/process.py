@@ -4,7 +4,6 @@ again when either fails."""
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +15,12 @@ from reefcast.client import Options, connect
 from reefcast.errors import DamagedError, SlowConsumerError
 from reefcast.history.limits import Limits
 from reefcast.history.store import HistoryStore
+from reefcast.logs import part
 from reefcast.model.values import Kind
 from reefcast.server.process import run
 from reefcast.storage_node.node import SEAL_AFTER_S, StorageNode
 
-log = logging.getLogger(__name__)
+log = part("storage")
 
 MOST_REPAIRS = 3
 """Repairs of a history in which damage is found again and again: someone must look at its disk."""

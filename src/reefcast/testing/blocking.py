@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
+from typing import TypeAlias
 
 from reefcast.client.thread import LoopThread
 from reefcast.testing.brokers import Broker, running
 from reefcast.testing.describing import chains
 
-Kind, Error, Trace = type[BaseException] | None, BaseException | None, TracebackType | None
-"""What ends a `with` block."""
+Kind: TypeAlias = type[BaseException] | None
+Error: TypeAlias = BaseException | None
+Trace: TypeAlias = TracebackType | None
 
 
 class SyncBroker:
