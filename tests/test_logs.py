@@ -8,47 +8,33 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from log_lines import FORGED, KNOWN, PAGE, log_stream, objects
 from reefcast import logs
 from reefcast.errors import ConfigurationError
 from reefcast.logs import FEW, PARTS, Settings, about, part
 from reefcast.network.file import dump_network, read_network
 
-PAGE = (Path(__file__).parents[1] / "docs/reference/logs.md").read_text(encoding="utf-8")
-KNOWN = set(re.findall(r"^\| `(\w+)` \|", PAGE.partition("## Parts")[0], re.MULTILINE))
-"""The keys that the reference names."""
 ANYTHING = st.text(st.characters(), max_size=30)  # surrogates and control characters, too
-FORGED = 'x\n{"level": "error"}\r\x00\x1b[2J\u2028\u0085\ud800"\\'
+HALF = f"{FORGED}\ud800"
 
 
 @pytest.fixture
 def stderr() -> Iterator[io.StringIO]:
-    """Yield a stream to log to; the set-up does not outlive the test."""
-    yield io.StringIO()
-    root = logging.getLogger()
-    for handler in root.handlers[:]:
-        if isinstance(handler, logs._Handler):
-            root.removeHandler(handler)
-            handler.close()
-    logging.captureWarnings(False)
-    for name in ("", "reefcast", *(f"reefcast.{name}" for name in PARTS)):
-        logging.getLogger(name).setLevel(logging.WARNING if not name else logging.NOTSET)
+    with log_stream() as stream:
+        yield stream
 
 
 def lines(stderr: io.StringIO) -> list[dict[str, object]]:
-    """Return the lines written since the last call, each of which must be a JSON object."""
+    """Return the lines written since the last call."""
     text = stderr.getvalue()
     stderr.seek(0)
     stderr.truncate()
-    assert text.endswith("\n") or not text
-    found = [json.loads(line) for line in text.split("\n")[:-1]]
-    assert all(set(each) <= KNOWN for each in found), found
-    return found
+    return objects(text)
 
 
 def formatted(format: str, text: str, *, traceback: bool = False) -> str:
@@ -91,7 +77,7 @@ def test_text_has_the_time_the_broker_the_level_and_the_part(stderr: io.StringIO
 
 def test_json_has_fields(stderr: io.StringIO) -> None:
     logs.set_up(Settings("json"), stderr, broker="north")
-    part("links").warning("lost %d", 3, extra=about(link="south", count=3, reason=FORGED))
+    part("links").warning("lost %d", 3, extra=about(link="south", count=3, reason=HALF))
     part("clients").warning("slow", extra=about(broker="another of this process"))
     logging.getLogger("asyncio").error("of a library")
     first, second, third = lines(stderr)
@@ -102,7 +88,7 @@ def test_json_has_fields(stderr: io.StringIO) -> None:
         "broker": "north",
         "link": "south",
         "count": 3,
-        "reason": FORGED.replace("\ud800", "\\ud800"),
+        "reason": f"{FORGED}\\ud800",
         "message": "lost 3",
     }
     assert second["broker"] == "another of this process"
@@ -136,7 +122,7 @@ def test_what_repeats_is_counted(stderr: io.StringIO) -> None:
     assert written.count("another") == FEW
     assert sum(str(each).startswith("the disk fails") for each in written) == FEW
     assert len(written) == 100 + 2 * FEW
-    [handler] = [each for each in logging.getLogger().handlers if isinstance(each, logs._Handler)]
+    [handler] = logs.handlers()
     handler.sum_up()
     assert [(each["message"], each["count"], each["kind"]) for each in lines(stderr)] == [
         (f"90 more of these were not written; the last: {last}", 90, "repeated")

@@ -94,20 +94,26 @@ class Settings(NamedTuple):
 
 
 def set_up(settings: Settings, stream: TextIO | None = None, **who: str) -> None:
-    """Have this process log so, to `stream` or standard error. `who`: what it is, for instance `broker="north"`; lines that say
-    this themselves, as where one process has several brokers, win."""
+    """Have this process log so, to `stream` or standard error.
+
+    `who`: what it is, for instance `broker="north"`; lines that say this themselves, as where one
+    process has several brokers, win."""
     handler = _Handler(stream or sys.stderr)
     handler.setFormatter((_Json if settings.format == "json" else _Text)(who))
     root = logging.getLogger()
-    for former in root.handlers[:]:
-        if isinstance(former, _Handler):
-            root.removeHandler(former)
-            former.close()
+    for former in handlers():
+        root.removeHandler(former)
+        former.close()
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.captureWarnings(True)
     threading.excepthook = _of_a_thread
     set_levels(settings)
+
+
+def handlers() -> list[_Handler]:
+    """Return what `set_up` has log."""
+    return [each for each in logging.getLogger().handlers if isinstance(each, _Handler)]
 
 
 def set_levels(settings: Settings) -> None:
@@ -120,7 +126,7 @@ def set_levels(settings: Settings) -> None:
 def tell(sentence: str, level: int = logging.INFO) -> bool:
     """Write a sentence that is no matter of levels as a line of the log, where that is JSON; return
     False where it is not, and people read along."""
-    for handler in logging.getLogger().handlers:
+    for handler in handlers():
         if isinstance(handler.formatter, _Json):
             handler.handle(logging.LogRecord(f"{ROOT}.broker", level, "", 0, sentence, (), None))
             return True
