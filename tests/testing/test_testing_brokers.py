@@ -84,8 +84,7 @@ def test_without_asyncio_it_has_a_thread_of_its_own() -> None:
             assert [event["n"] for event in client.history("topic = 'fx'")] == [1]
         with pytest.raises(TimeoutError):
             broker.stored(2, timeout=0.01)
-    left = set(threading.enumerate()) - before
-    assert not [each.name for each in left if not each.name.startswith("asyncio")]
+    assert set(threading.enumerate()) <= before
 
 
 async def test_everything_is_closed_when_a_test_fails(tmp_path: Path) -> None:

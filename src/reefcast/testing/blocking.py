@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -72,9 +73,13 @@ class Network:
 
     def __exit__(self, kind: Kind, error: Error, trace: Trace) -> None:
         try:
-            self._thread.run(self.__aexit__(None, None, None))
+            self._thread.run(self._end())
         finally:
             self._thread.stop()
+
+    async def _end(self) -> None:
+        await self.__aexit__(None, None, None)
+        await asyncio.get_running_loop().shutdown_default_executor()  # no thread is left
 
 
 class OneBroker:
