@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from pathlib import Path
 
 from reefcast.errors import ConfigurationError
+from reefcast.logs import about, part
 from reefcast.network.file import load_network
 from reefcast.network.watching import Watched
 from reefcast.server.node import Node
 
-log = logging.getLogger(__name__)
+log = part("security")
 
 FOLLOW_S = 0.2
 """Seconds between two looks at the network file."""
@@ -32,7 +32,9 @@ async def follow_roles(node: Node, file: Path) -> None:
             if network is not None and network.role != roles:
                 roles = network.role
                 node.regrant(roles)
-                log.warning("broker %s: the roles of %s have changed", node.name, file)
+                words, fields = "broker %s: the roles of %s have changed", about(broker=node.name)
+                log.warning(words, node.name, file, extra=fields)
         except ConfigurationError as error:
-            log.error("broker %s: the roles stay as they are: %s", node.name, error)
+            words, fields = "broker %s: the roles stay as they are: %s", about(broker=node.name)
+            log.error(words, node.name, error, extra=fields)
         await asyncio.sleep(FOLLOW_S)
