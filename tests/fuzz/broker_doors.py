@@ -107,6 +107,7 @@ def hello_of(rng: random.Random) -> bytes:
         USUAL[role] if rng.random() < 0.8 else rng.choice(NAMES),
         "test" if rng.random() < 0.95 else rng.choice(("", "other")),
         rng.choice(("s", "t")),
+        secret=rng.choice(("", "s", "t" * 300)),
         queue_policy=rng.choice(("", "block", "disconnect", "drop_oldest", "other" * odd)),
         queue_limit=rng.choice((0, 0, 1, 10**6, -1 if odd else 5)),
     )

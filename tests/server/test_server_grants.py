@@ -30,6 +30,7 @@ from reefcast.model.publication import Publication
 from reefcast.model.wire import encode_publication
 from reefcast.network.file import dump_network
 from reefcast.network.sections import RoleEntry, SessionsSection
+from reefcast.protocol.client_ids import Identity
 from reefcast.server.admin import ask_status
 from reefcast.server.following import follow_users
 from reefcast.server.node import Node
@@ -549,7 +550,7 @@ async def test_a_file_that_has_no_roles_any_more_opens_nothing(
     node = await live.node(network, "a", authenticator=ByName({"anna": User(("own",))}))
     following = asyncio.create_task(follow_users(node, file))
     live._stack.callback(following.cancel)
-    anna = await Client([Address(*network.address("a"))], complete({}), "anna-1")._open()
+    anna = await Client([Address(*network.address("a"))], complete({}), Identity("anna-1"))._open()
     subscription = await anna.subscribe("n > 0")
     file.write_text(whole[: whole.index("[[role]]")])
     await until(lambda: "has no [[role]] any more" in caplog.text)
@@ -573,7 +574,9 @@ async def test_on_sockets_and_with_a_file_that_changes(live: Live, tmp_path: Pat
         live._stack.callback(following.cancel)
 
     async with connect("reefcast://{}:{}".format(*network.address("a")), name=WHOLE) as free:
-        anna = await Client([Address(*network.address("b"))], complete({}), "anna-1")._open()
+        anna = await Client(
+            [Address(*network.address("b"))], complete({}), Identity("anna-1")
+        )._open()
         subscription = await anna.subscribe("n > 0")
         await free.publish(n=1, owner="bert")
         await free.publish(n=2, owner="anna")

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from live_brokers import Live
 from msgspec.structs import replace
+from raw_client import OWN
 from secured_brokers import ANNA, broker, lines, principals, status, url
 
 import reefcast
@@ -323,16 +324,16 @@ async def test_peers_join_with_the_key(live: Live, tmp_path: Path) -> None:
 async def test_an_answer_is_worth_nothing_on_another_connection(live: Live, tmp_path: Path) -> None:
     """Neither as it was, nor with a nonce of one's own."""
     node = await broker(live, tmp_path)
-    first = await live.dial(node)
+    first = await live.dial(node, OWN)
     first.say_hello()
     question = decode_asked(await first.next(FrameKind.PROOF))
     assert isinstance(question, Question)
-    hello = wire.hello(Role.CLIENT, "c", "", "s")
+    hello = wire.hello(Role.CLIENT, OWN.id, "", "s")
     answer = answer_with_key(KEY.encode(), question, hello, bytes(32))
     first.writer.write(wire.frame(FrameKind.PROOF, encode_proof(answer)))
     await first.next(FrameKind.HELLO)
     for again in (answer, msgspec.structs.replace(answer, nonce=b"\1" * 32)):
-        second = await live.dial(node)
+        second = await live.dial(node, OWN)
         second.say_hello()
         await second.next(FrameKind.PROOF)
         second.writer.write(wire.frame(FrameKind.PROOF, encode_proof(again)))

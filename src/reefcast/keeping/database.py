@@ -99,6 +99,11 @@ def one_number(database: sqlite3.Connection, query: str) -> int:
     return int(found)
 
 
+def is_busy(error: BaseException) -> bool:
+    """Return whether another program, or another broker of this one, has the file open."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
 def is_damage(error: BaseException) -> bool:
     """Return whether the file is damaged, not busy, full or closed."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -34,6 +34,7 @@ from reefcast.keeping.batches import Batch
 from reefcast.keeping.database import (
     Format,
     failing,
+    is_busy,
     is_damage,
     one_number,
     open_database,
@@ -109,11 +110,13 @@ class SqliteStore:
             self._open()
             self._contents = Loader(self._database, no_damage).contents()
         except (sqlite3.DatabaseError, DamagedError) as error:
-            if not is_damage(error):
+            if is_busy(error):
                 raise ConfigurationError(
-                    f"{self.path} cannot be opened: {error}; give each broker a directory of its "
-                    "own, and start it once"
+                    f"another broker keeps its sessions in {self.path}: give each broker a "
+                    "directory of its own"
                 ) from error
+            if not is_damage(error):
+                raise ConfigurationError(f"{self.path} cannot be opened: {error}") from error
             self._start_over(error)
 
     # --- opening ---------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from reefcast.errors import ConfigurationError
+from reefcast.logs import Settings
 from reefcast.model.frame_layout import MAX_FRAME_BYTES
 from reefcast.tls.files import TlsFiles
 
@@ -263,6 +264,26 @@ class RetainedSection(Section):
     max_ahead_s: float = 60.0
 
 
+class LogSection(Section):
+    """What brokers and storages log, on standard error. [Logs](logs.md) says what a line has.
+
+    - `format`: "text", for people, or "json", for programs: either way one event a line.
+    - `level`: log what is at least as important: "debug", "info", "warning" or "error".
+    - `levels`: other levels for single parts, such as `{routing = "debug"}`.
+    """
+
+    format: Literal["text", "json"] = "text"
+    level: Literal["debug", "info", "warning", "error"] = "warning"
+    levels: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def settings(self) -> Settings:
+        """How to log. Raises `ConfigurationError` for a part or a level that there is not."""
+        made = Settings(self.format, self.level, self.levels)
+        made.check()
+        return made
+
+
 class SecuritySection(Section):
     """Who may connect. Without this section everybody on this machine may do everything. Paths are
     relative to the network file.
@@ -430,6 +451,7 @@ SECTIONS: dict[str, type[Section]] = {
     "[requests]": RequestsSection,
     "[sessions]": SessionsSection,
     "[retained]": RetainedSection,
+    "[log]": LogSection,
     "[security]": SecuritySection,
     "[[certificate]]": CertificateEntry,
     "[[broker]]": BrokerEntry,

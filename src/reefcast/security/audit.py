@@ -16,7 +16,6 @@ Rules
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import Counter
 from datetime import UTC, datetime
@@ -26,11 +25,12 @@ from typing import Any
 import msgspec
 
 from reefcast.errors import ConfigurationError
+from reefcast.logs import part
 from reefcast.timing import now_us
 
 MOST_LINES, PERIOD_S = 1000, 10.0
 MOST_CHARS = 300
-log = logging.getLogger(__name__)
+log = part("security")
 
 
 class Audit:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 
 from reefcast.errors import ConfigurationError, ProtocolError
+from reefcast.logs import part
 from reefcast.model.wire import Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import BrokerEntry
@@ -26,7 +27,7 @@ from reefcast.server.floods import Floods
 from reefcast.server.greeting import Authenticator, Greeting
 from reefcast.tls.identity import Identity, broker_uri, identity_of, peer_uri
 
-log = logging.getLogger(__name__)
+log = part("connections")
 
 PROOF = "certificate"
 OF_STORAGE = frozenset({UserRole.CLIENT, UserRole.STORAGE})
@@ -67,7 +68,9 @@ class Certified(Authenticator):
             return self.member(greeting.hello.name, shown)
         except ProtocolError as error:
             if greeting.dialled:  # only this end knows, and nobody would look for it elsewhere
-                self._floods.log(log, logging.WARNING, "no_tls", "no link: %s", error)
+                fields = {"peer": greeting.hello.name, "reason": str(error)}
+                words = "no link: %s"
+                self._floods.log(log, logging.WARNING, "no_tls", words, error, about=fields)
             raise
 
     def member(self, name: str, shown: Identity | None) -> Principal:

@@ -38,6 +38,7 @@ import msgspec
 from reefcast.errors import FilterSyntaxError, InternalError, LimitError, ProtocolError
 from reefcast.history import messages as history
 from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request
+from reefcast.logs import part
 from reefcast.model.filters import parse_filter
 from reefcast.model.grants import Right
 from reefcast.model.messages import (
@@ -84,7 +85,7 @@ NO_ADVISORIES = (
     "file"
 )
 
-log = logging.getLogger(__name__)
+log = part("clients")
 
 
 class ClientSession(End):
@@ -462,7 +463,8 @@ class ClientSession(End):
             self._log("slow_clients_over", words, self.name, what, took_s, lost)
 
     def _log(self, kind: str, words: str, *args: object) -> None:
-        self._host.journal.floods.log(log, logging.WARNING, kind, words, *args)
+        about = {"client": self.name, "user": self.subject.user if self.subject else ""}
+        self._host.journal.floods.log(log, logging.WARNING, kind, words, *args, about=about)
 
     def _grant_status(self) -> dict[str, object] | None:
         """Return what its user may do; None: everything."""

@@ -4,17 +4,17 @@ may."""
 from __future__ import annotations
 
 import asyncio
-import logging
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from reefcast.errors import ConfigurationError
+from reefcast.logs import about, part
 from reefcast.network.file import NetworkFile, load_network
 from reefcast.network.watching import Watched
 from reefcast.server.node import Node
 
-log = logging.getLogger(__name__)
+log = part("security")
 
 FOLLOW_S = 0.2
 """Seconds between two looks at the network file."""
@@ -37,7 +37,11 @@ async def follow_users(node: Node, file: Path) -> None:
                     _say(node.name, known, now)
                     known = now
         except ConfigurationError as error:
-            log.error("broker %s: roles and users stay as they are: %s", node.name, error)
+            words, fields = (
+                "broker %s: roles and users stay as they are: %s",
+                about(broker=node.name),
+            )
+            log.error(words, node.name, error, extra=fields)
         await asyncio.sleep(FOLLOW_S)
 
 
@@ -71,4 +75,5 @@ def _say(name: str, before: NetworkFile, now: NetworkFile) -> None:
         )
         if differs
     ]
-    log.warning("broker %s: %s of the network file changed", name, " and ".join(changed))
+    words, fields = "broker %s: %s of the network file changed", about(broker=name)
+    log.warning(words, name, " and ".join(changed), extra=fields)

@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +31,18 @@ def run_broker(
     *,
     file: Path | None = None,
     until_eof: bool = False,
+    beside: Callable[[Node], Awaitable[None]] | None = None,
 ) -> None:
     """Run the broker `name` until it is told to stop (`run`), then drain it; SIGHUP has it read its
-    certificate again. `ready` is called when the broker listens. `file`: where the network was
-    read; its users and roles are followed. Raises `ConfigurationError` if the broker cannot
-    start."""
+    certificate again. `ready` is called when the broker listens, and `beside` has started what else
+    this process has. `file`: where the network was read; its users and roles are followed. Raises
+    `ConfigurationError` if the broker cannot start."""
 
     async def serve(told_to_stop: asyncio.Event) -> None:
         node = Node(network, name)
         await node.start()
+        if beside is not None:
+            await _begin(beside, node)
         reload_at_hangup(node)
         ready(node)
         following = file and asyncio.create_task(follow_users(node, file))
@@ -54,6 +57,14 @@ def run_broker(
 def reload_at_hangup(node: Node) -> None:
     """Have SIGHUP make a broker or a peer read its certificate again."""
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload)
+
+
+async def _begin(beside: Callable[[Node], Awaitable[None]], node: Node) -> None:
+    try:
+        await beside(node)
+    except BaseException:
+        await node.stop()
+        raise
 
 
 def run(serve: Serve, *, until_eof: bool = False) -> None:

@@ -18,7 +18,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from reefcast.errors import BusyError, ConfigurationError, ProtocolError
+from reefcast.logs import part
 from reefcast.model.wire import Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import CertificateEntry
@@ -56,7 +56,7 @@ from reefcast.server.greeting import Authenticator, Greeting
 from reefcast.timing import now_us
 from reefcast.tls.identity import identity_of
 
-log = logging.getLogger(__name__)
+log = part("security")
 BY_NAME = {"storage": UserRole.STORAGE, "administrator": UserRole.ADMINISTRATOR}
 """Names of roles that say what their users may be, where the network file has no `[[role]]`."""
 PASSWORD, TOKEN = "password", "token"

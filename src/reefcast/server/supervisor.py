@@ -24,6 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from reefcast.errors import PeerError, ReefcastError
+from reefcast.logs import Settings
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network, load_network
@@ -73,6 +74,7 @@ class Overlay:
 
     `restart`: whether a process that dies is restarted. `file`: the file from which `network` was
     read, if links and storages are to follow it (`reefcast network move-link`, `move-storages`).
+    `log`: how the processes log, by default as the network file says.
     `report` gets a line for each event. Entering raises `PeerError` if a broker does not come up in
     time, and `LocalError` if a process cannot start."""
 
@@ -83,8 +85,10 @@ class Overlay:
         restart: bool = True,
         file: Path | None = None,
         report: Callable[[str], None] = _no_report,
+        log: Settings | None = None,
     ) -> None:
         self.network = network
+        self._log = network.log.settings if log is None else log
         self.restart = restart
         self._watched = None if file is None else Watched(file, load_network)
         self._report = report
@@ -98,7 +102,7 @@ class Overlay:
     def _child(self, kind: str, name: str) -> Child:
         return Child(
             f"{kind} {name}",
-            *(kind, str(self._file), name),
+            *(kind, str(self._file), name, *self._log.words),
             restart=self.restart,
             before_again=self._look,
             report=self._report,
