@@ -177,7 +177,7 @@ async def test_unescaped_it_is_the_same(live: Live, monkeypatch: pytest.MonkeyPa
 
 async def test_names_of_others_make_no_new_samples(live: Live) -> None:
     node = await live.node(with_admin(path_network(1)), "b1")
-    await scrape(node)
+    await live.client(node, "the first")  # it is logged, and so counted, that it connects
     before = {name: set(samples) for name, samples in (await scrape(node)).items()}
     for number in range(30):
         client = await live.client(node, f"c{number}")

@@ -16,6 +16,7 @@ import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.wire import QUEUE_POLICIES
+from reefcast.network.checks import address_in, check_choices, check_keys
 from reefcast.network.roles import grants_of
 from reefcast.network.sections import (
     SECTIONS,
@@ -24,6 +25,7 @@ from reefcast.network.sections import (
     CertificateEntry,
     LimitsSection,
     LinkEntry,
+    LogSection,
     NetworkSection,
     OverloadSection,
     RequestsSection,
@@ -36,9 +38,6 @@ from reefcast.network.sections import (
     StorageEntry,
     TlsSection,
     TraceSection,
-    address_in,
-    check_choices,
-    check_keys,
 )
 from reefcast.network.storages import check_storages
 from reefcast.network.subjects import subject_of
@@ -60,7 +59,7 @@ _MAY_BE_ZERO = (
 )
 _TABLES = (
     *("network", "tls", "security", "routing", "trace", "limits", "overload"),
-    *("statistics", "requests", "sessions", "retained", "admin"),
+    *("statistics", "requests", "sessions", "retained", "log", "admin"),
 )
 """The sections that stand once in a file, in the order in which they are written."""
 
@@ -78,6 +77,7 @@ class NetworkFile(Section, kw_only=True):
     requests: RequestsSection = msgspec.field(default_factory=RequestsSection)
     sessions: SessionsSection = msgspec.field(default_factory=SessionsSection)
     retained: RetainedSection = msgspec.field(default_factory=RetainedSection)
+    log: LogSection = msgspec.field(default_factory=LogSection)
     admin: AdminSection = msgspec.field(default_factory=AdminSection)
     security: SecuritySection | None = None
     certificate: list[CertificateEntry] = msgspec.field(default_factory=list)
@@ -200,6 +200,7 @@ class NetworkFile(Section, kw_only=True):
         _check_security(self)
         _check_admin(self)
         _check_numbers(self)
+        _ = self.log.settings
         check_storages(self.storage, self.names)
         grants_of(self.role)
         return self
@@ -394,9 +395,19 @@ def read_network(data: bytes | str) -> NetworkFile:
 def parse_network(data: bytes | str) -> NetworkFile:
     """Parse a network from TOML text without validating it, so that something may be added."""
     try:
-        _check_all_keys(msgspec.toml.decode(data))
-        return msgspec.toml.decode(data, type=NetworkFile)
-    except (msgspec.DecodeError, ValueError) as error:
+        plain = msgspec.toml.decode(data)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"the network file cannot be read: {error}") from error
+    return network_of(plain)
+
+
+def network_of(plain: dict[str, Any]) -> NetworkFile:
+    """Return the network that a file with these sections describes, without validating it. Raises
+    `ConfigurationError` that says where it is wrong."""
+    try:
+        _check_all_keys(plain)
+        return msgspec.convert(plain, NetworkFile)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"the network file cannot be read: {error}") from error
 
 

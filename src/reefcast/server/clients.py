@@ -31,6 +31,7 @@ from typing import NamedTuple
 import msgspec
 
 from reefcast.errors import ProtocolError
+from reefcast.logs import part
 from reefcast.model.messages import SESSION_MARK, LinkDown, LinkKind, LinkUp, is_durable
 from reefcast.model.wire import MAX_NAME_CHARS, QUEUE_POLICIES, RESUME, Hello
 from reefcast.protocol.client_ids import Identity, is_own
@@ -45,7 +46,7 @@ from reefcast.server.queue_memory import QueueMemory
 from reefcast.server.rates import Rates
 from reefcast.server.rights import Renew, subject_of
 
-log = logging.getLogger(__name__)
+log = part("clients")
 
 MOST_CUT_OFF = 1000
 """How many clients the broker remembers as disconnected for being slow: the latest ones."""
@@ -293,7 +294,9 @@ class Clients:
             words = f"client %s {gone}: %d publications that waited for it are dropped"
             journal = self._host.journal
             journal.counters["session_lost"] += lost
-            journal.floods.log(log, logging.WARNING, "clients_lost", words, session.name, lost)
+            about = {"client": session.name, "count": lost, "reason": gone}
+            names = session.name, lost
+            journal.floods.log(log, logging.WARNING, "clients_lost", words, *names, about=about)
         session.end()
 
     def _give_up_longest_away(self) -> None:

@@ -21,6 +21,7 @@ import msgspec
 from aiohttp import web
 
 from reefcast.errors import BusyError, ProtocolError
+from reefcast.logs import part
 from reefcast.model import wire
 from reefcast.model.wire import Role, StatusRequest
 from reefcast.protocol.principal import Principal
@@ -36,7 +37,7 @@ from reefcast.server.web.proving import RequestGreeting, challenges, prove, show
 from reefcast.server.web.visits import Visit, Visits
 from reefcast.tls.wording import in_words
 
-log = logging.getLogger(__name__)
+log = part("connections")
 
 MOST_VISITS = 64
 CLOSE_S = 1.0
@@ -172,7 +173,7 @@ class Door:
     # --- the audit log ----------------------------------------------------------------------------
 
     def _refused(self, request: web.BaseRequest, reason: str, **who: object) -> None:
-        self._broker.host.audit.refused("refused", **_place(request), **who, reason=reason)
+        self._broker.host.audit.limited("refused", **_place(request), **who, reason=reason)
 
     def _note_visit(self, request: web.BaseRequest, principal: Principal) -> None:
         """Write who asks into the audit log, once for each connection and user."""
@@ -181,7 +182,7 @@ class Door:
             return
         visit.known = principal.user
         proved = {"user": principal.user, "proof": principal.proof, "roles": principal.granted}
-        self._broker.host.audit.write("connected", **_place(request), **proved)
+        self._broker.host.audit.limited("connected", **_place(request), **proved)
 
     # --- answers ----------------------------------------------------------------------------------
 

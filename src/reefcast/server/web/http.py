@@ -10,10 +10,11 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from reefcast.logs import part
 from reefcast.server.tracing import Journal
 from reefcast.server.web.visits import ANSWER_S, FIELD_BYTES, FIELDS, LINE_BYTES
 
-log = logging.getLogger(__name__)
+log = part("connections")
 HEADERS = {
     "Cache-Control": "no-store",
     "Server": "reefcast",
