@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking_http import OPENMETRICS, Said, ask, raw, scrape, with_admin
+from asking_http import Said, ask, raw, scrape, with_admin
 from live_brokers import Live
 from secured_brokers import lines
 
@@ -123,12 +123,32 @@ async def test_other_requests(live: Live, path: str, method: str, status: int) -
     assert bool(said.body) is (method != "HEAD")
 
 
-async def test_both_formats(live: Live) -> None:
+@pytest.mark.parametrize(
+    ("accept", "openmetrics"),
+    [
+        ("", False),
+        ("*/*", False),
+        ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1", False),
+        ("application/openmetrics-text; version=1.0.0", True),
+        ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.4,*/*;q=0.3", True),
+        ("text/plain;version=0.0.4;q=0.6,application/openmetrics-text;q=0.5", False),
+        ("application/openmetrics-text;q=0", False),
+        ("application/openmetrics-text;q=x,text/plain", False),
+        ("text/plain;version=0/plain;version=0.0.4", False),  # prometheus_client fails on it
+        ("application/openmetrics-text;version=99;escaping=what", True),
+    ],
+)
+async def test_both_formats(live: Live, accept: str, openmetrics: bool) -> None:
     node = await alone(live)
-    assert (await ask(node)).headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-    said = await ask(node, headers=OPENMETRICS)
-    assert said.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
-    assert said.body.endswith(b"# EOF\n")
+    said = await ask(node, headers={"Accept": accept})
+    assert said.status == 200
+    if openmetrics:
+        assert said.headers["content-type"].startswith(
+            "application/openmetrics-text; version=1.0.0; charset=utf-8"
+        )
+    else:
+        assert said.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert said.body.endswith(b"# EOF\n") is openmetrics
 
 
 async def test_what_fails_is_logged_and_said(

@@ -16,6 +16,7 @@ from reefcast.server.metrics.histograms import Histogram
 from reefcast.server.metrics.observed import Figure
 
 Family = prometheus_client.Metric
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 AS_THEY_ARE: Mapping[str, Any] = {"escaping": "allow-utf-8"}
 
 
@@ -32,10 +33,25 @@ class _Families(Collector):
 def rendered(figures: Iterable[Figure], accept: str) -> tuple[bytes, str]:
     """Return the text of these figures and of the process, and its content type. `accept`: what the
     scraper accepts (the header of that name)."""
-    encode, content_type = choose_encoder(accept)
+    encode, content_type = choose_encoder(OPENMETRICS if _prefers_openmetrics(accept) else "")
     families = _Families([*_families(figures), *_process().collect()])
     # Our names need no escaping, and to look for what does would take most of the time.
     return encode(families, **AS_THEY_ARE), content_type
+
+
+def _prefers_openmetrics(accept: str) -> bool:
+    """Return whether OpenMetrics is wanted at least as much as the classic format, by a header that
+    may say anything (RFC 9110, section 12.5.1)."""
+    weights: dict[str, float] = {}
+    for part in accept.lower().split(","):
+        kind, *parameters = (each.strip() for each in part.split(";"))
+        try:
+            weight = [float(each[2:]) for each in parameters if each.startswith("q=")] or [1.0]
+        except ValueError:
+            continue
+        weights.setdefault(kind, weight[0])
+    wanted = weights.get("application/openmetrics-text", 0.0)
+    return wanted > 0 and wanted >= weights.get("text/plain", 0.0)
 
 
 def _families(figures: Iterable[Figure]) -> Iterator[Family]:
