@@ -145,7 +145,7 @@ async def test_while_a_broker_is_busy_with_what_it_read_the_other_end_is_not_sil
     connection.data_received(
         b"".join(wire.encode(FrameKind.CONTROL, Unsubscribe(("b", n))) for n in range(many))
     )
-    while end.taken < many:  # noqa: ASYNC110 (nobody tells)
+    while end.taken < many:
         assert not connection.link.over
         await asyncio.sleep(0.01)
     connection.connection_lost(None)

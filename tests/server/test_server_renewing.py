@@ -178,7 +178,7 @@ async def test_a_changed_password_ends_nothing_and_counts_at_once(
     node = await broker(live, tmp_path)
     async with reefcast.connect(url(node), **ANNA) as client:
         write_users(tmp_path / "users.toml", ("anna", ["fx-desk"]), password=OTHER_PASSWORD)
-        await until(lambda: node.shared.authenticator.look() or seen(node))
+        await until(lambda: node.authenticator.look() or seen(node))
         assert client.connected
         with pytest.raises(RefusedError, match="the user or the password is wrong"):
             await reefcast.connect(url(node), **ANNA)
@@ -187,7 +187,7 @@ async def test_a_changed_password_ends_nothing_and_counts_at_once(
 
 
 def seen(node: Node) -> bool:
-    proving = node.shared.authenticator
+    proving = node.authenticator
     assert isinstance(proving, Proving)
     return "otto" not in proving._users.by_name
 
@@ -201,7 +201,7 @@ async def test_a_token_ends_with_the_key_that_signed_it(live: Live, tmp_path: Pa
         reefcast.connect(url(node), **ANNA) as anna,
     ):
         keys.write_text(f"{TOKEN_SECRET}\n")  # the same one, written in another way
-        proving = node.shared.authenticator
+        proving = node.authenticator
         assert isinstance(proving, Proving) and proving._tokens_file is not None
         watched = proving._tokens_file
         await until(lambda: watched._seen[1] == len(TOKEN_SECRET) + 1)
@@ -236,7 +236,7 @@ async def test_a_user_who_is_removed_while_its_password_is_checked_stays_out(
     change_users(
         file, lambda users: [replace(each, roles=["x"]) for each in users if each.name != "anna"]
     )
-    await until(lambda: "anna" not in node.shared.authenticator._users.by_name)  # type: ignore[attr-defined]  # it is read
+    await until(lambda: "anna" not in node.authenticator._users.by_name)  # type: ignore[attr-defined]  # it is read
     go.set()
     with pytest.raises(RefusedError, match="the user or the password is wrong"):
         await anna
@@ -334,7 +334,7 @@ async def test_hashing_holds_nobody_up_and_only_some_wait_for_it(
     node = await broker(live, tmp_path)
     waiting = [asyncio.ensure_future(opened(node, ANNA)) for _ in range(2)]
     await until(began.is_set)
-    await until(lambda: node.shared.authenticator._passwords._waiting == 2)  # type: ignore[attr-defined]  # all wait
+    await until(lambda: node.authenticator._passwords._waiting == 2)  # type: ignore[attr-defined]  # all wait
     with pytest.raises(ConnectionLostError, match="too many passwords are being checked"):
         await reefcast.connect(url(node), **ANNA, connect_timeout_s=0.5)
     async with reefcast.connect(url(node), token=token("bert")) as bert:
@@ -348,6 +348,26 @@ async def test_hashing_holds_nobody_up_and_only_some_wait_for_it(
 
 
 # --- the audit log --------------------------------------------------------------------------------
+
+
+async def test_a_flood_of_connections_does_not_fill_the_audit_log(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reefcast.security.audit.MOST_LINES", 3)
+    monkeypatch.setattr("reefcast.security.audit.PERIOD_S", 1e9)
+    node = await broker(live, tmp_path, anonymous=["guest"])
+    node.host.audit.tick(0.0)
+    for _ in range(10):
+        async with reefcast.connect(url(node)):
+            pass
+    await until(lambda: not principals(node))
+    await node.stop()
+    said = [(line["event"], line.get("of"), line.get("count")) for line in lines(tmp_path)]
+    assert sorted(said) == [
+        *[("connected", None, None)] * 3,
+        *[("disconnected", None, None)] * 3,
+        *(("left_out", of, 7) for of in ("connected", "disconnected")),
+    ]
 
 
 async def test_the_audit_log_says_who_connected_how_and_what_was_refused(

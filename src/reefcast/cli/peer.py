@@ -109,7 +109,10 @@ def _files(given: TlsFiles) -> TlsFiles:
 async def _serve(
     peer: Peer, filters: tuple[str, ...], as_json: bool, told_to_stop: asyncio.Event
 ) -> None:
+    from reefcast.server.process import reload_at_hangup
+
     async with peer:
+        reload_at_hangup(peer.node)
         network = peer.node.network.network.name
         if as_json:
             click.echo(json.dumps({"peer": peer.name, "network": network}))

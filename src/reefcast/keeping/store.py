@@ -203,11 +203,12 @@ class SqliteStore:
         for start in range(0, len(numbers), BODIES_AT_ONCE):
             some = numbers[start : start + BODIES_AT_ONCE]
             marks = ", ".join("?" * len(some))
-            query = f"SELECT number, body FROM event WHERE number IN ({marks})"
+            # Of a damaged row, SQLite may take the body for a text.
+            query = f"SELECT number, CAST(body AS BLOB) FROM event WHERE number IN ({marks})"
             for number, body in self._database.execute(query, some):
                 try:
-                    found[number] = coding.read_body(number, body)
-                except (DamagedError, TypeError):
+                    found[number] = coding.read_body(number, body or b"")
+                except DamagedError:
                     self._report(f"{self.path}: the body of event {number} is damaged")
         return Bodies(found, tuple(number for number in numbers if number not in found))
 

@@ -351,7 +351,7 @@ def parse_network(data: bytes | str) -> NetworkFile:
     """Parse a network from TOML text without validating it, so that something may be added."""
     try:
         plain = msgspec.toml.decode(data)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"the network file cannot be read: {error}") from error
     return network_of(plain)
 
@@ -362,7 +362,7 @@ def network_of(plain: dict[str, Any]) -> NetworkFile:
     try:
         _check_all_keys(plain)
         return msgspec.convert(plain, NetworkFile)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"the network file cannot be read: {error}") from error
 
 

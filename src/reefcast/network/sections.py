@@ -116,7 +116,7 @@ class LimitsSection(Section):
     - `max_greetings`: how many connections may wait for the end of their greeting; of more, the one
       that has waited longest is closed.
     - `max_user_connections`: how many connections of clients and operators one user has that has
-      proved who it is; 0: no limit.
+      proved who it is; 0: no limit. Who shows the key of the network is no user.
     - `max_subscriptions`: how many subscriptions and advertisements a client has, and how many
       subscriptions a durable session.
     - `max_filter_bytes`: how many bytes the texts of their filters have together.
@@ -125,12 +125,15 @@ class LimitsSection(Section):
       more, a pattern is 30 and one for each 4 characters. A filter of 2 400 steps takes less than
       20 ms. One that is written in an unusual way, or wrong, may have an eighth of the steps.
     - `filter_depth`: how many parentheses may stand around each other in a filter; 100 at most.
-    - `name_chars`: how many characters the name of an attribute has in a filter.
+    - `name_chars`: how many characters the name of an attribute has in a filter. Names in a
+      publication have no limit of their own: no filter can ask for a longer one.
     - `topic_chars`: how many characters a topic or a pattern of topics has that is asked for.
-    - `publication_bytes`: how many bytes a client's publication has, with all that belongs to it.
+    - `publication_bytes`: how many bytes a client's publication has, with all that belongs to it:
+      names and values of attributes, topics and payload.
     - `user_publications_per_s`: how many publications a user may send in a second at one broker,
       over all of its connections; 0: no limit. The broker withholds credit from a user that sends
-      more, until the average is below. A client that has proved no user counts by itself.
+      more, until the average is below. A client that has proved no user, or has shown the key of
+      the network, counts by itself.
     - `user_bytes_per_s`: how many bytes of publications, likewise.
     - `queue_bytes`: how many bytes wait for clients, in all queues together, and were sent to
       clients that have not acknowledged them. Beyond that, the longest queue gives way: its oldest

@@ -7,6 +7,8 @@ Rules
   address.
 - A storage needs the certificate of a storage, of a broker, or of a client. Who has that of a
   broker may also administer; who has that of a storage may not.
+- The connection of a client, a storage or an operator ends when its certificate expires; that of a
+  broker or a peer stays.
 - A client with a certificate is known by its subject, if the network file asks for certificates of
   clients. Others have no name: they may do what clients do, and on loopback what operators do."""
 
@@ -55,10 +57,10 @@ class Certified(Authenticator):
     def client(self, shown: Identity | None, address: str) -> Principal:
         """Return the principal of a client, a storage or an operator at this address."""
         if shown is not None and shown.is_some_storage(self._name):
-            return Principal(shown.subject, OF_STORAGE, PROOF)
+            return Principal(shown.subject, OF_STORAGE, PROOF, expires_at_s=shown.ends_s)
         counts = shown is not None and (self._clients != "none" or shown.is_some_broker(self._name))
         if shown is not None and counts:
-            return Principal(shown.subject, OF_PROVED, PROOF)
+            return Principal(shown.subject, OF_PROVED, PROOF, expires_at_s=shown.ends_s)
         return UNNAMED_HERE if is_loopback(address) else UNNAMED
 
     def _broker(self, greeting: Greeting, shown: Identity | None) -> Principal:

@@ -215,7 +215,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self.greeted:
-            self._shared.audit.write("disconnected", **who(self))
+            self._shared.audit.limited("disconnected", **who(self))
         self.link.lost()
         self._stop_timer()
         self._detach()
@@ -365,7 +365,7 @@ class Connection(asyncio.Protocol):
         self.link.answer = None
         self.link.admit(end.silence_s, end.ping_s, self._loop.time())
         self._set_timer()
-        self._shared.audit.write("connected", **who(self))
+        self._shared.audit.limited("connected", **who(self))
         said = hello.role.name.lower()
         self.note("connected", "%s %s is connected from %s", said, hello.name, self.peer)
         if principal.expires_at_s < math.inf:
@@ -374,7 +374,7 @@ class Connection(asyncio.Protocol):
     def prove_again(self, principal: Principal) -> None:
         """Take what is proved of the same user by now."""
         self.principal = principal
-        self._shared.audit.write("proved_again", **who(self))
+        self._shared.audit.limited("proved_again", **who(self))
         if self.end is not None:
             self.end.proved_again(principal)
 
@@ -451,7 +451,7 @@ class Connection(asyncio.Protocol):
         self.note(kind, "closed the connection to %s: %s", self.peer, reason, reason=reason)
         if kind != "closed" or not retry:  # as when the broker stops, or heard nothing
             event = "refused" if kind == "turned_away" else kind
-            self._shared.audit.refused(event, **who(self), reason=reason)
+            self._shared.audit.limited(event, **who(self), reason=reason)
         self.left = not retry
         last = self.link.close(Close(reason, retry, too_slow), self._loop.time())
         self._detach()

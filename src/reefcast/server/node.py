@@ -38,13 +38,13 @@ from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
 from reefcast.server.connection import Connection
 from reefcast.server.end import End
-from reefcast.server.greeting import Anonymous, Authenticator
+from reefcast.server.greeting import Anonymous, Authenticator, Current
 from reefcast.server.host import make_host
 from reefcast.server.keeper import Keeping
 from reefcast.server.listeners import Listener
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
-from reefcast.server.proving import Proving
+from reefcast.server.proving import TOKEN, Proving
 from reefcast.server.rights import Renew
 from reefcast.server.shared import Shared
 from reefcast.server.soft_links import SoftLinks
@@ -99,13 +99,14 @@ class Node:
         limit = limits.max_connections or most
         self._of_users = UserConnections(limits.max_user_connections)
         self.tls = tls or _credentials(network, name)
+        self._current = Current(authenticator or self._authenticator())
         self.shared = Shared(
             Flusher(self.loop),
             set(),
             limit,
             self.host.journal.floods,
             offer,
-            authenticator or self._authenticator(),
+            self._current,
             frozenset(network.names),
             self.host.audit,
             self.tls,
@@ -158,6 +159,11 @@ class Node:
         fields = {"connection": other, "reason": reason}
         shown = part("connections")
         self.shared.floods.log(shown, logging.INFO, "no_tls", words, other, reason, about=fields)
+
+    @property
+    def authenticator(self) -> Authenticator:
+        """What proves others now."""
+        return self._current.now
 
     @property
     def links(self) -> dict[str, BrokerLink]:
@@ -341,6 +347,15 @@ class Node:
             if now != subject or granting.of(now) != before.of(subject):
                 self.host.driver.handle(Regrant(now), link)
 
+    def become(self, network: NetworkFile) -> None:
+        """Have users prove who they are, and do what they may, as this network file says: its
+        `[security]`, `[[certificate]]`s and `[[role]]`s. Raises `ConfigurationError` for files that
+        are not there or wrong, and then changes nothing."""
+        grants_of(network.role)
+        self._current.become(network)
+        self._review()
+        self.regrant(network.role)
+
     # --- who comes in -----------------------------------------------------------------------------
 
     def _greet(self, connection: Connection, hello: Hello) -> End | None:
@@ -380,7 +395,7 @@ class Node:
     def _end_line(self, line: Line) -> None:
         """End a connection whose proof counts no more."""
         user = line.principal.user
-        if not line.principal.signed_by:
+        if line.principal.proof != TOKEN:
             line.close(f"user {user!r} was removed")
             return
         reason = f"the key that signed the token of user {user!r} was removed"

@@ -34,6 +34,7 @@ from reefcast.network.watching import Watched
 from reefcast.protocol.proofs import Credentials
 from reefcast.server.admin import UNASKED, ask_all, ask_status, asking, operator_of, owner_of
 from reefcast.server.child import START_S, Child
+from reefcast.server.following import users_of
 from reefcast.server.storages import storages_known, unanswered
 from reefcast.tls.files import NOTHING, TlsFiles
 from reefcast.traces.files import remove_former_run, write_run
@@ -153,18 +154,15 @@ class Overlay:
     # --- what the file says now -------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Read links, storages and roles from the network file again; its other changes do not
+        """Read links, storages and users from the network file again; its other changes do not
         concern processes that run."""
         try:
             now = self._watched.look() if self._watched else None
             if now is not None:
-                self._become(
-                    replace(
-                        self.network, link=now.link, storage=now.storage, role=now.role
-                    ).validate()
-                )
+                known = users_of(self.network, now)
+                self._become(replace(known, link=now.link, storage=now.storage).validate())
         except (ReefcastError, OSError) as error:
-            self._report(f"links, storages and roles are taken as they were before: {error}")
+            self._report(f"links, storages and users are taken as they were before: {error}")
 
     def _become(self, network: NetworkFile) -> None:
         if network != self.network:
