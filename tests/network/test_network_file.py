@@ -15,7 +15,14 @@ from reefcast.network.file import (
     parse_network,
     read_network,
 )
-from reefcast.network.sections import BrokerEntry, NetworkSection, SessionsSection, TlsSection
+from reefcast.network.sections import (
+    BrokerEntry,
+    NetworkSection,
+    RoleEntry,
+    SecuritySection,
+    SessionsSection,
+    TlsSection,
+)
 from reefcast.routing.acyclic import AcyclicOptions
 from reefcast.routing.covering.statistics import Window
 from reefcast.routing.scot import ScotOptions

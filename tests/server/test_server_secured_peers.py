@@ -17,9 +17,8 @@ from reefcast.errors import ConfigurationError, ReefcastError
 from reefcast.model.grants import Right
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import RoleEntry, SecuritySection
-from reefcast.protocol.principal import ALL_ROLES, Principal
+from reefcast.protocol.principal import ALL_ROLES, NETWORK, Principal
 from reefcast.security.credentials import NETWORK_KEY, PASSWORD_FILE, USER
-from reefcast.security.users import NETWORK
 from reefcast.server.node import Node
 from reefcast.server.peer import Peer
 from reefcast.server.supervisor import free_ports
@@ -89,7 +88,7 @@ def strangers(office: Office, folder: Path) -> dict[str, dict[str, str]]:
     """Options of clients that the network admits, or not, and a peer must not."""
     (folder / "other.key").write_text(KEY[::-1])
     return {
-        "nobody": {},
+        "a stranger": {},
         "a user": {"user": "anna", "password": PASSWORD},
         "a user of another desk": {"user": "eva", "password": PASSWORD},
         "an operator": {"user": "olga", "password": PASSWORD},
@@ -123,7 +122,6 @@ async def test_a_peer_admits_nobody_whom_it_cannot_judge(
             password=PASSWORD,
         ) as anna,
     ):
-        assert ("has no clients but those of its own program" in caplog.text) is not keyed
         at_peer, at_broker = await own.subscribe("topic = 't'"), await anna.subscribe(FX)
         for name in (USER, PASSWORD_FILE):
             monkeypatch.delenv(name)
@@ -142,6 +140,7 @@ async def test_a_peer_admits_nobody_whom_it_cannot_judge(
         async with asyncio.timeout(PATIENCE_S):
             assert {(await anext(at_peer)).get("n") for _ in range(4)} == {1, 2, 3, 4}
             assert {(await anext(at_broker)).get("n") for _ in range(3)} == {1, 2, 4}
+        assert ("has no clients but those of its own program" in caplog.text) is not keyed
 
 
 async def test_the_key_of_a_peer_is_there_for_its_account_while_it_runs(
