@@ -146,11 +146,18 @@ class NetworkFile(Section, kw_only=True):
         return self.security is not None or self.tls.on
 
     def for_peers(self) -> NetworkFile:
-        """Return what a peer must know of this network: what holds for all, and the brokers in the
-        file."""
+        """Return what a peer must know of this network: what holds for all, the brokers in the
+        file, and whether clients must prove who they are: an empty `[security]`, for the files of
+        users are on the brokers' machines, and `clients` of `[tls]`."""
         section = NetworkSection(name=self.network.name, routing=self.network.routing)
         brokers = [BrokerEntry(each.name, each.listen) for each in self.broker if not each.is_peer]
-        return NetworkFile(network=section, routing=self.routing, broker=brokers)
+        return NetworkFile(
+            network=section,
+            tls=TlsSection(clients=self.tls.clients),
+            routing=self.routing,
+            broker=brokers,
+            security=None if self.security is None else SecuritySection(),
+        )
 
     def scot(self) -> Scot | None:
         """Return the SCOT that the brokers' regions and clusters describe; None if they have none.
