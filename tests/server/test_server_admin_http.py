@@ -26,6 +26,8 @@ from reefcast.protocol.proofs import Answer, Method
 from reefcast.server.admin import ask_status
 from reefcast.server.metrics import definitions as of
 from reefcast.server.node import Node
+from reefcast.server.peer import Peer
+from reefcast.server.supervisor import free_ports
 from reefcast.server.web import visits as visiting
 from reefcast.server.web.proving import shown_in
 from reefcast.server.web.visits import MOST_BYTES, Visit, Visits
@@ -168,6 +170,15 @@ async def test_what_fails_is_logged_and_said(
     assert "failed to answer an HTTP request" in caplog.text
     assert "ZeroDivisionError: of a test" in caplog.text
     assert (await scrape(node))[of.FAILURES.name] == {frozenset(): 1}
+
+
+async def test_a_peer_has_one() -> None:
+    listen, admin = free_ports(2)
+    async with Peer(f"127.0.0.1:{listen}", admin=f"127.0.0.1:{admin}") as peer:
+        found = await scrape(peer.node)
+    assert found[of.READY.name] == {frozenset(): 1}
+    with pytest.raises(ConfigurationError, match="would show its status on 0.0.0.0"):
+        Peer(f"127.0.0.1:{listen}", admin=f"0.0.0.0:{admin}")
 
 
 # --- who may ask ---------------------------------------------------------------------------------
