@@ -177,7 +177,7 @@ async def test_a_peer_has_one() -> None:
     async with Peer(f"127.0.0.1:{listen}", admin=f"127.0.0.1:{admin}") as peer:
         found = await scrape(peer.node)
     assert found[of.READY.name] == {frozenset(): 1}
-    with pytest.raises(ConfigurationError, match="would show its status on 0.0.0.0"):
+    with pytest.raises(ConfigurationError, match=r"would show its status on 0\.0\.0\.0"):
         Peer(f"127.0.0.1:{listen}", admin=f"0.0.0.0:{admin}")
 
 
