@@ -4,10 +4,14 @@ what comes over the others."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
-from fuzzing import changed_packed
+from fuzzing import MOST_CPU_S, changed_packed
 
 from live_networks import make_network, until
 from reefcast.history import messages as history
@@ -19,6 +23,7 @@ from reefcast.protocol.frames import FrameReader
 from reefcast.retaining import messages as retaining
 from reefcast.routing.registry import routing_named
 from reefcast.server.connection import Connection
+from reefcast.server.greeting import Authenticator
 from reefcast.server.node import Node
 from reefcast.sessions import messages as sessions
 
@@ -30,8 +35,8 @@ TRIED = 200
 class Transport(asyncio.Transport):
     """Takes all that is written."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        super().__init__({"peername": (address, 1), "sockname": ("127.0.0.1", 2)})
         self.written: list[bytes] = []
         self.closed = False
 
@@ -106,6 +111,7 @@ def hello_of(rng: random.Random) -> bytes:
         USUAL[role] if rng.random() < 0.8 else rng.choice(NAMES),
         "test" if rng.random() < 0.95 else rng.choice(("", "other")),
         rng.choice(("s", "t")),
+        secret=rng.choice(("", "s", "t" * 300)),
         queue_policy=rng.choice(("", "block", "disconnect", "drop_oldest", "other" * odd)),
         queue_limit=rng.choice((0, 0, 1, 10**6, -1 if odd else 5)),
     )
@@ -224,17 +230,25 @@ def conversation(rng: random.Random) -> list[bytes]:
 
 
 class BrokerDoor:
-    """One broker; each input is a connection to it."""
+    """One broker; each input is a connection to it. `authenticator`: proves others, if not as in a
+    network without security."""
 
-    def __init__(self, routing: str = "acyclic") -> None:
+    def __init__(
+        self,
+        routing: str = "acyclic",
+        authenticator: Authenticator | None = None,
+        admin: str = "",
+    ) -> None:
         network = make_network("ab", [("a", "b")], routing=routing, link_patience_s=0.02)
-        self.node = Node(network, "b")
+        network.broker[1].admin = admin
+        self.node = Node(network, "b", authenticator=authenticator)
         self.loop = asyncio.get_running_loop()
         self.subscriber = Bystander(self.node, "subscriber")
         self.publisher = Bystander(self.node, "publisher")
         filter = "of = 'bystander'"
         self.subscriber.say(FrameKind.CONTROL, Subscribe(("subscriber", 1), filter, 1))
         self.seq = 0
+        self.expected: list[int] = []
 
     async def knock(self, reads: list[bytes]) -> None:
         transport = Transport()
@@ -250,19 +264,44 @@ class BrokerDoor:
         connection.connection_lost(None)
         await asyncio.sleep(0)
 
+    @asynccontextmanager
+    async def trying(self, at: int, seed: int, given: object) -> AsyncIterator[None]:
+        """Try input number `at` in the block: it takes no longer than it may, and nothing fails.
+        Now and then look at the bystanders, and let time pass."""
+        began_s = time.process_time()
+        try:
+            yield
+            assert time.process_time() - began_s < 3 * MOST_CPU_S
+            self.check()
+            if at % TRIED == 0:
+                await self.look()
+                self.forget()
+                gc.collect()
+        except Exception as error:
+            error.add_note(f"REEFCAST_FUZZ_ONLY={seed} {given!r:.3000}")
+            raise
+
+    def publish(self, count: int = 1) -> None:
+        """Have one bystander publish what the other one expects."""
+        for _ in range(count):
+            self.seq += 1
+            self.expected.append(self.seq)
+            self.publisher.publish(self.seq)
+
     async def look(self) -> None:
         """The bystanders go on, and nothing failed."""
-        self.seq += 1
         self.subscriber.say(FrameKind.PING, 0)
-        self.publisher.publish(self.seq)
+        self.publish()
         found: list[int] = []
 
         def came() -> bool:
             found.extend(self.subscriber.has())
-            return bool(found)
+            return len(found) >= len(self.expected)
 
         await until(came)
-        assert found == [self.seq]
+        assert found == self.expected
+        self.expected.clear()
+        self.publisher.transport.written.clear()
         self.check()
 
     def check(self) -> None:

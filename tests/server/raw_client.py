@@ -18,7 +18,9 @@ from reefcast.model.messages import (
 )
 from reefcast.model.publication import Publication
 from reefcast.model.wire import Close, FrameKind, Hello, Role
+from reefcast.protocol.client_ids import Identity, identity_of
 from reefcast.protocol.frames import FrameReader
+from reefcast.protocol.proofs import Answer, Method, encode_proof
 
 PATIENCE_S = 240.0
 PING_S = 2.0
@@ -38,13 +40,17 @@ class Closed(Exception):
         self.close_frame = close_frame
 
 
+OWN = identity_of("c", "a secret of the tests")
+"""A client for networks that have users."""
+
+
 class RawClient:
     """One connection. `inbox` holds the frames that came and were not asked for yet."""
 
     def __init__(
-        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, who: str | Identity, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        self.name = name
+        self.name, self.secret = who if isinstance(who, Identity) else (who, "")
         self.reader = reader
         self.writer = writer
         self.frames = FrameReader()
@@ -57,9 +63,9 @@ class RawClient:
         self._pings: asyncio.TimerHandle | None = None
 
     @classmethod
-    async def dial(cls, address: tuple[str, int], name: str = "c") -> RawClient:
+    async def dial(cls, address: tuple[str, int], who: str | Identity = "c") -> RawClient:
         reader, writer = await asyncio.open_connection(*address)
-        return cls(name, reader, writer)
+        return cls(who, reader, writer)
 
     @classmethod
     async def connect(
@@ -85,8 +91,17 @@ class RawClient:
             "name": self.name,
             "network": "",
             "session": "s",
+            "secret": self.secret,
         }
         self.send(FrameKind.HELLO, Hello(**(values | fields)))
+
+    async def prove(self, token: str) -> None:
+        """Say hello and show a token. Raises `Closed` if the broker does not let it in."""
+        self.say_hello()
+        await self.next(FrameKind.PROOF)
+        answer = encode_proof(Answer(Method.TOKEN, secret=token))
+        self.writer.write(wire.frame(FrameKind.PROOF, answer))
+        await self.next(FrameKind.HELLO)
 
     def send(self, kind: FrameKind, value: object) -> None:
         self.writer.write(wire.encode(kind, value))

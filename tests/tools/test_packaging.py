@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from asyncio.subprocess import PIPE, Process
@@ -190,8 +190,7 @@ def one(directory: Path, pattern: str) -> Path:
 
 
 def test_the_sdist_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
-    with tarfile.open(one(built, "*.tar.gz")) as archive:
-        archive.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(one(built, "*.tar.gz"), tmp_path)
     build(one(tmp_path, "reefcast-*"), tmp_path / "again", "-t", "wheel")
     wheel = one(built, "*.whl")
     assert (tmp_path / "again" / wheel.name).read_bytes() == wheel.read_bytes()
@@ -202,7 +201,9 @@ def test_each_wheel_has_a_package_of_its_own(built: Path, tmp_path: Path) -> Non
     for folder, package in ((built, "reefcast"), (tmp_path, "reefcast_lab")):
         with zipfile.ZipFile(one(folder, "*.whl")) as wheel:
             files = set(wheel.namelist())
+            entries = wheel.read(f"{package}-0.1.0.dist-info/entry_points.txt").decode()
         assert {file.partition("/")[0] for file in files} == {package, f"{package}-0.1.0.dist-info"}
+        assert ("[pytest11]" in entries) is (package == "reefcast")
     # What is no Python, but read by it.
     assert {f"reefcast_lab/demos/templates/{name}.html.j2" for name in ("burst", "demo")} <= files
     papers = {f"reefcast_lab/experiments/{name}" for name in PAPERS}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from reefcast.errors import ConfigurationError
+from reefcast.logs import Settings
 from reefcast.model.frame_layout import MAX_FRAME_BYTES
+from reefcast.network.checks import address_in
 from reefcast.tls.files import TlsFiles
 
 OWN_NAME = "{broker}"
@@ -115,7 +115,7 @@ class LimitsSection(Section):
     - `max_greetings`: how many connections may wait for the end of their greeting; of more, the one
       that has waited longest is closed.
     - `max_user_connections`: how many connections of clients and operators one user has that has
-      proved who it is; 0: no limit.
+      proved who it is; 0: no limit. Who shows the key of the network is no user.
     - `max_subscriptions`: how many subscriptions and advertisements a client has, and how many
       subscriptions a durable session.
     - `max_filter_bytes`: how many bytes the texts of their filters have together.
@@ -124,12 +124,15 @@ class LimitsSection(Section):
       more, a pattern is 30 and one for each 4 characters. A filter of 2 400 steps takes less than
       20 ms. One that is written in an unusual way, or wrong, may have an eighth of the steps.
     - `filter_depth`: how many parentheses may stand around each other in a filter; 100 at most.
-    - `name_chars`: how many characters the name of an attribute has in a filter.
+    - `name_chars`: how many characters the name of an attribute has in a filter. Names in a
+      publication have no limit of their own: no filter can ask for a longer one.
     - `topic_chars`: how many characters a topic or a pattern of topics has that is asked for.
-    - `publication_bytes`: how many bytes a client's publication has, with all that belongs to it.
+    - `publication_bytes`: how many bytes a client's publication has, with all that belongs to it:
+      names and values of attributes, topics and payload.
     - `user_publications_per_s`: how many publications a user may send in a second at one broker,
       over all of its connections; 0: no limit. The broker withholds credit from a user that sends
-      more, until the average is below. A client that has proved no user counts by itself.
+      more, until the average is below. A client that has proved no user, or has shown the key of
+      the network, counts by itself.
     - `user_bytes_per_s`: how many bytes of publications, likewise.
     - `queue_bytes`: how many bytes wait for clients, in all queues together, and were sent to
       clients that have not acknowledged them. Beyond that, the longest queue gives way: its oldest
@@ -260,6 +263,26 @@ class RetainedSection(Section):
     max_ahead_s: float = 60.0
 
 
+class LogSection(Section):
+    """What brokers and storages log, on standard error. [Logs](logs.md) says what a line has.
+
+    - `format`: "text", for people, or "json", for programs: either way one event a line.
+    - `level`: log what is at least as important: "debug", "info", "warning" or "error".
+    - `levels`: other levels for single parts, such as `{routing = "debug"}`.
+    """
+
+    format: Literal["text", "json"] = "text"
+    level: Literal["debug", "info", "warning", "error"] = "warning"
+    levels: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def settings(self) -> Settings:
+        """How to log. Raises `ConfigurationError` for a part or a level that there is not."""
+        made = Settings(self.format, self.level, self.levels)
+        made.check()
+        return made
+
+
 class SecuritySection(Section):
     """Who may connect. Without this section everybody on this machine may do everything. Paths are
     relative to the network file.
@@ -298,6 +321,18 @@ class SecuritySection(Section):
         return msgspec.structs.replace(self, **found)
 
 
+class AdminSection(Section):
+    """The HTTP listeners for operators: `/metrics`, `/status`, `/healthz`, `/readyz`. With `[tls]`
+    they speak TLS, and with `[security]` they ask who it is.
+
+    - `listen`: the address (host:port) of each broker that says no other under `[[broker]]`, for
+      brokers on machines of their own; empty: there is none. Off loopback it needs `[tls]` and
+      `[security]`, or `insecure = true` in `[network]`.
+    """
+
+    listen: str = ""
+
+
 class CertificateEntry(Section):
     """A client certificate that stands for a user.
 
@@ -321,6 +356,7 @@ class BrokerEntry(Section):
     - `cluster`: the index of its cluster in a SCOT, from 0.
     - `routing`: keys of `[routing]` with other values for this broker, such as `{covering =
       "lazy"}`.
+    - `admin`: the address of its HTTP listener for operators, host:port, if not that of `[admin]`.
     """
 
     name: str
@@ -328,17 +364,12 @@ class BrokerEntry(Section):
     region: str | None = None
     cluster: int | None = None
     routing: dict[str, Any] = msgspec.field(default_factory=dict)
+    admin: str = ""
 
     @property
     def address(self) -> tuple[str, int]:
         """Where the broker listens: host and port."""
-        host, _, port = self.listen.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ConfigurationError(
-                f"broker {self.name}: listen = {self.listen!r} is not host:port, "
-                'for instance "127.0.0.1:7301"'
-            )
-        return host.strip("[]"), int(port)
+        return address_in(self.listen, f"broker {self.name}: listen", "127.0.0.1:7301")
 
     @property
     def is_peer(self) -> bool:
@@ -427,7 +458,9 @@ SECTIONS: dict[str, type[Section]] = {
     "[requests]": RequestsSection,
     "[sessions]": SessionsSection,
     "[retained]": RetainedSection,
+    "[log]": LogSection,
     "[security]": SecuritySection,
+    "[admin]": AdminSection,
     "[[certificate]]": CertificateEntry,
     "[[broker]]": BrokerEntry,
     "[[link]]": LinkEntry,
@@ -435,35 +468,3 @@ SECTIONS: dict[str, type[Section]] = {
     "[[role]]": RoleEntry,
 }
 """The section classes by their titles in the file. `[routing]` is defined by the routing."""
-
-
-def check_keys(given: object, section: type[msgspec.Struct], where: str) -> None:
-    """Raise `ConfigurationError` for a key that the section does not have, and say which it has. A
-    value that is not a table is left for others to refuse."""
-    known = section.__struct_fields__
-    for key in given if isinstance(given, dict) else ():
-        if key not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            raise ConfigurationError(f"{where} has no key {key!r}; {has}")
-
-
-def check_choices(given: dict[str, Any], section: type[msgspec.Struct], where: str) -> None:
-    """Raise `ConfigurationError` for a value that its key cannot have, and say which it can
-    have."""
-    for name, choices in _choices_of(section).items():
-        if name in given and given[name] not in choices:
-            named = ", ".join(f'"{choice}"' for choice in choices)
-            raise ConfigurationError(f"{where} {name} = {given[name]!r} is none of {named}")
-
-
-@cache
-def _choices_of(section: type[msgspec.Struct]) -> dict[str, tuple[object, ...]]:
-    """Return the values that keys can have, of keys that can have only some; a file may have
-    thousands of brokers and links, and this takes half a millisecond."""
-    info = msgspec.inspect.type_info(section)
-    fields = info.fields if isinstance(info, msgspec.inspect.StructType) else ()
-    return {
-        field.name: field.type.values
-        for field in fields
-        if isinstance(field.type, msgspec.inspect.LiteralType)
-    }

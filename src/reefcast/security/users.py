@@ -19,9 +19,10 @@ import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.wire import MAX_NAME_CHARS
+from reefcast.network.checks import check_keys
 from reefcast.network.file import toml_lines
 from reefcast.network.rewriting import alone_in, replace_text
-from reefcast.network.sections import Section, check_keys
+from reefcast.network.sections import Section
 from reefcast.protocol.principal import ANONYMOUS
 from reefcast.security.files import read_file
 from reefcast.security.passwords import Cost, cost_of
@@ -61,10 +62,6 @@ class Users(NamedTuple):
 NO_USERS = Users({}, "")
 
 
-NETWORK = "$network"
-"""The user of storages and administrators with the network's key."""
-
-
 def check_name(name: str) -> str:
     """Return the name of a user. Raises `ConfigurationError` for one that no user may have."""
     if not 0 < len(name) <= MAX_NAME_CHARS or not name.isprintable() or name != name.strip():
@@ -89,7 +86,7 @@ def parse_users(text: bytes) -> list[UserEntry]:
         for each in plain.get("user", []):
             check_keys(each, UserEntry, "[[user]]")
         users = msgspec.convert(plain, _UsersFile).user
-    except (msgspec.DecodeError, ValueError, TypeError, AttributeError) as error:
+    except (msgspec.DecodeError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigurationError(f"the users file cannot be read: {error}") from None
     seen = set[str]()
     for entry in users:

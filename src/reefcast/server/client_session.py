@@ -38,6 +38,7 @@ import msgspec
 from reefcast.errors import FilterSyntaxError, InternalError, LimitError, ProtocolError
 from reefcast.history import messages as history
 from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request
+from reefcast.logs import part
 from reefcast.model.filters import parse_filter
 from reefcast.model.grants import Right
 from reefcast.model.messages import (
@@ -84,15 +85,15 @@ NO_ADVISORIES = (
     "file"
 )
 
-log = logging.getLogger(__name__)
+log = part("clients")
 
 
 class ClientSession(End):
     """The session of a client. `principal`: its user. `port`: its queue. `away(session)` is called
     when the session has lost its line, and `ended(session)` when it is over. `taken`: numbered
     frames taken over from the client, on all of its lines. `last_seq`: the number of its last
-    publication. `rates`: how fast users may publish. `cut_off`: why it was disconnected for being
-    slow, "" if it was not."""
+    publication. `rates`: how fast users may publish. `slow_since_s`: since when it does not keep
+    up, None if it does. `cut_off`: why it was disconnected for that, "" if it was not."""
 
     what: ClassVar[str] = "a client"
     codec = CLIENT_CODEC
@@ -129,7 +130,7 @@ class ClientSession(End):
         self._ended = ended
         self._loop = asyncio.get_running_loop()
         self.way = None if host.passage is None else host.passage.way(self.codec)
-        self._slow_since_s: float | None = None
+        self.slow_since_s: float | None = None
         self._said_slow = False
         self._dropped_before = 0
         self._patience: asyncio.TimerHandle | None = None
@@ -264,7 +265,7 @@ class ClientSession(End):
             except ProtocolError as error:
                 self.port.tell(Failed(token=message.token, reason=str(error)))
                 what = {"message": type(message).__name__, "owner": message.owner}
-                self._host.audit.refused(
+                self._host.audit.limited(
                     "session_refused", **self._who(), **what, reason=str(error)
                 )
                 return
@@ -278,7 +279,7 @@ class ClientSession(End):
             except (LimitError, FilterSyntaxError) as error:
                 self._host.journal.counters["over_limit"] += 1
                 what = {"message": type(message).__name__, "reason": str(error)}
-                self._host.audit.refused("limit_refused", **self._who(), **what)
+                self._host.audit.limited("limit_refused", **self._who(), **what)
                 self.port.tell(refusal(message, str(error), self._host.me.name, self.name))
                 return
         if isinstance(message, WITH_FILTERS) and self._is_refused(message):
@@ -303,7 +304,7 @@ class ClientSession(End):
         except ProtocolError as error:
             objection = f"advisory events are for administrators: {error}"
         if objection:
-            self._host.audit.refused("subscription_refused", **self._who(), reason=objection)
+            self._host.audit.limited("subscription_refused", **self._who(), reason=objection)
         if objection and isinstance(asked, Subscribe):
             self.port.tell(Refused(asked.token, objection))
         elif objection and isinstance(asked, AddFilter):
@@ -335,7 +336,7 @@ class ClientSession(End):
     def _was_refused(self, message: ControlMessage) -> None:
         """Write into the audit log what the core has refused."""
         what = {"message": type(message).__name__, "reason": getattr(message, "reason", "")}
-        self._host.audit.refused("request_refused", **self._who(), **what)
+        self._host.audit.limited("request_refused", **self._who(), **what)
 
     def _who(self) -> dict[str, object]:
         """Return who this is, for the audit log."""
@@ -381,16 +382,16 @@ class ClientSession(End):
     def _drop_oldest(self) -> None:
         oldest = self.port.drop_oldest()
         self._host.journal.dropped(partial(self.port.body_of, oldest), self.name)
-        if self._slow_since_s is None:
-            self._slow_since_s = self._loop.time()
+        if self.slow_since_s is None:
+            self.slow_since_s = self._loop.time()
             self._dropped_before = self.port.dropped - 1
             self._say_slow("the oldest are dropped")
 
     def _block(self) -> None:
         if self.port.line is None:  # nobody waits for an absent client; it will be told
             self._drop_oldest()
-        elif self._slow_since_s is None:
-            self._slow_since_s = self._loop.time()
+        elif self.slow_since_s is None:
+            self.slow_since_s = self._loop.time()
             self._host.congestion.full(self.name)
             first_s = min(STALL_S, self._host.limits.block_s)
             self._patience = self._loop.call_later(first_s, self._stalls)
@@ -449,11 +450,11 @@ class ClientSession(End):
         self._log("slow_clients", words, self.name, self.port.queue_len, consequence)
 
     def _slow_no_more(self, what: str) -> None:
-        if self._slow_since_s is None:
+        if self.slow_since_s is None:
             return
         if self._patience is not None:
             self._patience.cancel()
-        took_s, self._slow_since_s = self._loop.time() - self._slow_since_s, None
+        took_s, self.slow_since_s = self._loop.time() - self.slow_since_s, None
         if self._said_slow:
             self._said_slow = False
             dropped = self.port.dropped - self._dropped_before
@@ -462,7 +463,8 @@ class ClientSession(End):
             self._log("slow_clients_over", words, self.name, what, took_s, lost)
 
     def _log(self, kind: str, words: str, *args: object) -> None:
-        self._host.journal.floods.log(log, logging.WARNING, kind, words, *args)
+        about = {"client": self.name, "user": self.subject.user if self.subject else ""}
+        self._host.journal.floods.log(log, logging.WARNING, kind, words, *args, about=about)
 
     def _grant_status(self) -> dict[str, object] | None:
         """Return what its user may do; None: everything."""
@@ -482,7 +484,7 @@ class ClientSession(End):
             "queue_len": self.port.queue_len,
             "queue_policy": self.policy,
             "queue_limit": self.port.limit,
-            "slow": self._slow_since_s is not None,
+            "slow": self.slow_since_s is not None,
             "dropped": self.port.dropped,
             "credit": self._account.allowance,
             "queue_bytes": self.port.held_bytes,

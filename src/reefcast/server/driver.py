@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reefcast.errors import InternalError, ProtocolError
+from reefcast.logs import about, part
 from reefcast.model.messages import (
     Effect,
     Fetched,
@@ -21,6 +22,7 @@ from reefcast.model.messages import (
     Kept,
     LinkName,
     Publish,
+    Send,
     SetTimer,
     Timer,
     Wish,
@@ -30,24 +32,32 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.failures import PartlyFailed
 from reefcast.server.effects import Effector, LinkOpener, fed_links
 from reefcast.server.keeper import Keeping
+from reefcast.server.metrics.sampling import Samples, Ways
 from reefcast.server.outputs import Outputs
-from reefcast.server.passage import Output, Run, Way
+from reefcast.server.passage import Output, Run
 from reefcast.server.tracing import Journal
 
-log = logging.getLogger(__name__)
+log, routing = part("broker"), part("routing")
 
 
 class Driver:
-    """Calls `core` for connections and timers, and has its effects carried out."""
+    """Calls `core` for connections and timers, and has its effects carried out. `samples`: measures
+    delays, None where nobody can see them."""
 
     def __init__(
-        self, core: Broker, outputs: Outputs, congestion: CongestionControl, journal: Journal
+        self,
+        core: Broker,
+        outputs: Outputs,
+        congestion: CongestionControl,
+        journal: Journal,
+        samples: Samples | None = None,
     ) -> None:
         self._core = core
         self._clients = outputs.clients
         self._congestion = congestion
         self._journal = journal
         self._details = journal.details
+        self._samples = samples
         self._effector = Effector(outputs, journal, self._set_timer)
         self._loop = asyncio.get_running_loop()
         self._busy = self._closed = False
@@ -88,11 +98,13 @@ class Driver:
             self._busy = False
         self._end_input(failures)
 
-    def handle_run(self, run: Run, way: Way, link: LinkName) -> None:
+    def handle_run(self, run: Run, way: Ways, link: LinkName) -> None:
         """Handle publications that have a compiled path; some of them may not be plain."""
         failures = 0
         effects: list[Effect] = []
         outputs: list[Output] = []
+        if self._samples is not None and self._samples.armed:
+            way = self._samples.timed(way)
         self._busy = True
         try:
             for part in way.parts(run, link, self._loop.time):
@@ -119,6 +131,8 @@ class Driver:
         core."""
         if self._details is not None and link in self._clients:
             self._details.published(batch)
+        if self._samples is not None and link in self._clients:
+            self._samples.came(batch)
         failures = 0
         try:
             effects = self._ask(self._core.handle_publications, batch, link)
@@ -141,7 +155,8 @@ class Driver:
     def _the_rest(self, partly: PartlyFailed, link: LinkName) -> list[Effect]:
         """Route the other publications after the core failed on some."""
         for publish, error in partly.failures:
-            what = "afterwards" if publish is None else f"on input {publish!r:.500}"
+            # Neither its attributes nor its body: what is in events is not for logs.
+            what = "afterwards" if publish is None else f"on publication {_named(publish)}"
             self._journal.failed(f"{what} from {link!r}", error)
         return partly.effects
 
@@ -183,6 +198,8 @@ class Driver:
                 effects = self._ask(self._core.handle, item, link)
             except PartlyFailed as partly:  # publications that were held failed, not this item
                 effects = self._the_rest(partly, link)
+            if routing.isEnabledFor(logging.DEBUG):
+                _log_routing(self._core.name, item, link, effects)
             return self._effector.carry_out(effects)
         finally:
             self._busy = False
@@ -194,6 +211,9 @@ class Driver:
     def _ask(self, ask: Callable[..., list[Effect]], what: Any, link: LinkName) -> list[Effect]:
         started_ns = time.perf_counter_ns()
         effects = ask(what, link, self._loop.time())
+        if self._samples is not None and self._samples.watching:
+            took_ns = time.perf_counter_ns() - started_ns
+            self._samples.see(what, effects, took_ns, self._clients)
         if self._details is not None and self._core.last_routed:
             took_ns = time.perf_counter_ns() - started_ns
             self._details.matched(self._core.last_routed, took_ns)
@@ -223,3 +243,15 @@ class Driver:
         self._closed = True
         for timer in self._timers.values():
             timer.cancel()
+
+
+def _named(publish: Publish) -> str:
+    return f"{publish.publication.publisher}#{publish.publication.seq}"
+
+
+def _log_routing(broker: str, item: Input, link: LinkName, effects: list[Effect]) -> None:
+    """Log what a control message led to: what was sent, and to whom."""
+    sends = [each for each in effects if isinstance(each, Send)]
+    sent = ", ".join(f"{type(each.message).__name__} to {each.link}" for each in sends)
+    names = type(item).__name__, link or "this broker", sent or "sends nothing"
+    routing.debug("%s from %s: %s", *names, extra=about(broker=broker, link=link))

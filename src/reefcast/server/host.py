@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from reefcast.history.service import HistoryService
+from reefcast.logs import about, part
 from reefcast.model import wire
 from reefcast.model.keeping import Contents
 from reefcast.model.messages import LinkName
@@ -29,6 +29,7 @@ from reefcast.routing.router import RoutingOptions, Shape
 from reefcast.security.audit import Audit, open_audit
 from reefcast.server.driver import Driver
 from reefcast.server.keeper import Keeping, open_keeper
+from reefcast.server.metrics.sampling import Samples
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Passage
 from reefcast.server.request_log import LiveRequestLog, open_request_log
@@ -38,7 +39,7 @@ from reefcast.statistics.store import StatisticsStore
 from reefcast.timing import MACHINE
 from reefcast.traces.files import MOST_HASH
 
-log = logging.getLogger(__name__)
+log = part("sessions")
 NO_LINKS = (
     "routing {routing!r} retains nothing, for its brokers have no fixed links by which all of them "
     "would learn of it: publish without retain, or use a routing with links, such as acyclic"
@@ -50,7 +51,7 @@ class Host(NamedTuple):
     is a random text drawn when the broker started. `codec`: encodes messages between brokers.
     `statistics`: None where the routing keeps none; `requests`: None where requests are not logged;
     `passage`: None where all publications take the readable path; `keeper`: None where the broker
-    has no disk. `audit`: the audit log."""
+    has no disk. `audit`: the audit log. `samples`: delays, None where nobody can see them."""
 
     me: Hello
     limits: LimitsSection
@@ -65,6 +66,7 @@ class Host(NamedTuple):
     passage: Passage | None
     keeper: Keeping | None
     audit: Audit
+    samples: Samples | None
 
 
 def make_host(
@@ -117,8 +119,10 @@ def make_host(
         grants=grants_of(network.role),
     )
     for what in core.delivering.set_aside:
-        log.error("broker %s set aside what it cannot read: %s", name, what)
-    driver = Driver(core, outputs, congestion, journal)
+        words = "broker %s set aside what it cannot read: %s"
+        log.error(words, name, what, extra=about(broker=name))
+    samples = None if network.admin_address(name) is None else Samples()
+    driver = Driver(core, outputs, congestion, journal, samples)
     if keeper is not None:
         keeper.contents = Contents()  # a backlog is large, and the core has it now
         driver.keep_with(keeper)
@@ -127,8 +131,8 @@ def make_host(
     # Rows about single publications are written where there are objects of them.
     readable = readable or journal.wanted_below > MOST_HASH
     passage = None if readable else Passage(core.plain_way, outputs, journal.wanted_below)
-    parts = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
-    return Host(*parts, passage, keeper, _audit(network.security, name))
+    shared = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
+    return Host(*shared, passage, keeper, _audit(network.security, name), samples)
 
 
 def _audit(section: SecuritySection | None, name: str) -> Audit:
@@ -174,4 +178,4 @@ def _statistics(network: NetworkFile, name: str, options: RoutingOptions) -> Sta
         return None
     path = Path(network.statistics.directory) / f"{name}.sqlite"
     now = asyncio.get_running_loop().time()
-    return StatisticsStore(path, now, log.warning, network.statistics_window())
+    return StatisticsStore(path, now, part("trace").warning, network.statistics_window())
