@@ -23,8 +23,9 @@ sets: over a dense order two of them hold for the same values only if they are e
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -91,8 +92,8 @@ class Constraint(msgspec.Struct, frozen=True, array_like=True):
     patterns: tuple[Pattern, ...] = ()
 
 
-FEW = 8
-"""How many values are looked for one by one."""
+SPARSE = 16
+"""In a list that is this many times as long, values are looked for one by one."""
 
 EMPTY = Constraint(members=())
 MISSING = Constraint(missing=True)
@@ -205,27 +206,68 @@ def _contains(constraint: Constraint, value: Value) -> bool:
 
 
 def _contains_all(constraint: Constraint, values: Sequence[Value]) -> bool:
-    """Return whether canonical values of the constraint's kind all satisfy it."""
-    members, excluded = constraint.members, constraint.excluded
-    if members is not None:
-        return len(members) >= len(values) and frozenset(members).issuperset(values)
-    if len(values) > FEW and len(excluded) > FEW:  # else this is quadratic
-        if not frozenset(excluded).isdisjoint(values):
-            return False
-        constraint = replace(constraint, excluded=())
-    return all(_contains(constraint, value) for value in values)
+    """Return whether canonical values of the constraint's kind, in order, all satisfy it."""
+    if constraint.members is not None:
+        return _in_both(values, constraint.members) == len(values)
+    return (
+        len(_between_ends(constraint, values)) == len(values)
+        and not (constraint.excluded and _in_both(values, constraint.excluded))
+        and all(pattern.holds(str(v)) for pattern in constraint.patterns for v in values)
+    )
 
 
 def _contains_any(constraint: Constraint, values: Sequence[Value]) -> bool:
-    """Return whether one of these canonical values of the constraint's kind satisfies it."""
-    members, excluded = constraint.members, constraint.excluded
-    if members is not None:
-        return not frozenset(members).isdisjoint(values)
-    if len(values) > FEW and len(excluded) > FEW:
-        outside = frozenset(excluded)
-        values = [value for value in values if value not in outside]
-        constraint = replace(constraint, excluded=())
-    return any(_contains(constraint, value) for value in values)
+    """Return whether one of these canonical values of the constraint's kind, in order, satisfies
+    it."""
+    if constraint.members is not None:
+        return _in_both(values, constraint.members) > 0
+    values, excluded, patterns = (
+        _between_ends(constraint, values),
+        constraint.excluded,
+        constraint.patterns,
+    )
+    if not patterns:
+        return len(values) > (_in_both(values, excluded) if excluded else 0)
+    return any(
+        value not in excluded and all(pattern.holds(str(value)) for pattern in patterns)
+        for value in values
+    )
+
+
+def _between_ends(interval: Constraint, values: Sequence[Value]) -> Sequence[Value]:
+    """Return those of canonical values in order that lie between the ends of an interval; in
+    logarithmic time, for lists may be long."""
+    low, high = cast(Any, interval.low), cast(Any, interval.high)
+    if not values or low is high is None:
+        return values
+    sorted_values = cast(Sequence[Any], values)
+    before_nan = len(values) - is_nan(values[-1])  # NaN is above all numbers, and the last
+    first, end = 0, len(values)
+    if low is not None:
+        first_above = bisect_right if interval.low_open else bisect_left
+        first = first_above(sorted_values, low, 0, before_nan)
+    if high is not None:
+        first_beyond = bisect_left if interval.high_open else bisect_right
+        end = first_beyond(sorted_values, high, 0, before_nan)
+    return values if end - first == len(values) else values[first:end]
+
+
+def _in_both(a: Sequence[Value], b: Sequence[Value]) -> int:
+    """Return how many canonical values are in both of two lists, each of which is in order and has
+    no value twice."""
+    few, many = (a, b) if len(a) <= len(b) else (b, a)
+    if len(few) * SPARSE > len(many):
+        return len(frozenset(few).intersection(many))
+    return sum(_is_listed(value, many) for value in few)
+
+
+def _is_listed(value: Value, values: Sequence[Value]) -> bool:
+    nan_is_last = is_nan(values[-1])
+    if is_nan(value):
+        return nan_is_last
+    end = len(values) - nan_is_last
+    place = bisect_left(cast(Sequence[Any], values), value, 0, end)
+    return place < end and values[place] == value
 
 
 def _above_low(constraint: Constraint, value: Value) -> bool:
@@ -276,9 +318,17 @@ def exclusive(a: Constraint, b: Constraint) -> bool:
         return not _contains_any(b, a.members)
     if b.members is not None:
         return not _contains_any(a, b.members)
-    if a.excluded or b.excluded or a.patterns or b.patterns:
+    if a.patterns or b.patterns:
         return is_empty(intersect(a, b))
+    if a.excluded or b.excluded:
+        return _only_excluded(a, b)
     return _ends_before(a, b) or _ends_before(b, a)
+
+
+def _only_excluded(a: Constraint, b: Constraint) -> bool:
+    """Return whether the overlap of two intervals is no more than points that they exclude."""
+    points = _few_points(_between(a, b))
+    return points is not None and not any(_contains(a, p) and _contains(b, p) for p in points)
 
 
 def _ends_before(a: Constraint, b: Constraint) -> bool:
@@ -327,6 +377,15 @@ def intervals_in_one(constraints: Sequence[Constraint]) -> list[Constraint]:
 
 def _overlap(*intervals: Constraint) -> Constraint:
     """Return the overlap of intervals of one kind, not canonical yet."""
+    return replace(
+        _between(*intervals),
+        excluded=_sorted(value for each in intervals for value in each.excluded),
+        patterns=tuple(sorted({pattern for each in intervals for pattern in each.patterns})),
+    )
+
+
+def _between(*intervals: Constraint) -> Constraint:
+    """Return the overlap of intervals of one kind by their ends alone."""
     lowest = highest = intervals[0]
     for each in intervals[1:]:
         lowest = each if _low_within(lowest, each) else lowest
@@ -337,8 +396,6 @@ def _overlap(*intervals: Constraint) -> Constraint:
         low_open=lowest.low_open,
         high=highest.high,
         high_open=highest.high_open,
-        excluded=_sorted(value for each in intervals for value in each.excluded),
-        patterns=tuple(sorted({pattern for each in intervals for pattern in each.patterns})),
     )
 
 

@@ -12,7 +12,7 @@ from reefcast.model import plain
 from reefcast.model.constraint import Constraint
 from reefcast.model.expression import Attributes, Expression, Literal, attributes_of, evaluate
 from reefcast.model.language import parse, read_quickly
-from reefcast.model.normal import NEVER, Conjunction, Form, normal_form
+from reefcast.model.normal import NEVER, Conjunction, Form, hull_of, normal_form
 from reefcast.model.program import Program, demanded, program_of
 from reefcast.model.publication import Publication
 from reefcast.model.values import plain as plain_value
@@ -80,16 +80,18 @@ class Filter:
     a broker holds many.
     """
 
-    __slots__ = ("__weakref__", "_conjunctions", "_expression", "_packed", "text")
+    __slots__ = ("__weakref__", "_conjunctions", "_expression", "_hull", "_packed", "text")
 
     text: str
     _expression: Expression | None
     _conjunctions: Form | None
     _packed: bytes | None
+    _hull: Conjunction | None
 
     def __init__(self, text: str, expression: Expression | None = None) -> None:
         """Make a filter of `text`, which means `expression`; elsewhere use `parse_filter`."""
         self.text = text
+        self._hull = None
         if expression is None and _plain_form(text) is not None:
             self._expression = self._conjunctions = self._packed = None
         else:
@@ -117,6 +119,17 @@ class Filter:
         if self._packed is None:
             self._packed = packed_once(self)
         return self._packed
+
+    @property
+    def hull(self) -> Conjunction:
+        """Return one conjunction that holds wherever the filter does; the filter must not be one
+        that never matches."""
+        if self._hull is None:
+            conjunctions = self.conjunctions
+            if len(conjunctions) == 1:
+                return conjunctions[0]
+            self._hull = hull_of(conjunctions)
+        return self._hull
 
     def holds(self, attributes: Attributes, topics: Collection[str] = ()) -> bool:
         """Return whether the filter is TRUE for these attributes, by name; None means missing.

@@ -46,7 +46,7 @@ from itertools import zip_longest
 from typing import Any, ClassVar
 
 from reefcast.errors import ConfigurationError, ProtocolError
-from reefcast.model.covering import may_intersect
+from reefcast.model.covering import intersects
 from reefcast.model.filters import Filter
 from reefcast.model.messages import (
     FIRST_HOP,
@@ -80,7 +80,7 @@ from reefcast.routing.router import (
     Shape,
     Surroundings,
 )
-from reefcast.routing.tables import NextHops, Row, Table, TableView, meeting
+from reefcast.routing.tables import NextHops, Row, Table, TableView
 from reefcast.routing.tree import Replace, Replacement, SubscriptionTree, understood
 
 WITHDRAWN = 10_000
@@ -216,7 +216,7 @@ class ScotRouter(Router, Relearns, SettlesTogether, KeepsRows, SetsCourses):
 
     def needs(self, subscription: Filter, told: Iterable[EntityId]) -> list[EntityId]:
         rows = [row for row in map(self.clt.get, told) if row is not None]
-        return [row.id for row in meeting(subscription, rows)]
+        return [row.id for row in rows if intersects(row.filter, subscription)]
 
     def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
         return self._unsubscribe_all([id], link)
@@ -241,8 +241,9 @@ class ScotRouter(Router, Relearns, SettlesTogether, KeepsRows, SetsCourses):
         """Set bits for a subscription that came; return a CIV_SET for each iLink with bits that
         were 0."""
         set_now: dict[LinkName, list[EntityId]] = {}
-        unset = (row for row in self.clt if not row.local and row.witness is None)
-        for row in meeting(filter, unset):
+        for row in self.clt:
+            if row.local or row.witness is not None or not intersects(row.filter, filter):
+                continue
             self.clt.set_witness(row, id)
             if not row.civ & self._own:
                 row.civ |= self._own
@@ -274,8 +275,7 @@ class ScotRouter(Router, Relearns, SettlesTogether, KeepsRows, SetsCourses):
 
     def _find_witness(self, row: ClusterLinkRow) -> None:
         """Set the row's witness and its bit for this cluster from the PRT."""
-        met = may_intersect(row.filter, (s.filter for s in self.prt))
-        found = (s.id for s, meets in zip(self.prt, met, strict=True) if meets)
+        found = (s.id for s in self.prt if intersects(row.filter, s.filter))
         self.clt.set_witness(row, next(found, None))
         if row.witness is None:
             row.civ &= ~self._own

@@ -16,7 +16,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from reefcast.matching.interface import EventIndex
-from reefcast.model.covering import covers, may_intersect
+from reefcast.model.covering import covers, intersects
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import EntityId, LinkName
 from reefcast.model.publication import Publication
@@ -356,12 +356,17 @@ def table_rows(table: TableView[Any], start: int, stop: int) -> dict[str, Any]:
 
 
 def meeting(filter: Filter, rows: Iterable[R]) -> list[R]:
-    """Return the rows that may intersect `filter`. Rows share a few texts, each of which is tried
+    """Return the rows that intersect `filter`. Rows share a few texts, each of which is tried
     once."""
-    found = list(rows)
-    texts = {row.filter.text: row.filter for row in found}
-    known = dict(zip(texts, may_intersect(filter, texts.values()), strict=True))
-    return [row for row in found if known[row.filter.text]]
+    known: dict[str, bool] = {}
+    found = []
+    for row in rows:
+        text = row.filter.text
+        if text not in known:
+            known[text] = intersects(row.filter, filter)
+        if known[text]:
+            found.append(row)
+    return found
 
 
 class AdvertisementTable(Table[Row]):
@@ -393,12 +398,12 @@ class AdvertisementTable(Table[Row]):
         return text in self._texts.get(link, ())
 
     def wanted_by(self, link: LinkName, subscription: Filter) -> bool:
-        """Return whether some advertisement from `link` may intersect `subscription`.
+        """Return whether some advertisement from `link` intersects `subscription`.
 
         Publishers share a few texts of advertisements, so that each text is asked once.
         """
         texts = self._texts.get(link, ())
-        return any(may_intersect(subscription, map(parse_filter, texts)))
+        return any(intersects(parse_filter(text), subscription) for text in texts)
 
 
 class SubscriptionTable(Table[Row]):

@@ -4,12 +4,8 @@ Filters with the same normal form are stored once, as one *entry* with several k
 say alone is decided by the kernels, and for filters of several conjunctions by counting the rows
 that they find: one covers another if for each conjunction of the other one, some exact box of its
 own covers that. About the others that they find, `model.covering` decides, in a few microseconds
-each.
-
-Between two filters of several conjunctions that would take the product of their sizes. So where the
-product exceeds `MOST_WORK`, and boxes do not suffice, the one is not found to cover the other: a
-subscription travels further than it must. The bound is the same for both directions, and for one
-pair it never changes.
+each. Between filters of many conjunctions, boxes find more than `model.covering`, which must not
+compare them all.
 
 Use an index from one thread only."""
 
@@ -33,19 +29,6 @@ from reefcast.model.filters import Conjunction, Filter, has_residuals
 K = TypeVar("K", bound=Hashable)
 
 NONE = np.empty(0, np.int64)
-
-MOST_WORK = 8192
-"""The largest product of sizes for which Python compares two filters of several conjunctions: eight
-alternatives of three conditions with eight others. It takes 0.1 ms."""
-
-
-def too_much_work(f: Filter, g: Filter) -> bool:
-    """Return whether Python must not compare the conjunctions of one filter with those of the
-    other."""
-    mine, theirs = len(f.conjunctions), len(g.conjunctions)
-    if mine < 2 or theirs < 2:
-        return False
-    return mine * len(g.packed) + theirs * len(f.packed) > MOST_WORK
 
 
 def form_of(filter: Filter) -> bytes | str:
@@ -214,9 +197,7 @@ class Entries:
         agreed = []
         for number in open_ones:
             stored = filters[number]
-            if stored is None or (mode != MEETING and too_much_work(stored, filter)):
-                continue
-            if decide(stored, filter):
+            if stored is not None and decide(stored, filter):
                 agreed.append(number)
         return np.concatenate([answers, np.array(agreed, np.int64)])
 
