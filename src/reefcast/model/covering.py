@@ -29,7 +29,7 @@ from reefcast.model.constraint import (
     exclusive,
     satisfies,
 )
-from reefcast.model.filters import TOPIC, Conjunction, Filter
+from reefcast.model.filters import TOPIC, Conjunction, Filter, hull
 from reefcast.model.publication import Value
 
 MOST_WORK = 8192
@@ -39,6 +39,9 @@ whether one covers the other: eight alternatives of three conditions with eight 
 FEW_PAIRS, MOST_PAIRS = 16, 128
 """How many pairs of conjunctions are compared to find whether two filters intersect: all that there
 are, and else of those that meet the other filter's hull."""
+MOST_TOGETHER = 64
+"""How many conjunctions two filters may have together, for the other's hull to be compared with
+each. Between filters that have more, only the two hulls are compared."""
 MOST_TESTS = 512
 """How many tests of patterns one comparison of two filters may take: of a value one each, of
 another pattern `PER_PATTERN`."""
@@ -86,14 +89,19 @@ def intersects(f: Filter, g: Filter) -> bool:
     and sets; else False is certain, True is not."""
     if g.text < f.text:  # the same in both orders, also where it is in doubt
         f, g = g, f
+    tests = _Tests()
     mine: Sequence[Conjunction] = f.conjunctions
     theirs: Sequence[Conjunction] = g.conjunctions
-    tests = _Tests()
     if len(mine) * len(theirs) > FEW_PAIRS:
-        theirs = [each for each in theirs if _conjunctions_intersect(f.hull, each, tests)]
-        mine = [each for each in mine if _conjunctions_intersect(each, g.hull, tests)]
-        if len(mine) * len(theirs) > MOST_PAIRS:
-            return True
+        if not _conjunctions_intersect(hull(f), hull(g), tests):
+            return False
+        if len(mine) > 1 and len(theirs) > 1:
+            if len(mine) + len(theirs) > MOST_TOGETHER:
+                return True
+            theirs = [each for each in theirs if _conjunctions_intersect(hull(f), each, tests)]
+            mine = [each for each in mine if _conjunctions_intersect(each, hull(g), tests)]
+            if len(mine) * len(theirs) > MOST_PAIRS:
+                return True
     return any(_conjunctions_intersect(one, other, tests) for one in mine for other in theirs)
 
 

@@ -9,9 +9,18 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from reefcast.model import plain
+from reefcast.model.actions import MAX_DEPTH
 from reefcast.model.constraint import Constraint
-from reefcast.model.expression import Attributes, Expression, Literal, attributes_of, evaluate
-from reefcast.model.language import parse, read_quickly
+from reefcast.model.expression import (
+    Attributes,
+    Expression,
+    Literal,
+    attributes_of,
+    evaluate,
+    levels_of,
+    to_sql,
+)
+from reefcast.model.language import MAX_LENGTH, parse, read_quickly
 from reefcast.model.normal import NEVER, Conjunction, Form, hull_of, normal_form
 from reefcast.model.program import Program, demanded, program_of
 from reefcast.model.publication import Publication
@@ -22,7 +31,10 @@ __all__ = [
     "TRUE",
     "Conjunction",
     "Filter",
+    "filter_of",
     "has_residuals",
+    "hull",
+    "is_plain",
     "pack",
     "packed_once",
     "parse_filter",
@@ -120,17 +132,6 @@ class Filter:
             self._packed = packed_once(self)
         return self._packed
 
-    @property
-    def hull(self) -> Conjunction:
-        """Return one conjunction that holds wherever the filter does; the filter must not be one
-        that never matches."""
-        if self._hull is None:
-            conjunctions = self.conjunctions
-            if len(conjunctions) == 1:
-                return conjunctions[0]
-            self._hull = hull_of(conjunctions)
-        return self._hull
-
     def holds(self, attributes: Attributes, topics: Collection[str] = ()) -> bool:
         """Return whether the filter is TRUE for these attributes, by name; None means missing.
 
@@ -176,6 +177,17 @@ def packed_once(filter: Filter) -> bytes:
     return pack(_plain_form(filter.text) or NEVER)
 
 
+def hull(filter: Filter) -> Conjunction:
+    """Return one conjunction that holds wherever the filter does; the filter must not be one that
+    never matches."""
+    if filter._hull is None:
+        conjunctions = filter.conjunctions
+        if len(conjunctions) == 1:
+            return conjunctions[0]
+        filter._hull = hull_of(conjunctions)
+    return filter._hull
+
+
 def has_residuals(filter: Filter) -> bool:
     """Return whether some of it is left to be evaluated; of a plain filter nothing is."""
     form = filter._conjunctions
@@ -215,6 +227,21 @@ def parse_quickly(text: str) -> Filter | None:
         read = Filter(text, expression)
         _used[text] = read  # as long as `read` is there
     return parse_filter(text)
+
+
+def filter_of(expression: Expression) -> Filter:
+    """Return the filter of an expression, as `parse_filter` does for its text; a long one is not
+    parsed. Raises `FilterSyntaxError` if it is too long or too deep for a filter."""
+    text = to_sql(expression)
+    if not LONG < len(text) <= MAX_LENGTH or text in _used or levels_of(expression) > MAX_DEPTH:
+        return parse_filter(text)
+    filter = _used[text] = Filter(text, expression)
+    return filter
+
+
+def is_plain(filter: Filter) -> bool:
+    """Return whether the filter is plain (see `model.plain`)."""
+    return filter._expression is None or _plain_form(filter.text) is not None
 
 
 TRUE = Filter("TRUE", Literal(True))
