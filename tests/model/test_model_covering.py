@@ -175,7 +175,7 @@ def test_equal_filters_of_different_texts():
 def test_bounds_of_the_work_never_deny_an_intersection_or_invent_a_covering(most, f, g):
     meets, within = intersects(f, g), covers(f, g)
     with pytest.MonkeyPatch.context() as patch:
-        for bound in ("MOST_PAIRS", "FEW_PAIRS", "MOST_TOGETHER", "MOST_WORK", "MOST_TESTS"):
+        for bound in ("FEW_PAIRS", "MOST_WORK", "MOST_TESTS"):
             patch.setattr(covering, bound, most)
         assert intersects(f, g) or not meets
         assert within or not covers(f, g)
@@ -191,9 +191,9 @@ def test_many_alternatives_are_compared_by_their_hulls():
     assert intersects(f, alternatives("(a > {0} AND b < {0})", range(7, 107)))
 
 
-def test_of_some_alternatives_those_near_the_others_are_compared():
-    f = parse_filter(" OR ".join(f"(a = {i} AND b = {i})" for i in range(30)))
-    near = parse_filter(" OR ".join(f"(a = {i} AND b > {i})" for i in range(25, 55)))
+def test_not_so_many_alternatives_are_compared():
+    f = parse_filter(" OR ".join(f"(a = {i} AND b = {i})" for i in range(9)))
+    near = parse_filter(" OR ".join(f"(a = {i} AND b > {i})" for i in range(7, 16)))
     assert not intersects(f, near)
 
 

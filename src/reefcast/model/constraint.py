@@ -92,6 +92,8 @@ class Constraint(msgspec.Struct, frozen=True, array_like=True):
     patterns: tuple[Pattern, ...] = ()
 
 
+SHORT = 8
+"""How many values are looked through one by one."""
 SPARSE = 16
 """In a list that is this many times as long, values are looked for one by one."""
 
@@ -256,6 +258,8 @@ def _in_both(a: Sequence[Value], b: Sequence[Value]) -> int:
     """Return how many canonical values are in both of two lists, each of which is in order and has
     no value twice."""
     few, many = (a, b) if len(a) <= len(b) else (b, a)
+    if len(many) <= SHORT:
+        return len([value for value in few if value in many])
     if len(few) * SPARSE > len(many):
         return len(frozenset(few).intersection(many))
     return sum(_is_listed(value, many) for value in few)

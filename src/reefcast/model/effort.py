@@ -22,7 +22,7 @@ ODD = 8
 """How many times as long a text takes that `quick` cannot read."""
 TERM = 8
 """Steps of what may make an alternative: OR, NOT, and AND within a NOT."""
-PATTERN = 30
+PATTERN = 20
 """Steps of a pattern, beside those for its length."""
 BETWEEN = 3
 """Steps of BETWEEN, which is two comparisons."""
@@ -37,7 +37,7 @@ _NAMES, _TERMS = frozenset(("word", "name")), frozenset(("or", "not"))
 _TOKENS = re.compile(
     r"""
     (?P<space> [\s,]{8,} )
-  | (?P<pattern> (?:LIKE|MATCHES)[ \t\r\n\f]*'[^']*(?:''[^']*)* )
+  | (?P<pattern> (?:LIKE|MATCHES)[ \t\r\n\f]*'[^']*(?:''[^']*)*'? )
   | (?P<string> '[^']*(?:''[^']*)*'? )
   | (?P<name> "[^"]*(?:""[^"]*)*"? )
   | (?P<or> OR\b )

@@ -22,7 +22,7 @@ from reefcast.model.expression import (
 )
 from reefcast.model.language import MAX_LENGTH, parse, read_quickly
 from reefcast.model.normal import NEVER, Conjunction, Form, hull_of, normal_form
-from reefcast.model.program import Program, demanded, program_of
+from reefcast.model.program import Program, demanded, follows_from, program_of
 from reefcast.model.publication import Publication
 from reefcast.model.values import plain as plain_value
 
@@ -61,19 +61,20 @@ def pack(conjunctions: Iterable[Conjunction]) -> bytes:
     """Encode a normal form for indexes: in msgpack, for each conjunction the program of its
     residuals, or nil, and its constraints."""
     conjunctions = list(conjunctions)
-    programs: dict[int, Program | None] = {}  # many of them may share their residuals
-    return _encode([_packed(each, programs) for each in conjunctions])
+    known: dict[int, tuple[Program | None, Mapping[str, Constraint]]] = {}
+    for each in conjunctions:  # many of them may share their residuals
+        if each.residuals and id(each.residuals) not in known:
+            known[id(each.residuals)] = program_of(each.residuals), follows_from(each.residuals)
+    return _encode([_packed(each, known) for each in conjunctions])
 
 
 def _packed(
-    conjunction: Conjunction, programs: dict[int, Program | None]
+    conjunction: Conjunction, known: Mapping[int, tuple[Program | None, Mapping[str, Constraint]]]
 ) -> tuple[Program | None, Mapping[str, Constraint]]:
-    constraints, residuals = conjunction.constraints, conjunction.residuals
-    if not residuals:
-        return None, constraints
-    if id(residuals) not in programs:
-        programs[id(residuals)] = program_of(residuals)
-    return programs[id(residuals)], demanded(constraints, residuals)
+    if not conjunction.residuals:
+        return None, conjunction.constraints
+    program, follows = known[id(conjunction.residuals)]
+    return program, demanded(conjunction.constraints, follows)
 
 
 @lru_cache(maxsize=UNDER_WAY)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counted_calls import calls_of
 from reefcast.matching.cover import new_cover_index, new_roots
 from reefcast.matching.cover.scan import ScanCoverIndex, ScanRoots
 from reefcast.model import covering
@@ -109,23 +110,6 @@ def test_roots_cover_everything_without_comparisons(steps):
                     patch.setattr(covering, "MOST_WORK", sys.maxsize)
                     assert covers(filters[root], held)
                     patch.setattr(covering, "MOST_WORK", 0)
-
-
-def calls_of(work: Callable[[], object]) -> int:
-    """How many functions this calls: the same on every machine, whatever else it does."""
-    count = 0
-
-    def called(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(called)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 HOSTILE: dict[str, Callable[[int], str]] = {

@@ -308,7 +308,8 @@ class CompiledCoverIndex(Generic[K]):
         if self._keys.dtype == np.int64 and not (type(key) is int and -(2**63) <= key < 2**63):
             self._keys = self._keys.astype(object)
         if number >= len(self._keys):
-            self._keys = np.concatenate([self._keys, np.zeros_like(self._keys)])
+            room = np.zeros(2 * number - len(self._keys), self._keys.dtype)
+            self._keys = np.concatenate([self._keys, room])
         self._keys[number] = key
 
     def _key(self, number: int) -> K:

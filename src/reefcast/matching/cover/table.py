@@ -155,7 +155,8 @@ class Table:
     def add(self, box: Box, number: int, conjunction: int, doubts: int) -> None:
         """Add a row to the block of this number, which `room` has found for it."""
         if conjunction >= len(self._places):
-            self._places = np.concatenate([self._places, np.zeros_like(self._places)])
+            room = np.zeros(2 * conjunction - len(self._places), np.int64)
+            self._places = np.concatenate([self._places, room])
             self._frame[F_PLACES] = self._places.ctypes.data
         self._load(box)
         add_row(self._at, number, box.records, conjunction, doubts)
