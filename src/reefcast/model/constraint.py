@@ -229,7 +229,11 @@ def _contains_any(constraint: Constraint, values: Sequence[Value]) -> bool:
         constraint.patterns,
     )
     if not patterns:
-        return len(values) > (_in_both(values, excluded) if excluded else 0)
+        if not excluded or not values or len(values) > len(excluded):
+            return bool(values)
+        if not all(_is_listed(each, excluded) for each in (values[0], values[-1])):
+            return True
+        return len(values) > _in_both(values, excluded)
     return any(
         value not in excluded and all(pattern.holds(str(value)) for pattern in patterns)
         for value in values

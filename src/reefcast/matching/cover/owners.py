@@ -18,18 +18,18 @@ class Owners:
     those entered. `sizes`: how many conjunctions each filter has."""
 
     def __init__(self) -> None:
-        self.of = np.zeros(0, np.int64)
+        self.of = np.zeros(0, np.int32)
         self.exact = np.zeros(0, bool)
-        self.sizes = np.zeros(0, np.int64)
+        self.sizes = np.zeros(0, np.int32)
 
     def make_room(self, numbers: int) -> None:
         """Make room for this many numbers."""
         known = len(self.of)
         if numbers > known:
-            new = np.arange(known, max(64, 2 * numbers))
+            new = np.arange(known, max(64, 2 * numbers), dtype=np.int32)
             self.of = np.concatenate([self.of, new])
             self.exact = np.concatenate([self.exact, np.zeros(len(new), bool)])
-            self.sizes = np.concatenate([self.sizes, np.ones(len(new), np.int64)])
+            self.sizes = np.concatenate([self.sizes, np.ones(len(new), np.int32)])
 
     def add(self, conjunctions: Sequence[int], exact: Sequence[bool]) -> None:
         self.of[conjunctions] = conjunctions[0]
