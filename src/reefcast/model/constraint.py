@@ -221,23 +221,23 @@ def _contains_all(constraint: Constraint, values: Sequence[Value]) -> bool:
 def _contains_any(constraint: Constraint, values: Sequence[Value]) -> bool:
     """Return whether one of these canonical values of the constraint's kind, in order, satisfies
     it."""
-    if constraint.members is not None:
-        return _in_both(values, constraint.members) > 0
-    values, excluded, patterns = (
-        _between_ends(constraint, values),
-        constraint.excluded,
-        constraint.patterns,
-    )
-    if not patterns:
-        if not excluded or not values or len(values) > len(excluded):
-            return bool(values)
-        if not all(_is_listed(each, excluded) for each in (values[0], values[-1])):
-            return True
-        return len(values) > _in_both(values, excluded)
-    return any(
-        value not in excluded and all(pattern.holds(str(value)) for pattern in patterns)
-        for value in values
-    )
+    members, excluded = constraint.members, constraint.excluded
+    if len(values) == 1 and len(members or excluded) <= SHORT:  # the usual case, made fast
+        return _contains(constraint, values[0])
+    if members is not None:
+        return _in_both(values, members) > 0
+    values = _between_ends(constraint, values)
+    if constraint.patterns:
+        tested = constraint.patterns
+        return any(
+            value not in excluded and all(pattern.holds(str(value)) for pattern in tested)
+            for value in values
+        )
+    if not excluded or not values or len(values) > len(excluded):
+        return bool(values)
+    if not all(_is_listed(each, excluded) for each in (values[0], values[-1])):
+        return True
+    return len(values) > _in_both(values, excluded)
 
 
 def _between_ends(interval: Constraint, values: Sequence[Value]) -> Sequence[Value]:

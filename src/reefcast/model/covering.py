@@ -45,19 +45,8 @@ another pattern `PER_PATTERN`."""
 PER_PATTERN = 8
 
 
-class _Tests:
-    """The tests of patterns that are left for one comparison."""
-
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left = MOST_TESTS
-
-    def too_many(self, a: Constraint, b: Constraint) -> bool:
-        """Return whether comparing the patterns of `a` with `b` is too much; count them."""
-        values = len(b.members or ()) + len(b.excluded)
-        self.left -= len(a.patterns) * (values + PER_PATTERN * (1 + len(b.patterns)))
-        return self.left < 0
+_Left = list[int]
+"""How many tests of patterns are left for one comparison: a list of one."""
 
 
 def covers(f: Filter, g: Filter) -> bool:
@@ -65,13 +54,12 @@ def covers(f: Filter, g: Filter) -> bool:
     sets; else True is certain, False is not."""
     if f is g or f.text == g.text:
         return True
+    mine, theirs, left = f.conjunctions, g.conjunctions, [MOST_TESTS]
+    if len(mine) == len(theirs) == 1:
+        return _conjunction_covers(mine[0], theirs[0], left)
     if _too_much_work(f, g):
         return False
-    tests = _Tests()
-    return all(
-        any(_conjunction_covers(mine, theirs, tests) for mine in f.conjunctions)
-        for theirs in g.conjunctions
-    )
+    return all(any(_conjunction_covers(one, other, left) for one in mine) for other in theirs)
 
 
 def _too_much_work(f: Filter, g: Filter) -> bool:
@@ -84,17 +72,18 @@ def _too_much_work(f: Filter, g: Filter) -> bool:
 def intersects(f: Filter, g: Filter) -> bool:
     """Return whether some publication satisfies both: exact if both are conjunctions of intervals
     and sets; else False is certain, True is not."""
+    mine, theirs, left = f.conjunctions, g.conjunctions, [MOST_TESTS]
+    if len(mine) == len(theirs) == 1:
+        return _conjunctions_intersect(mine[0], theirs[0], left)
     if g.text < f.text:  # the same in both orders, also where it is in doubt
-        f, g = g, f
-    tests = _Tests()
-    mine, theirs = f.conjunctions, g.conjunctions
+        mine, theirs = theirs, mine
     in_doubt = _too_much_work(f, g)
     if in_doubt or len(mine) * len(theirs) > FEW_PAIRS:
-        if not _conjunctions_intersect(hull(f), hull(g), tests):
+        if not _conjunctions_intersect(hull(f), hull(g), left):
             return False
         if in_doubt:
             return True
-    return any(_conjunctions_intersect(one, other, tests) for one in mine for other in theirs)
+    return any(_conjunctions_intersect(one, other, left) for one in mine for other in theirs)
 
 
 def equals(f: Filter, g: Filter) -> bool:
@@ -115,7 +104,7 @@ def may_hold(f: Filter, known: Mapping[str, Value]) -> bool:
     )
 
 
-def _conjunction_covers(a: Conjunction, b: Conjunction, tests: _Tests) -> bool:
+def _conjunction_covers(a: Conjunction, b: Conjunction, left: _Left) -> bool:
     # What a demands of an attribute, b must demand too, and more: most pairs end here.
     if len(a.constraints) > len(b.constraints) or len(a.residuals) > len(b.residuals):
         return False
@@ -127,14 +116,14 @@ def _conjunction_covers(a: Conjunction, b: Conjunction, tests: _Tests) -> bool:
         return False
     for name, constraint in a.constraints.items():
         other = theirs[name]
-        if constraint.patterns and tests.too_many(constraint, other):
+        if constraint.patterns and _too_many_tests(constraint, other, left):
             return False
         if not constraint_covers(constraint, other):
             return False
     return all(residual in b.residuals for residual in a.residuals)
 
 
-def _conjunctions_intersect(a: Conjunction, b: Conjunction, tests: _Tests) -> bool:
+def _conjunctions_intersect(a: Conjunction, b: Conjunction, left: _Left) -> bool:
     """Return whether two conjunctions may intersect; residuals are assumed to be satisfiable."""
     if len(a.constraints) > len(b.constraints):
         a, b = b, a
@@ -142,14 +131,22 @@ def _conjunctions_intersect(a: Conjunction, b: Conjunction, tests: _Tests) -> bo
         return True
     for name, constraint in a.constraints.items():
         other = b.constraints.get(name)
-        if other is not None and _exclusive(name, constraint, other, tests):
+        if other is not None and _exclusive(name, constraint, other, left):
             return False
     return True
 
 
-def _exclusive(name: str, a: Constraint, b: Constraint, tests: _Tests) -> bool:
+def _exclusive(name: str, a: Constraint, b: Constraint, left: _Left) -> bool:
     if name == TOPIC and a.kind is Kind.STRING and b.kind is Kind.STRING:
         return False
-    if (a.patterns or b.patterns) and (tests.too_many(a, b) or tests.too_many(b, a)):
+    if (a.patterns or b.patterns) and (_too_many_tests(a, b, left) or _too_many_tests(b, a, left)):
         return False
     return exclusive(a, b)
+
+
+def _too_many_tests(a: Constraint, b: Constraint, left: _Left) -> bool:
+    """Count the tests of the patterns of `a` with what `b` has; return whether they are too
+    many."""
+    values = len(b.members or ()) + len(b.excluded)
+    left[0] -= len(a.patterns) * (values + PER_PATTERN * (1 + len(b.patterns)))
+    return left[0] < 0
