@@ -23,7 +23,7 @@ GUIDE = ROOT / "docs" / "how-to" / "operate.md"
 
 def unit(path: Path) -> configparser.ConfigParser:
     read = configparser.ConfigParser(strict=False, interpolation=None)
-    read.optionxform = str  # type: ignore[assignment, method-assign]
+    read.optionxform = str  # type: ignore[assignment, method-assign]  # as its documentation says
     read.read(path)
     return read
 
