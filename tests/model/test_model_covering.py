@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_strategies import DOMAIN, complicated, conditions, conjunctions, patterned, simple
 
-from reefcast.model import constraint, covering
+from reefcast.model import covering, listed
 from reefcast.model.constraint import (
-    SPARSE,
     among,
     compared,
     constraint_covers,
@@ -22,6 +21,7 @@ from reefcast.model.constraint import (
 from reefcast.model.covering import covers, equals, intersects
 from reefcast.model.expression import to_sql
 from reefcast.model.filters import TRUE, Filter, parse_filter
+from reefcast.model.listed import SPARSE
 
 ROWS = [
     {name: value for name, value in zip("ab", pair, strict=True) if value is not None}
@@ -217,7 +217,7 @@ def test_long_lists_are_compared_as_short_ones(sparse, a, b):
     values = [*sorted({*range(-2, 43), 0.5, 20.5, 2**53, 2**53 + 1}), math.inf, math.nan]
     both = [v for v in values if satisfies(a, v) and satisfies(b, v)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(constraint, "SPARSE", sparse)
+        patch.setattr(listed, "SPARSE", sparse)
         assert exclusive(a, b) == is_empty(intersect(a, b))
         if both:
             assert not exclusive(a, b)

@@ -23,14 +23,14 @@ sets: over a dense order two of them hold for the same values only if they are e
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from reefcast.model import patterns as wildcards
+from reefcast.model.listed import SHORT, between, in_both, is_listed
 from reefcast.model.publication import Value
 from reefcast.model.values import NAN, Kind, canonical, compare, is_nan, kind_of, less, sort_key
 
@@ -45,7 +45,6 @@ __all__ = [
     "compared",
     "constraint_covers",
     "exclusive",
-    "hull",
     "intersect",
     "intervals_in_one",
     "is_empty",
@@ -91,11 +90,6 @@ class Constraint(msgspec.Struct, frozen=True, array_like=True):
     excluded: tuple[Value, ...] = ()
     patterns: tuple[Pattern, ...] = ()
 
-
-SHORT = 8
-"""How many values are looked through one by one."""
-SPARSE = 16
-"""In a list that is this many times as long, values are looked for one by one."""
 
 EMPTY = Constraint(members=())
 MISSING = Constraint(missing=True)
@@ -210,10 +204,15 @@ def _contains(constraint: Constraint, value: Value) -> bool:
 def _contains_all(constraint: Constraint, values: Sequence[Value]) -> bool:
     """Return whether canonical values of the constraint's kind, in order, all satisfy it."""
     if constraint.members is not None:
-        return _in_both(values, constraint.members) == len(values)
+        return in_both(values, constraint.members) == len(values)
     return (
-        len(_between_ends(constraint, values)) == len(values)
-        and not (constraint.excluded and _in_both(values, constraint.excluded))
+        len(
+            between(
+                values, constraint.low, constraint.low_open, constraint.high, constraint.high_open
+            )
+        )
+        == len(values)
+        and not (constraint.excluded and in_both(values, constraint.excluded))
         and all(pattern.holds(str(v)) for pattern in constraint.patterns for v in values)
     )
 
@@ -225,8 +224,10 @@ def _contains_any(constraint: Constraint, values: Sequence[Value]) -> bool:
     if len(values) == 1 and len(members or excluded) <= SHORT:  # the usual case, made fast
         return _contains(constraint, values[0])
     if members is not None:
-        return _in_both(values, members) > 0
-    values = _between_ends(constraint, values)
+        return in_both(values, members) > 0
+    values = between(
+        values, constraint.low, constraint.low_open, constraint.high, constraint.high_open
+    )
     if constraint.patterns:
         tested = constraint.patterns
         return any(
@@ -235,47 +236,9 @@ def _contains_any(constraint: Constraint, values: Sequence[Value]) -> bool:
         )
     if not excluded or not values or len(values) > len(excluded):
         return bool(values)
-    if not all(_is_listed(each, excluded) for each in (values[0], values[-1])):
+    if not all(is_listed(each, excluded) for each in (values[0], values[-1])):
         return True
-    return len(values) > _in_both(values, excluded)
-
-
-def _between_ends(interval: Constraint, values: Sequence[Value]) -> Sequence[Value]:
-    """Return those of canonical values in order that lie between the ends of an interval; in
-    logarithmic time, for lists may be long."""
-    low, high = cast(Any, interval.low), cast(Any, interval.high)
-    if not values or low is high is None:
-        return values
-    sorted_values = cast(Sequence[Any], values)
-    before_nan = len(values) - is_nan(values[-1])  # NaN is above all numbers, and the last
-    first, end = 0, len(values)
-    if low is not None:
-        first_above = bisect_right if interval.low_open else bisect_left
-        first = first_above(sorted_values, low, 0, before_nan)
-    if high is not None:
-        first_beyond = bisect_left if interval.high_open else bisect_right
-        end = first_beyond(sorted_values, high, 0, before_nan)
-    return values if end - first == len(values) else values[first:end]
-
-
-def _in_both(a: Sequence[Value], b: Sequence[Value]) -> int:
-    """Return how many canonical values are in both of two lists, each of which is in order and has
-    no value twice."""
-    few, many = (a, b) if len(a) <= len(b) else (b, a)
-    if len(many) <= SHORT:
-        return len([value for value in few if value in many])
-    if len(few) * SPARSE > len(many):
-        return len(frozenset(few).intersection(many))
-    return sum(_is_listed(value, many) for value in few)
-
-
-def _is_listed(value: Value, values: Sequence[Value]) -> bool:
-    nan_is_last = is_nan(values[-1])
-    if is_nan(value):
-        return nan_is_last
-    end = len(values) - nan_is_last
-    place = bisect_left(cast(Sequence[Any], values), value, 0, end)
-    return place < end and values[place] == value
+    return len(values) > in_both(values, excluded)
 
 
 def _above_low(constraint: Constraint, value: Value) -> bool:
@@ -468,25 +431,6 @@ def unite(constraints: Iterable[Constraint]) -> Constraint:
     """Return the OR of constraints that list their members, all of one kind, at least one."""
     members = _sorted(value for each in constraints for value in each.members or ())
     return among(members)
-
-
-def hull(constraints: Sequence[Constraint]) -> Constraint | None:
-    """Return a constraint that holds wherever one of these does, an interval of one kind if they
-    are all of that kind; None if there is no condition to state."""
-    if any(each.missing for each in constraints):
-        return MISSING if all(each.missing for each in constraints) else None
-    kind = constraints[0].kind
-    if kind in (None, Kind.BOOLEAN) or any(each.kind is not kind for each in constraints):
-        return PRESENT
-    lows = [each.members[0] if each.members else each.low for each in constraints]
-    highs = [each.members[-1] if each.members else each.high for each in constraints]
-    return Constraint(kind=kind, low=_outermost(min, lows), high=_outermost(max, highs))
-
-
-def _outermost(of: Callable[..., Value], ends: list[Value | None]) -> Value | None:
-    """Return the lowest or the highest of ends of one kind; None where one is open."""
-    known = [end for end in ends if end is not None and not is_nan(end)]
-    return of(known) if len(known) == len(ends) else None
 
 
 # --- the canonical form --------------------------------------------------------------------------

@@ -20,8 +20,9 @@ from reefcast.model.expression import (
     levels_of,
     to_sql,
 )
+from reefcast.model.hulls import hull_of
 from reefcast.model.language import MAX_LENGTH, parse, read_quickly
-from reefcast.model.normal import NEVER, Conjunction, Form, hull_of, normal_form
+from reefcast.model.normal import NEVER, Conjunction, Form, normal_form
 from reefcast.model.program import Program, demanded, follows_from, program_of
 from reefcast.model.publication import Publication
 from reefcast.model.values import plain as plain_value

@@ -29,7 +29,6 @@ from reefcast.model.constraint import (
     Pattern,
     among,
     compared,
-    hull,
     intersect,
     intervals_in_one,
     is_empty,
@@ -116,14 +115,6 @@ def normal_form(expression: Expression) -> Form:
         return _form(expression, False, _Work())
     except _TooLargeError:
         return (Conjunction({}, (expression,)),)
-
-
-def hull_of(form: Form) -> Conjunction:
-    """Return one conjunction that holds wherever one of these does: at least one."""
-    first, *others = (conjunction.constraints for conjunction in form)
-    common = [name for name in first if all(name in each for each in others)]
-    hulls = {name: hull([first[name], *(each[name] for each in others)]) for name in common}
-    return Conjunction({name: each for name, each in hulls.items() if each is not None})
 
 
 def _form(expression: Expression, negated: bool, work: _Work) -> Form:
