@@ -1,5 +1,5 @@
 """Filters that the limits admit, beside others of their kind: each step at a broker's door is
-little work. Counted, not timed; with `-m soak -s` their milliseconds are printed, too."""
+little work. Counted, not timed; with `--soak -s` their milliseconds are printed, too."""
 
 from __future__ import annotations
 
