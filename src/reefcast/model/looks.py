@@ -18,7 +18,7 @@ Kind = Literal["clients", "sessions", "subscriptions", "table"]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
-class Look(msgspec.Struct, array_like=True, frozen=True, tag_field="look"):
+class Look(msgspec.Struct, frozen=True, tag_field="look"):
     """The root of these questions."""
 
 
