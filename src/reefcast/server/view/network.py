@@ -14,6 +14,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from reefcast.errors import ConfigurationError, LocalError, ReefcastError
 from reefcast.history.table import StorageTable
 from reefcast.model.looks import MOST_LINES, AnyLook, Page, Summary
@@ -167,6 +169,23 @@ class NetworkView:
             "links": links_of(self.network, told),
         }
 
+    async def page(self, asked: Page) -> Told:
+        """Return a page of all brokers together: lines have a column `broker` in front, and those
+        of subscriptions `per_s`, deliveries a second, in place of `share`. `silent`: why a broker
+        tells nothing. Raises `LocalError` for what lies too deep: brokers are asked for all lines
+        before it."""
+        depth = asked.skip + asked.most
+        if depth > MOST_LINES:
+            raise LocalError(
+                f"of all brokers together the first {MOST_LINES} lines can be shown: choose one "
+                "broker, or search"
+            )
+        await self.overview()
+        each = msgspec.structs.replace(asked, skip=0, most=depth)
+        answers = await self.look_each(dict.fromkeys(self._askers, each))
+        rates = {name: seen.rates.get("delivered", 0.0) for name, seen in self._seen.items()}
+        return {**merged(asked, answers, rates), "silent": _silent(answers)}
+
     async def storages(self) -> list[Told]:
         """Return the storages of the network file: for what each answers, as its broker tells, and
         for what it should and does not."""
@@ -207,6 +226,44 @@ class NetworkView:
         except ReefcastError:
             return None
         return frozenset(found)
+
+
+def merged(
+    asked: Page, answers: Mapping[str, Told | ReefcastError], rates: Mapping[str, float]
+) -> Told:
+    """Return one page of the pages that brokers gave. `rates`: deliveries a second, by broker."""
+    columns: list[str] = []
+    lines: list[list[Any]] = []
+    total = 0
+    for name, page in answers.items():
+        if isinstance(page, ReefcastError):
+            continue
+        total += page["total"]
+        columns = ["broker", *page["columns"]]
+        lines += [[name, *line] for line in page["lines"]]
+    if asked.kind == "subscriptions" and columns:
+        at = columns.index("share")
+        columns[at] = "per_s"
+        lines = [
+            [*line[:at], round(line[at] * rates[line[0]], 2), *line[at + 1 :]] for line in lines
+        ]
+    if columns:
+        wanted = [columns.index(name) for name in _order(asked)]
+        lines.sort(key=lambda line: [line[at] for at in wanted], reverse=asked.descending)
+    end = asked.skip + asked.most
+    return {"columns": columns, "lines": lines[asked.skip : end], "total": total}
+
+
+def _order(asked: Page) -> tuple[str, ...]:
+    """Return by which columns lines are sorted, as brokers do."""
+    if asked.kind == "clients" and asked.order in ("", "queue_len"):
+        return ("slow", "queue_len")
+    firsts = {"sessions": "events", "subscriptions": "per_s"}
+    return (asked.order or firsts.get(asked.kind, "broker"),)
+
+
+def _silent(answers: Mapping[str, Told | ReefcastError]) -> dict[str, str]:
+    return {name: str(error) for name, error in answers.items() if isinstance(error, ReefcastError)}
 
 
 def links_of(network: NetworkFile, told: Mapping[str, Told | None]) -> list[Told]:

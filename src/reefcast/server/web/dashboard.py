@@ -177,6 +177,8 @@ class Dashboard:
         query = {**request.query, "look": "page"}
         broker = query.pop("broker", "")
         asked = msgspec.convert(query, Page, strict=False)
+        if not broker and asked.kind != "table":
+            return await _answered(self.view.page(asked))
         return await _answered(self.view.look(broker, asked))
 
     async def _storages(self, request: web.BaseRequest, principal: Principal) -> web.Response:

@@ -1,7 +1,7 @@
 // Brokers and links, live.
 
 import { confirmWish } from "./actions.js";
-import { badge, brokerLink, bytes, el, heading, link, notice, seconds, short, tile } from "./dom.js";
+import { badge, brokerLink, bytes, el, heading, link, notice, plural, seconds, short, tile } from "./dom.js";
 import { may, state, watch } from "./state.js";
 import { Table, sorted } from "./table.js";
 
@@ -159,7 +159,7 @@ function tiles(b) {
     tile("Lost", short(b.counts.lost), b.rates.lost ? "bad" : b.counts.lost ? "warn" : "", lost),
     tile("Clients", short(b.clients), b.slow ? "warn" : "", `${short(b.slow)} slow, ${short(b.away)} away`),
     tile("Queued for clients", short(b.queued), "", `longest ${short(b.queued_most)}`),
-    tile("Subscriptions", short(b.subscriptions), "", `${short(b.advertisements)} advertisements`),
+    tile("Subscriptions", short(b.subscriptions), "", plural(b.advertisements, "advertisement")),
   ];
   if (b.keeps) {
     found.push(

@@ -38,7 +38,9 @@ export function short(value) {
 }
 
 export function bytes(value) {
-  return `${short(value)}B`;
+  const text = short(value);
+  const unit = /[GMk]$/.test(text) ? text.at(-1) : "";
+  return `${text.slice(0, text.length - unit.length)}\u00a0${unit}B`;
 }
 
 export function seconds(value) {

@@ -4,6 +4,7 @@ import { short, svg } from "./dom.js";
 
 const WIDTH = 1000;
 const STEPS = 260;
+const WAITING = 10; // fewer are just under way
 
 /** Return the place of each broker, in a square of side 1; the same for the same overlay. */
 export function layout(names, pairs) {
@@ -105,7 +106,8 @@ export class Graph {
   draw(names, pairs, narrow) {
     const many = names.length > 20;
     const width = narrow ? 420 : WIDTH;
-    const height = narrow ? Math.min(560, 240 + 10 * names.length) : Math.min(620, 260 + 14 * names.length);
+    const height = narrow ? Math.min(640, 260 + 22 * names.length) : Math.min(620, 260 + 14 * names.length);
+    this.crowded = narrow ? names.length > 4 : names.length > 30;
     const edge = { x: narrow ? 40 : 60, y: 46 };
     this.radius = (narrow ? 11 : 15) - (many ? 4 : 0);
     this.node.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -152,7 +154,7 @@ export class Graph {
     const kind = !each.up ? "down" : each.not_ready.length || each.congested ? "warn" : "up";
     group.setAttribute("class", `broker ${kind}`);
     const load = each.up ? each.rates.published + each.rates.received || 0 : 0;
-    const words = !each.up ? "down" : load ? `${short(load)}/s` : "";
+    const words = !each.up ? "down" : load && !this.crowded ? `${short(load)}/s` : "";
     note.textContent = words;
     const told = each.up ? `${each.clients} clients, ${short(load)} publications a second in` : `down: ${each.why}`;
     group.setAttribute("aria-label", `broker ${each.broker}: ${kind === "warn" ? "not ready or congested, " : ""}${told}`);
@@ -168,7 +170,7 @@ export class Graph {
     const waits = Math.max(0, ...ends.map((end) => Math.max(end.queue_len, end.waiting)));
     drawn.line.setAttribute("class", kind);
     drawn.line.setAttribute("stroke-width", 1.5 + Math.min(6, Math.log10(1 + rate) * 1.6));
-    drawn.text.textContent = waits ? short(waits) : "";
+    drawn.text.textContent = waits >= WAITING ? short(waits) : "";
     drawn.title.textContent = `${each.between.join(" – ")}: ${kind}, ${short(rate)}/s, ${short(waits)} wait`;
   }
 }

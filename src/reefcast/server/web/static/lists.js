@@ -2,14 +2,16 @@
 
 import { get } from "./api.js";
 import { confirmWish } from "./actions.js";
-import { badge, bytes, choice, el, heading, notice, plural, seconds, short } from "./dom.js";
+import { badge, brokerLink, bytes, choice, el, heading, notice, plural, seconds, short } from "./dom.js";
 import { may, state, up, watch } from "./state.js";
 import { Table } from "./table.js";
 
 const MOST = 50;
 const AGAIN_MS = 3000;
 
-/** A list of a broker. `kind`: as the broker calls it; `columns(list)`: those of the table; each
+const ALL = "all";
+
+/** A list of a broker, or of all together (`ALL`). `kind`: as the broker calls it; `columns(list)`: those of the table; each
  *  row is an object by the broker's column names. */
 class List {
   constructor(main, kind, title, view, broker, name = "") {
@@ -36,20 +38,25 @@ class List {
   /** Show the brokers to choose from, when they are known. */
   chooseBroker(network) {
     const names = up(network).map((each) => each.broker);
-    if (this.broker === undefined || !network.brokers.some((each) => each.broker === this.broker)) {
-      this.broker = names.includes(state.me.broker) ? state.me.broker : names[0];
+    if (this.broker !== ALL && !network.brokers.some((each) => each.broker === this.broker)) {
+      this.broker = this.together ? ALL : names.includes(state.me.broker) ? state.me.broker : names[0];
     }
     const known = JSON.stringify([names, this.broker]);
     if (known === this.known) return;
     const first = this.known === undefined;
     this.known = known;
-    const all = names.includes(this.broker) ? names : [this.broker, ...names];
-    this.choice = choice("Broker", all.map((each) => [each, each]), this.broker, (name) => {
+    const all = names.includes(this.broker) || this.broker === ALL ? names : [this.broker, ...names];
+    const options = all.map((each) => [each, each]);
+    if (this.together) options.unshift([ALL, "all brokers"]);
+    this.choice = choice("Broker", options, this.broker, (name) => {
       location.hash = `#/${this.view}/${encodeURIComponent(name)}`;
     });
     this.controls.replaceChildren(this.choice, ...this.more());
     if (first) this.renew();
   }
+
+  /** Whether there is a list of all brokers. */
+  get together() { return true; }
 
   /** More controls than the broker. */
   more() {
@@ -77,7 +84,8 @@ class List {
 
   async renew() {
     if (this.broker === undefined || document.hidden) return;
-    const query = { broker: this.broker, kind: this.kind, name: this.name, most: MOST, ...this.asked };
+    const broker = this.broker === ALL ? "" : this.broker;
+    const query = { broker, kind: this.kind, name: this.name, most: MOST, ...this.asked };
     this.last = query;
     try {
       const page = await get("page", query, this.aborting.signal);
@@ -90,12 +98,15 @@ class List {
   show(page) {
     const rows = page.lines.map((line) => Object.fromEntries(line.map((value, at) => [page.columns[at], value])));
     if (this.table === null || this.table.made !== page.columns.join()) {
-      this.table = new Table(this.kind, this.columns(page), (row) => this.key(row), (by) => this.order(by));
+      const columns = this.columns(page);
+      if (this.broker === ALL) columns.unshift({ text: "Broker", cell: (row) => brokerLink(row.broker) });
+      this.table = new Table(this.kind, columns, (row) => this.key(row), (by) => this.order(by));
       this.table.made = page.columns.join();
       this.place.replaceChildren(this.table.node);
     }
     this.total = page.total;
-    this.said.replaceChildren(...(page.legend ? [el("p", { class: "hint" }, page.legend)] : []));
+    const silent = Object.entries(page.silent ?? {}).map(([name, why]) => notice("warn", `${name}: ${why}`));
+    this.said.replaceChildren(...silent, ...(page.legend ? [el("p", { class: "hint" }, page.legend)] : []));
     this.table.mark(this.asked.order, this.asked.descending);
     this.table.show(rows, this.none());
     const last = Math.min(this.total, this.asked.skip + rows.length);
@@ -118,7 +129,7 @@ class List {
 // --- clients -------------------------------------------------------------------------------------
 
 class Clients extends List {
-  key(row) { return row.client; }
+  key(row) { return `${row.broker} ${row.client}`; }
 
   columns() {
     return [
@@ -152,7 +163,7 @@ export function clients(main, broker) {
 
 class Sessions extends List {
   key(row) { return `${row.owner} ${row.session}`; }
-  none() { return this.asked.search ? super.none() : "this broker is the home of no durable session"; }
+  none() { return this.asked.search ? super.none() : "no durable sessions"; }
 
   columns() {
     const found = [
@@ -174,7 +185,7 @@ class Sessions extends List {
 
   actions(s) {
     const wish = (what, title, text) => () =>
-      confirmWish(title, text, this.broker, { type: "manage_session", owner: s.owner, session: s.session, what }, () => this.renew());
+      confirmWish(title, text, s.broker ?? this.broker, { type: "manage_session", owner: s.owner, session: s.session, what }, () => this.renew());
     const name = `session ${s.session} of ${s.owner || "nobody"}`;
     const found = [
       el("button", { type: "button", class: "danger", onclick: wish("drain", "Drain", `All ${plural(s.events, "event")} that ${name} owes are dropped, but for its dead letters.`) }, "drain"), " ",
@@ -200,20 +211,22 @@ export function sessions(main, broker) {
 // --- subscriptions by deliveries -----------------------------------------------------------------
 
 class Top extends List {
-  key(row) { return `${row.client} ${row.number}`; }
+  key(row) { return `${row.broker} ${row.client} ${row.number}`; }
   none() { return "no deliveries lately"; }
 
   columns() {
     const perS = (row) => {
+      if (row.per_s !== undefined) return row.per_s;
       const broker = state.network?.brokers.find((each) => each.broker === this.broker);
       return broker?.up ? (broker.rates.delivered ?? 0) * row.share : 0;
     };
-    return [
+    const found = [
       { text: "Subscriber", cell: (t) => el("span", { class: "id" }, t.client) },
       { text: "Filter", cell: (t) => el("code", { class: "filter" }, t.filter || "(it has ended)") },
-      { text: "Share", cell: (t) => [el("meter", { min: 0, max: 1, value: t.share, "aria-hidden": "true" }), ` ${(100 * t.share).toFixed(1)} %`] },
       { text: "About", number: true, cell: (t) => `${short(Math.round(perS(t) * 10) / 10)}/s` },
     ];
+    if (this.broker !== ALL) found.push({ text: "Share", number: true, cell: (t) => `${(100 * t.share).toFixed(1)} %` });
+    return found;
   }
 }
 
@@ -227,6 +240,7 @@ export function top(main, broker) {
 
 class Rows extends List {
   key(row) { return JSON.stringify(row); }
+  get together() { return false; }
 
   more() {
     const broker = state.network.brokers.find((each) => each.broker === this.broker);

@@ -15,8 +15,8 @@ export function followed(filter, changed, failed) {
       ways.delete(way.id);
       ways.set(way.id, way);
     }
-    while (ways.size > MOST) ways.delete(ways.keys().next().value);
-    changed([...ways.values()].reverse(), update);
+    while (ways.size > MOST) ways.delete(ways.keys().next().value); // the longest without news
+    changed([...ways.values()].sort((a, b) => b.published_us - a.published_us), update);
   };
   const state = (text, good) => { if (!good) failed("the connection broke; connecting again"); };
   stream("follow", { filter }, aborting.signal, told, state).catch((error) => failed(error.message));
