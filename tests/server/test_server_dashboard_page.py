@@ -176,7 +176,7 @@ async def test_why_a_wish_cannot_be_met(chromium: Browser, place: Town) -> None:
 async def test_explain(page: Page, place: Town) -> None:
     await go(page, "explain")
     await page.get_by_label("Filter").fill("symbol = 'IBM' AND price > 10")
-    await page.get_by_label("Event").fill('{"symbol": "IBM", "price": "12"}')
+    await page.get_by_label("Event:").fill('{"symbol": "IBM", "price": "12"}')
     await page.get_by_role("button", name="Explain").click()
     await expect(page.locator(".verdict")).to_contain_text("does not match")
     await expect(page.locator(".node.decisive")).to_contain_text("price > 10")
@@ -184,7 +184,7 @@ async def test_explain(page: Page, place: Town) -> None:
     await place.publish(1, note="a recent one")
     await page.locator(".ways button", has_text="a recent one").click()
     await expect(page.locator(".verdict")).to_contain_text("matches")
-    await expect(page.get_by_label("Event")).to_have_value(
+    await expect(page.get_by_label("Event:")).to_have_value(
         '{"symbol":"IBM","price":50,"note":"a recent one"}'
     )
 
@@ -214,7 +214,7 @@ async def test_follow(page: Page, place: Town) -> None:
     assert "delivered" in steps[2]
     assert "to reader" in steps[2]
     await page.get_by_role("link", name="Why does a filter match").click()
-    await expect(page.get_by_label("Event")).to_have_value(
+    await expect(page.get_by_label("Event:")).to_have_value(
         '{"symbol":"IBM","price":50,"note":"followed"}'
     )
 
@@ -237,18 +237,22 @@ async def test_by_keyboard_alone(page: Page, place: Town) -> None:
     await expect(page.locator("th[aria-sort=descending]")).to_have_text("From")
     link = page.locator("tr[data-key='d b'] a").first
     await link.focus()
-    number = await page.evaluate("window.renewals = 0")
-    del number
-    await page.evaluate(
-        "new MutationObserver(() => window.renewals++).observe("
-        "document.querySelector('tbody'), {childList: true})"
-    )
-    await page.wait_for_function("window.renewals > 1")
+    await page.evaluate(COUNT_RENEWALS)
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while await page.evaluate("window.renewals") < 2:
+            await asyncio.sleep(0.1)
     await expect(link).to_be_focused()  # although the table was renewed
     await go(page, "overview")
     await page.locator("g.broker[data-broker=c]").focus()
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", level=1)).to_have_text("Broker c")
+
+
+COUNT_RENEWALS = """() => {
+    window.renewals = 0;
+    const seen = new MutationObserver(() => { window.renewals += 1; });
+    seen.observe(document.querySelector("tbody"), {childList: true});
+}"""
 
 
 async def test_at_the_width_of_a_phone(chromium: Browser, place: Town) -> None:
@@ -301,9 +305,7 @@ def contrast(one: list[float], other: list[float]) -> float:
 # --- who may -------------------------------------------------------------------------------------
 
 
-async def test_signing_in_and_rights(
-    chromium: Browser, tmp_path: Path, place: Town
-) -> None:
+async def test_signing_in_and_rights(chromium: Browser, tmp_path: Path, place: Town) -> None:
     network = with_admin(secured(tmp_path))
     network.role = [
         RoleEntry("fx-desk"),
