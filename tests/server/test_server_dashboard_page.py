@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from dashboards import PATIENCE_MS, SCRIPT, Town, browser, page_of, town
-
 from asking_http import with_admin
+from dashboards import PATIENCE_MS, SCRIPT, Town, browser, page_of, town
+from playwright.async_api import Browser, Page, expect
+
 from live_networks import until
 from reefcast.network.sections import RoleEntry
 from secured import OTHER_PASSWORD, PASSWORD, secured
-
-playwright_api = pytest.importorskip("playwright.async_api", reason="playwright is not installed")
-from playwright.async_api import Browser, Page, expect  # noqa: E402 (where it is installed)
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.live, pytest.mark.long]
 VIEWS = (
@@ -239,7 +237,7 @@ async def test_by_keyboard_alone(page: Page, place: Town) -> None:
     await link.focus()
     await page.evaluate(COUNT_RENEWALS)
     async with asyncio.timeout(PATIENCE_MS / 1000):
-        while await page.evaluate("window.renewals") < 2:
+        while await page.evaluate("window.renewals") < 2:  # noqa: ASYNC110 (in the browser)
             await asyncio.sleep(0.1)
     await expect(link).to_be_focused()  # although the table was renewed
     await go(page, "overview")

@@ -32,9 +32,9 @@ from secured import PASSWORD, secured
 
 @asynccontextmanager
 async def view_of(
-    network: NetworkFile, credentials: Credentials = Nothing()
+    network: NetworkFile, credentials: Credentials | None = None
 ) -> AsyncIterator[NetworkView]:
-    view = NetworkView(network, askers_of(network, credentials))
+    view = NetworkView(network, askers_of(network, credentials or Nothing()))
     try:
         yield view
     finally:
@@ -44,7 +44,7 @@ async def view_of(
 async def overview(view: NetworkView, when: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     """The first overview for which `when` holds."""
     async with asyncio.timeout(PATIENCE_S):
-        while not when(told := await view.overview()):
+        while not when(told := await view.overview()):  # noqa: ASYNC110 (it asks brokers)
             await asyncio.sleep(0.05)
         return told
 

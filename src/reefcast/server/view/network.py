@@ -66,7 +66,7 @@ class _Seen:
         if self.told is None:
             return {"broker": self.name, "up": False, "why": self.why}
         own = {name: value for name, value in self.told.items() if name != "links"}
-        return {**own, "up": True, "rates": self.rates}
+        return {**own, "broker": self.name, "up": True, "rates": self.rates}
 
 
 class NetworkView:
