@@ -22,7 +22,7 @@ from reefcast.server.node import Node
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 NO_BROWSER = "there is no chromium on this machine, and the page is tested in a real browser"
-PATIENCE_MS = 8_000
+PATIENCE_MS = 60_000
 SCRIPT = "<img src=x onerror=document.title=1>"
 """What a stranger may call things, so that a page runs it that takes texts for markup."""
 

@@ -23,6 +23,7 @@ from reefcast.server.node import Node
 from reefcast.server.web.dashboard import MARK, MOST_FOLLOWERS
 from reefcast.server.web.files import page_files
 from secured import PASSWORD, secured
+from tls_files import Office
 
 
 async def post(node: Node, path: str, body: object, headers: dict[str, str] | None = None) -> Said:
@@ -63,7 +64,15 @@ async def events(
         writer.close()
 
 
-def granted(folder: Path, **roles: Any) -> NetworkFile:
+async def last(news: AsyncIterator[tuple[str, Any]]) -> str:
+    """Why a stream ended."""
+    async for name, why in news:
+        if name == "end":
+            return str(why)
+    raise AssertionError("it ended without a word")
+
+
+def granted(folder: Path) -> NetworkFile:
     network = with_admin(secured(folder))
     network.role = [
         RoleEntry("fx-desk", publish="TRUE", subscribe="desk = 'fx'", rights=["status"]),
@@ -232,10 +241,7 @@ async def test_events_outside_of_a_grant_are_not_seen(
                 break
         assert seen == [{"desk": "fx"}]
         node.regrant([RoleEntry("fx-desk", subscribe="desk = 'hr'", rights=["status"])])
-        async for name, why in news:
-            if name == "end":
-                break
-        assert why == "what you may see has changed: follow again"
+        assert await last(news) == "what you may see has changed: follow again"
 
 
 async def test_what_is_looked_at_ends_with_the_right_to_it(live: Live, tmp_path: Path) -> None:
@@ -244,10 +250,7 @@ async def test_what_is_looked_at_ends_with_the_right_to_it(live: Live, tmp_path:
         name, _ = await anext(news)
         assert name == "network"
         node.regrant([RoleEntry("administrator")])
-        async for name, why in news:
-            if name == "end":
-                break
-        assert "no right to 'status'" in why
+        assert "no right to 'status'" in await last(news)
 
 
 async def test_too_many_followers(live: Live) -> None:
@@ -278,6 +281,21 @@ async def test_nobody_looks_and_nobody_is_asked(
             if told["brokers"][1]["up"]:
                 break
     await until(lambda: not asked())
+
+
+async def test_brokers_with_certificates_show_them_to_each_other(
+    live: Live, tmp_path: Path
+) -> None:
+    network = with_admin(Office(tmp_path).secured(path_network(2)))
+    nodes = await live.up(network)
+    door = nodes["b1"].door
+    assert door is not None
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            told = await door.dashboard.view.overview()
+            if all(each["up"] for each in told["brokers"]):
+                break
+            await asyncio.sleep(0.05)
 
 
 async def test_brokers_with_a_key_show_it_to_each_other(live: Live, tmp_path: Path) -> None:
