@@ -15,7 +15,7 @@ from reefcast.model import wire
 from reefcast.model.messages import LinkName
 from reefcast.server.passage import Output
 
-MOST, LOOKED_AT = 2000, 32
+MOST, LOOKED_AT = 2000, 8
 """Subscriptions that are kept, and deliveries that are looked at in one read."""
 FADE_S, FADE = 10.0, 0.8
 T = TypeVar("T")
