@@ -259,9 +259,12 @@ class Told:
         }
 
     def _sightings(self) -> list[dict[str, Any]]:
-        """Return what was seen of publications, without what is measured."""
+        """Return what was seen of publications, without what is measured. (Queues are looked at when
+        all that came together has been routed.)"""
+        measured = ("at_us", "took_us", "to")
         return [
-            {name: value for name, value in seen.items() if name not in ("at_us", "took_us")}
+            {name: value for name, value in seen.items() if name not in measured}
+            | {"to": [hop["to"] for hop in seen.get("to", ())]}
             for watch in self.node.host.watching._watches.values()
             for seen in watch.seen
         ]

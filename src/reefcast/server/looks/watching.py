@@ -10,7 +10,8 @@ Rules
   *share*, which follows the traffic. All brokers compare the same number of a publication, so one
   with a small hash is seen wherever it goes; `share` in answers says how many are looked at.
 - What was seen is kept in memory: the last `KEPT` sightings of each watch.
-- Times are of this broker's clock, in microseconds UTC."""
+- Times are of this broker's clock, in microseconds UTC; the queues of next hops are those behind
+  all publications that came in one read."""
 
 from __future__ import annotations
 
