@@ -260,14 +260,15 @@ class Told:
 
     def _sightings(self) -> list[dict[str, Any]]:
         """Return what was seen of publications, without what is measured. (Queues are looked at when
-        all that came together has been routed.)"""
-        measured = ("at_us", "took_us", "to")
-        return [
+        all that came together has been routed.) What came together has no order."""
+        measured = ("number", "at_us", "took_us", "to")
+        found = [
             {name: value for name, value in seen.items() if name not in measured}
             | {"to": [hop["to"] for hop in seen.get("to", ())]}
             for watch in self.node.host.watching._watches.values()
             for seen in watch.seen
         ]
+        return sorted(found, key=lambda seen: (seen["publisher"], seen["seq"], repr(seen)))
 
     def _routing(self) -> dict[str, Any]:
         """Return what a routing keeps beside its tables: what it counts, for later decisions."""
