@@ -259,8 +259,8 @@ class Told:
         }
 
     def _sightings(self) -> list[dict[str, Any]]:
-        """Return what was seen of publications, without what is measured. (Queues are looked at when
-        all that came together has been routed.) What came together has no order."""
+        """Return what was seen of publications, without what is measured. (Queues are looked at
+        when all that came together has been routed.) What came together has no order."""
         measured = ("number", "at_us", "took_us", "to")
         found = [
             {name: value for name, value in seen.items() if name not in measured}

@@ -253,6 +253,37 @@ COUNT_RENEWALS = """() => {
 }"""
 
 
+async def test_fifty_brokers(page: Page, place: Town) -> None:
+    await expect(page.locator("g.broker")).to_have_count(4)
+    places, took_ms = await page.evaluate(FIFTY)
+    assert len({tuple(each) for each in places}) == 50
+    for x, y, width, height in places:
+        assert 0 < x < width
+        assert 0 < y < height
+    assert took_ms < PATIENCE_MS / 10  # renewing the drawing: some milliseconds
+
+
+FIFTY = """async () => {
+    const {heard, state} = await import("/state.js");
+    const [known] = state.network.brokers;
+    const name = number => `broker-${number}`;
+    const brokers = [...Array(50).keys()].map(number => ({...known, broker: name(number)}));
+    const end = {...state.network.links[0].ends[0]};
+    const links = [...Array(49).keys()].map(number => ({
+        between: [name(number + 1), name(number >> 1)].sort(), kind: "", up: true, ends: [end, end],
+    }));
+    const network = {...state.network, brokers, links};
+    heard(network);
+    const began = performance.now();
+    for (let times = 0; times < 10; times += 1) heard(network);
+    const took = (performance.now() - began) / 10;
+    const drawing = document.querySelector(".graph").viewBox.baseVal;
+    const at = circle => [circle.cx.baseVal.value, circle.cy.baseVal.value];
+    const circles = [...document.querySelectorAll(".graph circle")];
+    return [circles.map(circle => [...at(circle), drawing.width, drawing.height]), took];
+}"""
+
+
 async def test_at_the_width_of_a_phone(chromium: Browser, place: Town) -> None:
     phone = {"width": 360, "height": 740}
     async with page_of(chromium, place.base, viewport=phone) as page:
