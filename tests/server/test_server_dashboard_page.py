@@ -13,7 +13,7 @@ from asking_http import with_admin
 from dashboards import PATIENCE_MS, SCRIPT, Town, browser, page_of, town
 from playwright.async_api import Browser, Page, expect
 
-from live_networks import until
+from live_networks import path_network, until
 from reefcast.network.sections import RoleEntry
 from secured import OTHER_PASSWORD, PASSWORD, secured
 
@@ -215,6 +215,22 @@ async def test_follow(page: Page, place: Town) -> None:
     await expect(page.get_by_label("Event:")).to_have_value(
         '{"symbol":"IBM","price":50,"note":"followed"}'
     )
+
+
+async def test_the_broker_of_the_page_dies_and_comes_back(chromium: Browser, place: Town) -> None:
+    network = with_admin(path_network(1))
+    node = await place.live.node(network, "b1")
+    host, port = network.admin_address("b1") or ("", 0)
+    lost = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "ERR_CONNECTION_RESET")
+    async with page_of(chromium, f"http://{host}:{port}/", allowed=lost) as page:
+        await expect(page.locator("#live")).to_have_text("live")
+        await place.live.crash(node)
+        await expect(page.locator("#live")).to_have_text("connecting again")
+        await expect(page.locator("body")).to_have_class("stale")
+        node = await place.live.node(network, "b1")
+        await expect(page.locator("#live")).to_have_text("live")
+        await expect(page.locator("body")).not_to_have_class("stale")
+    await place.live.crash(node)
 
 
 # --- how it is used ------------------------------------------------------------------------------

@@ -140,9 +140,9 @@ class Door:
         if guarded is None and path not in self._open and path not in self._files:
             known = ", ".join(("/", *self._guarded, *posts, *self._open))
             return text(404, f"there is nothing at this path; there is {known}")
-        methods = ("POST",) if path in posts else ("GET",)
+        methods = ["POST"] if path in posts else ["GET"]
         if path not in posts and path not in self.dashboard.gets:
-            methods = ("GET", "HEAD")
+            methods.append("HEAD")
         if request.method not in methods:
             allowed = " and ".join(methods)
             response = text(405, f"this listener answers {allowed} only at this path")

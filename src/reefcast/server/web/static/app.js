@@ -60,6 +60,7 @@ function open(moved) {
 function say(text, good) {
   live.textContent = text;
   live.className = `live ${good ? "good" : "bad"}`;
+  document.body.classList.toggle("stale", !good && state.network !== null);
 }
 
 /** Listen while the page is seen. */
