@@ -22,13 +22,13 @@ export function confirmWish(title, text, broker, wish, ...fields) {
   };
   dialog.replaceChildren(
     el("form", { class: "form", onsubmit: send },
-      el("h2", { id: "dialog-title" }, `${title}: ${broker}`),
+      el("h2", { id: "dialog-title" }, `${title} (broker ${broker})`),
       el("p", {}, text),
       ...fields,
       said,
       el("div", { class: "actions" },
         el("button", { type: "submit", class: "primary" }, title),
-        el("button", { type: "button", onclick: close }, "Cancel"))),
+        el("button", { type: "button", autofocus: !fields.length, onclick: close }, "Cancel"))),
   );
   dialog.showModal();
 }
