@@ -18,6 +18,7 @@ from live_networks import PATIENCE_S, make_network, path_network, until, url_of
 from reefcast.errors import ConnectionLostError, LocalError, RefusedError
 from reefcast.model.looks import Page, Sightings
 from reefcast.model.messages import ManageSession
+from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import RoleEntry, SessionsSection
 from reefcast.protocol.proofs import Credentials
@@ -144,6 +145,21 @@ async def test_pages_of_clients(live: Live) -> None:
         assert {line[0] for line in found["lines"]} == {"c10", "c11"}
         with pytest.raises(RefusedError, match="cannot be sorted by 'colour'"):
             await view.look("b1", Page("clients", order="colour"))
+
+
+async def test_a_status_names_those_who_do_not_keep_up_first(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reefcast.server.status.MOST_CLIENTS", 3)
+    node = (await live.up(path_network(1)))["b1"]
+    for number in range(6):
+        await live.client(node, f"c{number}")
+    node.clients.sessions["c4"].port.dropped = 7
+    node.clients.sessions["c5"].slow_since_s = 0.0
+    status: Any = node.status(StatusRequest())
+    assert [each["client"] for each in status["clients"]] == ["c5", "c4", "c0"]
+    assert status["clients_left_out"] == 3
+    node.clients.sessions["c5"].slow_since_s = None
 
 
 async def test_pages_of_tables_and_subscriptions(live: Live) -> None:
