@@ -64,7 +64,8 @@ class Watching:
         self._core = core
         self._watches: dict[str, _Watch] = {}
         self._below = ALL
-        self._looked = 0
+        self._looked = self._looked_before = 0  # since the last tick, and at the last cut
+        self._passed = self._rate = 0  # publications until the last tick, and in the second before
 
     # --- who asks ---------------------------------------------------------------------------------
 
@@ -92,7 +93,11 @@ class Watching:
         }
 
     def tick(self, now: float) -> None:
-        """End the watches of which nobody has asked for long; about once a second."""
+        """End the watches of which nobody has asked for long, and follow the traffic; about once a
+        second."""
+        came, _ = self._core.links.passed()
+        passed = self._core.counters["published"] + sum(came.values())
+        self._passed, self._rate = passed, passed - self._passed
         if not self.active:
             return
         over = [text for text, watch in self._watches.items() if watch.until_s < now]
@@ -102,15 +107,16 @@ class Watching:
             self._look_at(self._below * PER_S // self._looked)
         elif self._looked < PER_S // 2 and self._below < ALL:
             self._look_at(self._below * 2)
-        self._looked = 0
+        self._looked = self._looked_before = 0
         if over:
             self._set_active()
 
     def _set_active(self) -> None:
-        self.active = bool(self._watches)
-        if not self.active:
-            self._below, self._looked = ALL, 0
-        self.readable(self._below if self.active else 0)
+        before, self.active = self.active, bool(self._watches)
+        if self.active and not before:
+            self._look_at(ALL * PER_S // max(PER_S, self._rate))
+        elif not self.active:
+            self.readable(0)
 
     def _look_at(self, below: int) -> None:
         self._below = min(ALL, max(LEAST, below))
@@ -128,8 +134,8 @@ class Watching:
                 self._note(watch, publish, link, self._decided(publish, decision, share_us))
         if isinstance(what, list) and len(routed) < len(what):
             self._see_others(what, link, routed, effects)
-        if self._looked > 2 * PER_S:
-            self._looked = 0
+        if self._looked - self._looked_before > PER_S:
+            self._looked_before = self._looked
             self._look_at(self._below // 4)
 
     def _see_others(
