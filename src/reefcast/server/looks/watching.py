@@ -33,7 +33,7 @@ from reefcast.traces.files import MOST_HASH, id_hash
 
 LEASE_S = 10.0
 MOST_WATCHES, KEPT = 8, 1000
-PER_S = 1000
+PER_S = 500
 ALL = MOST_HASH + 1
 LEAST = ALL >> 12
 MOST_NAMED, MOST_ATTRIBUTES, MOST_CHARS = 20, 50, 300
