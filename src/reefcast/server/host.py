@@ -17,7 +17,7 @@ from reefcast.model.versions import Offer
 from reefcast.model.wire import Codec, Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.roles import grants_of
-from reefcast.network.sections import LimitsSection, SecuritySection, SessionsSection
+from reefcast.network.sections import LimitsSection, SessionsSection
 from reefcast.overlay.topology import is_tree
 from reefcast.protocol.credit import CongestionControl
 from reefcast.retaining.service import RetainingService
@@ -26,10 +26,11 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.custody import CustodyLimits
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import RoutingOptions, Shape
-from reefcast.security.audit import Audit, open_audit
+from reefcast.security.audit import Audit
 from reefcast.server.driver import Driver
 from reefcast.server.keeper import Keeping, open_keeper
 from reefcast.server.looks.watching import Watching
+from reefcast.server.member import audit_of
 from reefcast.server.metrics.sampling import Samples
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Passage
@@ -138,13 +139,7 @@ def make_host(
     if passage is not None:
         watching.readable = passage.watch_below
     shared = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
-    return Host(*shared, passage, keeper, _audit(network.security, name), samples, watching)
-
-
-def _audit(section: SecuritySection | None, name: str) -> Audit:
-    if section is None:
-        return Audit()
-    return open_audit(section.audit, name, section.audit_bytes, section.audit_files)
+    return Host(*shared, passage, keeper, audit_of(network, name), samples, watching)
 
 
 def _epoch_s() -> float:

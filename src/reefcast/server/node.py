@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -35,27 +35,26 @@ from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.admin import AdminEnd
 from reefcast.server.admission import Greetings, UserConnections
 from reefcast.server.broker_link import BrokerLink
-from reefcast.server.certified import Certified
 from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
 from reefcast.server.connection import Connection
 from reefcast.server.end import End
-from reefcast.server.greeting import Anonymous, Authenticator, Current
+from reefcast.server.greeting import Authenticator, Current
 from reefcast.server.host import make_host
 from reefcast.server.keeper import Keeping
 from reefcast.server.listeners import Listener
 from reefcast.server.looks.answering import Looks
+from reefcast.server.member import authenticator_of, credentials_of, renew
 from reefcast.server.metrics.sampling import TICK_S
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
-from reefcast.server.proving import TOKEN, Proving
+from reefcast.server.proving import TOKEN
 from reefcast.server.rights import Renew
 from reefcast.server.shared import Shared
 from reefcast.server.soft_links import SoftLinks
 from reefcast.server.status import certificate_status, clients_status, host_status, process_status
 from reefcast.server.tls_listener import RefusedConnection, TlsListener
-from reefcast.tls.credentials import BrokerCredentials, broker_credentials
-from reefcast.tls.identity import broker_uri
+from reefcast.tls.credentials import BrokerCredentials
 from reefcast.tls.wording import in_words
 
 if TYPE_CHECKING:
@@ -81,6 +80,8 @@ class Node:
     listener, if the network file gives it one. `before_leaving`: called while the broker stops,
     when its clients have what was for them and are still connected."""
 
+    kind: ClassVar[str] = "broker"
+
     def __init__(
         self,
         network: NetworkFile,
@@ -105,8 +106,10 @@ class Node:
         most = limits.max_clients + limits.max_greetings + SPARE_CONNECTIONS
         limit = limits.max_connections or most
         self._of_users = UserConnections(limits.max_user_connections)
-        self.tls = tls or _credentials(network, name)
-        self._current = Current(authenticator or self._authenticator())
+        self.tls = tls or credentials_of(network, name)
+        self._current = Current(
+            authenticator or authenticator_of(network, name, self.host.journal, self.tls)
+        )
         self.shared = Shared(
             Flusher(self.loop),
             set(),
@@ -153,21 +156,8 @@ class Node:
         if address is None:
             return None
         with extra_for("an admin listener"):
-            from reefcast.server.web.door import Door  # loads aiohttp and prometheus_client
-        return Door(self, *address)
-
-    def _authenticator(self) -> Authenticator:
-        """Return what proves others, as the network file says."""
-        network, floods = self.network, self.host.journal.floods
-        certified = None if self.tls is None else Certified(network, floods)
-        if network.security is not None:
-            return Proving(network, self.name, self.host.journal.counters, certified)
-        if network.role:
-            raise ConfigurationError(
-                "the network file has a [[role]] and no [security]: nobody would have to prove who "
-                "he is, and the roles would restrict nobody; add [security], or leave them out"
-            )
-        return certified or Anonymous(everywhere=network.network.insecure)
+            from reefcast.server.web.broker_door import broker_door  # loads aiohttp
+        return broker_door(self, *address)
 
     def _say_no_tls(self, other: str, error: BaseException) -> None:
         words = "no TLS with %s: %s"
@@ -194,7 +184,7 @@ class Node:
         Raises `ConfigurationError` if it cannot listen on an address."""
         try:
             for listener in self.listeners:
-                await listener.open(self.name)
+                await listener.open(f"broker {self.name}")
             if self.door is not None:
                 await self.door.open()
         except ConfigurationError:
@@ -312,19 +302,9 @@ class Node:
             await self.host.requests.finish()
 
     def reload(self, *, again: bool = True) -> None:
-        """Read certificates and keys again; new connections then use the new ones. What is wrong
-        with them is logged, and the old ones stay. `again`: also if no file has changed."""
-        if self.tls is None:
-            return
-        before, shown = self.tls.value, part("security")
-        wrong = self.tls.look(again=again)
-        if wrong:
-            fields = about(broker=self.name, reason=wrong)
-            words = "broker %s keeps the certificate that it has: %s"
-            shown.error(words, self.name, wrong, extra=fields)
-        elif self.tls.value is not before:
-            words = "broker %s shows the new certificate from now on"
-            shown.warning(words, self.name, extra=about(broker=self.name))
+        """Read certificates and keys again (`member.renew`)."""
+        if self.tls is not None:
+            renew(self.tls, self.name, self.kind, again=again)
 
     def _tick(self) -> None:
         now = self.loop.time()
@@ -475,15 +455,6 @@ class Node:
             core.counters + journal.counters,
             core.links.lst.found_overloaded,
         )
-
-
-def _credentials(network: NetworkFile, name: str) -> BrokerCredentials | None:
-    """Return what the broker shows and trusts, if the network file has TLS. Raises
-    `ConfigurationError`."""
-    tls, uri = network.tls, broker_uri(network.network.name, name)
-    if not tls.on:
-        return None
-    return broker_credentials(tls.files(name), tls.clients, uri, f"broker {name}")
 
 
 def _where(line: Line) -> str:

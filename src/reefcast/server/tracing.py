@@ -158,14 +158,17 @@ def open_trace(section: TraceSection, broker: str) -> LiveTrace | None:
 
 
 class Journal:
-    """Counts and records of what happens in one live broker beyond its core's own counters.
+    """Counts and records of what happens in one live broker beyond its core's own counters, or in
+    the admin listener of a storage.
 
-    `trace` is None where none is wanted, `details` where it has no rows about publications.
+    `trace` is None where none is wanted, `details` where it has no rows about publications. `kind`:
+    "broker" or "storage".
     """
 
-    def __init__(self, broker: str, trace: LiveTrace | None) -> None:
+    def __init__(self, broker: str, trace: LiveTrace | None, kind: str = "broker") -> None:
         self.counters: Counter[str] = Counter()
-        self.floods = Floods(self.counters, broker)
+        self.floods = Floods(self.counters, broker, kind)
+        self._kind = kind
         self.trace = trace
         self.details = trace if trace is not None and trace.details else None
         self._broker = broker
@@ -216,14 +219,8 @@ class Journal:
     def failed(self, what: str, error: Exception | None = None) -> None:
         """Record a failure; call it where the exception is handled, if no `error` is given. `what`
         follows "failed"."""
-        words = "broker %s failed %s"
+        words, shown = f"{self._kind} %s failed %s", part(self._kind)
         traceback = True if error is None else error
         self.floods.log(
-            part("broker"),
-            logging.ERROR,
-            "failures",
-            words,
-            self._broker,
-            what,
-            traceback=traceback,
+            shown, logging.ERROR, "failures", words, self._broker, what, traceback=traceback
         )
