@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking_http import Said, ask, raw, scrape, with_admin
 from live_brokers import Live
 from secured_brokers import lines
 
 import reefcast
+from asking_http import Said, ask, raw, scrape, with_admin
 from live_networks import make_network, path_network, until, url_of
 from reefcast.errors import ConfigurationError, LocalError, ProtocolError
 from reefcast.model.wire import StatusRequest
@@ -157,12 +157,11 @@ async def test_both_formats(live: Live, accept: str, openmetrics: bool) -> None:
 async def test_what_fails_is_logged_and_said(
     live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node = await alone(live)
-
-    def fail(request: StatusRequest) -> dict[str, object]:
+    def fail(node: Node, request: StatusRequest) -> dict[str, object]:
         raise ZeroDivisionError("of a test")
 
-    monkeypatch.setattr(node, "status", fail)
+    monkeypatch.setattr(Node, "status", fail)
+    node = await alone(live)
     said = await ask(node, "/status")
     assert (said.status, said.body) == (
         500,
