@@ -130,8 +130,8 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
 
 METRICS = """\
 What `/metrics` of the [admin listener](../how-to/monitor-a-network.md) of a broker or a storage
-tells, in the OpenMetrics format or the classic text format. A histogram `NAME` is asked for as `NAME_bucket`,
-`NAME_sum` and `NAME_count`. Prometheus adds the labels `instance` and `job`.
+tells, in the OpenMetrics format or the classic text format. A histogram `NAME` is asked for as
+`NAME_bucket`, `NAME_sum` and `NAME_count`. Prometheus adds the labels `instance` and `job`.
 
 What has to do with something that a broker does not have is left out: durable sessions and disk
 without a directory in `[sessions]`, a certificate without `[tls]`, links without neighbours.
