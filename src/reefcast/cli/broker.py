@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING
@@ -63,6 +65,7 @@ To publish an event, type in a third one:
     is_flag=True,
     help="Without NETWORK, keep nothing beyond the end of the broker, as with --port 0.",
 )
+@click.option("--follows", type=INPUT_FILE, hidden=True, help="NETWORK is a copy of this file.")
 @log_options
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
 @json_option("a line when it is ready")
@@ -73,6 +76,7 @@ def command(
     port: int | None,
     data: Path | None,
     memory: bool,
+    follows: Path | None,
     log_format: str | None,
     log_levels: tuple[str, ...],
     until_eof: bool,
@@ -93,13 +97,14 @@ def command(
     is ready.
 
     Either runs until SIGTERM or SIGINT; then it drains its queues, closes its clients' connections,
-    and ends.
+    and ends. SIGHUP has it read NETWORK again (`reefcast network apply`).
     """
     _check(network, name, port, data, memory)
     described = NetworkFile() if network is None else load_network(network)
     logs.set_up(described.log.settings.changed(log_format, log_levels), broker=name or ALONE)
     if network is not None and name is not None:
-        _run(described, network, name, until_eof=until_eof, as_json=as_json)
+        follows, levels = follows or network, log_levels
+        _run(described, follows, name, levels, until_eof=until_eof, as_json=as_json)
     else:
         _run_alone(port, data, memory=memory, until_eof=until_eof, as_json=as_json)
 
@@ -125,13 +130,22 @@ def _check(
         raise click.UsageError("give --directory or --memory, not both")
 
 
-def _run(network: NetworkFile, file: Path, name: str, *, until_eof: bool, as_json: bool) -> None:
-    """Run one broker of a network."""
+def _run(
+    network: NetworkFile,
+    file: Path,
+    name: str,
+    levels: Sequence[str],
+    *,
+    until_eof: bool,
+    as_json: bool,
+) -> None:
+    """Run one broker of a network, which follows `file`."""
     from reefcast.server.process import run_broker
 
     entry = network.entry(name)
     text = f"broker {name} listens on {entry.listen}"
-    run_broker(network, name, lambda _: _say(entry, text, as_json), file=file, until_eof=until_eof)
+    ready = partial(_say, entry, text, as_json)
+    run_broker(network, name, lambda _: ready(), file=file, levels=levels, until_eof=until_eof)
 
 
 def _run_alone(

@@ -14,6 +14,7 @@ import click
 
 from reefcast import logs
 from reefcast.cli.exit_codes import DONE, NO
+from reefcast.cli.network_apply import command as apply_command
 from reefcast.cli.network_custody import command as custody_command
 from reefcast.cli.network_move_link import command as move_command
 from reefcast.cli.network_move_storages import command as place_command
@@ -42,6 +43,7 @@ def command() -> None:
     """
 
 
+command.add_command(apply_command)
 command.add_command(custody_command)
 command.add_command(move_command)
 command.add_command(place_command)
@@ -67,18 +69,19 @@ def up(
 
     It prints a line when all of them run, all links are up and all storages answer, then watches
     them until SIGTERM or SIGINT. A process that dies is restarted, a broker with the links that
-    NETWORK has then. Storages follow changes of NETWORK (`reefcast network move-storages`). A trace
-    directory holds one run: the files of a former run are removed.
+    NETWORK has then. Storages follow changes of NETWORK (`reefcast network move-storages`), and
+    brokers read it again after SIGHUP, or `reefcast network apply`. A trace directory holds one
+    run: the files of a former run are removed.
     """
     described = load_network(network)
-    settings = described.log.settings.changed(log_format, log_levels)
-    logs.set_up(settings)
-    up = _up(described, network, settings, restart=not no_restart, as_json=as_json)
+    logs.set_up(described.log.settings.changed(log_format, log_levels))
+    words = logs.words_of(log_format, log_levels)
+    up = _up(described, network, words, restart=not no_restart, as_json=as_json)
     sys.exit(asyncio.run(up))
 
 
 async def _up(
-    network: NetworkFile, file: Path, settings: logs.Settings, *, restart: bool, as_json: bool
+    network: NetworkFile, file: Path, words: list[str], *, restart: bool, as_json: bool
 ) -> int:
     from reefcast.server.supervisor import Overlay
 
@@ -90,7 +93,8 @@ async def _up(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
-    overlay = Overlay(network, restart=restart, file=file, report=report, log=settings)
+    overlay = Overlay(network, restart=restart, file=file, report=report, log=words)
+    loop.add_signal_handler(signal.SIGHUP, overlay.hang_up)
     starting = asyncio.ensure_future(overlay.__aenter__())
     stopping = asyncio.ensure_future(told_to_stop.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)

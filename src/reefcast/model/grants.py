@@ -49,12 +49,13 @@ class Right(StrEnum):
     """A right of administration. STATUS: ask brokers for their status, list the durable sessions of
     others, subscribe to advisory events. MOVE: move links. PLACE: be a storage. DRAIN: dispose of
     what is kept for others: a broker's custody for a neighbour, and durable sessions of other
-    users."""
+    users. APPLY: have brokers read their network file again."""
 
     STATUS = "status"
     MOVE = "move"
     PLACE = "place"
     DRAIN = "drain"
+    APPLY = "apply"
 
 
 class Template:

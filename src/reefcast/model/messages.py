@@ -314,6 +314,19 @@ class MoveLink(msgspec.Struct, frozen=True, tag="move_link"):
 
 
 Wish = MoveLink | GiveUp
+"""What operators may wish of the core of a running broker."""
+
+
+class Apply(msgspec.Struct, frozen=True, tag="apply"):
+    """An operator's wish: the broker is to read its network file again. `fingerprint`: that of the
+    file which the operator has (`network.changes`); `dry`: the broker only says what it would
+    do."""
+
+    fingerprint: str
+    dry: bool
+
+
+OperatorWish = Wish | Apply
 """What operators may wish of a running broker."""
 
 

@@ -51,8 +51,8 @@ Rules
   connection. A broker does so after `BROKER_PING_S`, or more often to its neighbours: those who
   wait for it are told how long they should (`[limits] silence_s`, `connect(silence_s=...)`).
 - STATUS comes from an admin connection (`StatusRequest`), and is answered with a map. WISH comes
-  from one, too (`MoveLink`, `GiveUp`); it is answered with STATUS after it has been met (the last
-  move in it is this one), or with CLOSE if it cannot be.
+  from one, too (`OperatorWish`); it is answered with STATUS after it has been met (the last move in
+  it is this one, `applied` is what became of this `Apply`), or with CLOSE if it cannot be.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ from reefcast.model.messages import (
     MOST_ATTEMPTS,
     ControlMessage,
     Header,
+    OperatorWish,
     PeerMessage,
     Publish,
     ServiceMessage,
     SharedMessage,
-    Wish,
 )
 from reefcast.model.publication import Publication
 from reefcast.model.versions import Offer
@@ -222,7 +222,7 @@ _close_frame = msgspec.msgpack.Decoder(Close)
 _dropped = msgspec.msgpack.Decoder(Dropped)
 _congestion = msgspec.msgpack.Decoder(Congestion)
 _status_request = msgspec.msgpack.Decoder(StatusRequest)
-_wish: msgspec.msgpack.Decoder[Wish] = msgspec.msgpack.Decoder(Wish)
+_wish: msgspec.msgpack.Decoder[OperatorWish] = msgspec.msgpack.Decoder(OperatorWish)
 _asking_fields = msgspec.msgpack.Decoder(list[Any])
 _header_fields = msgspec.msgpack.Decoder(list[object])
 _publication = msgspec.msgpack.Decoder(Publication)
@@ -360,7 +360,7 @@ def decode_status_request(payload: bytes | memoryview) -> StatusRequest:
     return _decode(_status_request, payload, "request for the status")
 
 
-def decode_wish(payload: bytes | memoryview) -> Wish:
+def decode_wish(payload: bytes | memoryview) -> OperatorWish:
     return _decode(_wish, payload, "wish of an operator")
 
 

@@ -214,6 +214,15 @@ class Broker(Observed):
         parts = (self.name, self.router, self._then, self.counters, self._failures)
         return Gate(*parts, onward, self.reserve, self.granting, self.delivering.standing)
 
+    def limit(
+        self, most_held: int, patience_s: float, most_subscriptions: int, most_filter_bytes: int
+    ) -> None:
+        """Take over other limits: publications that wait for a neighbour, seconds that are waited
+        for neighbours after a start, subscriptions of a durable session and their bytes."""
+        self._then.holding.limit = most_held
+        self.neighbours.patience_s = self.delivering.patience_s = patience_s
+        self.delivering.limit(most_subscriptions, most_filter_bytes)
+
     # --- entry ------------------------------------------------------------------------------------
 
     def handle(self, item: Input, link: LinkName, now: float) -> list[Effect]:

@@ -1,5 +1,5 @@
-"""Admin connections, which ask a broker for its status, to move a link, or to give up what it keeps
-for a neighbour: the broker's end, and the asking side.
+"""Admin connections, which ask a broker for its status, to move a link, to give up what it keeps
+for a neighbour, or to read its network file again: the broker's end, and the asking side.
 
 Asking for the status, and each kind of wish, needs a right (`model.grants.Right`)."""
 
@@ -27,7 +27,7 @@ from reefcast.errors import (
 )
 from reefcast.model import wire
 from reefcast.model.grants import Grants, Right
-from reefcast.model.messages import GiveUp, MoveLink, Wish
+from reefcast.model.messages import Apply, GiveUp, MoveLink, OperatorWish
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.network.file import NetworkFile
 from reefcast.protocol.link import Link
@@ -49,6 +49,8 @@ from reefcast.tls.transport import over
 from reefcast.tls.wording import in_words, of_tls
 
 ANSWER_S = 3.0
+RIGHTS = {MoveLink: Right.MOVE, GiveUp: Right.DRAIN, Apply: Right.APPLY}
+"""Which right each kind of wish needs."""
 T = TypeVar("T")
 
 
@@ -61,7 +63,7 @@ class AdminEnd(End):
         self,
         connection: Connection,
         status: Callable[[StatusRequest], dict[str, object]],
-        wish: Callable[[Wish], None],
+        wish: Callable[[OperatorWish], None],
         grants: Callable[[], Grants],
         audit: Audit,
     ) -> None:
@@ -83,8 +85,8 @@ class AdminEnd(End):
         frame = wire.encode(FrameKind.STATUS, self._status(request))
         self._connection.outbox.push_data(frame)
 
-    def wish_wanted(self, wish: Wish) -> None:
-        right = Right.MOVE if isinstance(wish, MoveLink) else Right.DRAIN
+    def wish_wanted(self, wish: OperatorWish) -> None:
+        right = RIGHTS[type(wish)]
         asked = {**who(self._connection), "wish": type(wish).__name__, **to_builtins(wish)}
         try:
             require_right(self.principal, right, self._grants())
@@ -158,6 +160,14 @@ class AdminConnection:
         again; return its status after that. Raises `RefusedError` with the broker's reason if it
         does not do so."""
         return await self._ask(FrameKind.WISH, GiveUp(neighbour, reroute), RefusedError)
+
+    async def apply(self, fingerprint: str, *, dry: bool) -> list[dict[str, Any]]:
+        """Ask the broker to read its network file again, which must have this fingerprint; return
+        what has changed, and what became of each change (`applying.Applied`). Raises `RefusedError`
+        with the broker's reason if it has another file, or one that is wrong."""
+        status = await self._ask(FrameKind.WISH, Apply(fingerprint, dry), RefusedError)
+        applied: list[dict[str, Any]] = status["applied"]
+        return applied
 
     async def _ask(
         self, kind: FrameKind, what: object, refused: Callable[[str], Exception]

@@ -116,6 +116,11 @@ class Child:
             except ReefcastError as error:
                 self._report(str(error))
 
+    def hang_up(self) -> None:
+        """Tell the process by SIGHUP to read its files again, if it runs."""
+        if self._process is not None and self.running:
+            self._process.send_signal(signal.SIGHUP)
+
     async def kill(self) -> None:
         """Kill the process as `kill -9` does."""
         if self._process is not None and self.running:

@@ -125,7 +125,6 @@ class ClientSession(End):
         self._account = account
         self._rates = rates
         self._throttle: asyncio.TimerHandle | None = None
-        self._limits_size = limits.publication_bytes < MAX_FRAME_BYTES
         self._away = away
         self._ended = ended
         self._loop = asyncio.get_running_loop()
@@ -188,15 +187,15 @@ class ClientSession(End):
         if self._rates.limited:
             self._charge(len(batch), sum(len(publish.body) for publish in batch))
         if fresh := self._fresh(batch):
-            if self._limits_size:
-                fresh = small_enough(fresh, self._host.limits, self.port.tell)
+            if (limits := self._host.limits).publication_bytes < MAX_FRAME_BYTES:
+                fresh = small_enough(fresh, limits, self.port.tell)
             self._host.driver.handle_publications(fresh, self.name)
         self._settle()
 
     def run(self, run: Run) -> None:
         if self.way is None:
             raise self._out_of_place("PUBLISH")
-        if self._limits_size and run.size > self._host.limits.publication_bytes:
+        if self._host.limits.publication_bytes < min(run.size, MAX_FRAME_BYTES):
             self.publications(run.fresh(0, run.count))  # one of them may be too large
             return
         self._spend(run.count)

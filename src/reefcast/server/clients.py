@@ -204,6 +204,11 @@ class Clients:
         session.say_what_is_missing()
         return session
 
+    def limit(self) -> None:
+        """Take over the broker's limits of now."""
+        self._rates.limit(self._host.limits)
+        self.memory.most = self._host.limits.queue_bytes
+
     def regrant(self, renewed: Renew) -> None:
         """Have all clients do what their users may do now; end those whose user is no more."""
         for session in list(self.sessions.values()):

@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol
 
 from reefcast.errors import ProtocolError
 from reefcast.model import wire
-from reefcast.model.messages import ControlMessage, Publish, Wish
+from reefcast.model.messages import ControlMessage, OperatorWish, Publish
 from reefcast.model.wire import Codec, Congestion, StatusRequest
 from reefcast.protocol.principal import Principal
 from reefcast.server.client_port import Line
@@ -59,7 +59,7 @@ class End:
     def status_wanted(self, request: StatusRequest) -> None:
         raise self._out_of_place("STATUS")
 
-    def wish_wanted(self, wish: Wish) -> None:
+    def wish_wanted(self, wish: OperatorWish) -> None:
         raise self._out_of_place("WISH")
 
     def proved_again(self, principal: Principal) -> None:

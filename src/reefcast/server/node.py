@@ -33,7 +33,7 @@ from reefcast.network.sections import RoleEntry
 from reefcast.protocol.link import LINGER_S
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.admin import AdminEnd
-from reefcast.server.admission import Greetings, UserConnections
+from reefcast.server.admission import Greetings, UserConnections, most_connections
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.certified import Certified
 from reefcast.server.client_port import Line
@@ -53,6 +53,7 @@ from reefcast.server.shared import Shared
 from reefcast.server.soft_links import SoftLinks
 from reefcast.server.status import certificate_status, host_status, process_status
 from reefcast.server.tls_listener import RefusedConnection, TlsListener
+from reefcast.server.wishes import Wishes
 from reefcast.tls.credentials import BrokerCredentials, broker_credentials
 from reefcast.tls.identity import broker_uri
 from reefcast.tls.wording import in_words
@@ -61,10 +62,6 @@ if TYPE_CHECKING:
     from reefcast.server.web.door import Door
 
 log = part("links")
-
-SPARE_CONNECTIONS = 256
-"""Connections beyond those of clients and those that were not greeted: neighbours and
-administrators."""
 
 
 class Node:
@@ -78,7 +75,8 @@ class Node:
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
     has a `ClientPort` of its own. `shared`: what all connections have in common. `door`: its HTTP
     listener, if the network file gives it one. `before_leaving`: called while the broker stops,
-    when its clients have what was for them and are still connected."""
+    when its clients have what was for them and are still connected. `network`: what it does, also
+    when that changes while it runs. `wishes`: what operators ask of it."""
 
     def __init__(
         self,
@@ -99,16 +97,15 @@ class Node:
         self.stopping = False
         self._told: tuple[str, ...] | None = None
         self._started_at_s = self.loop.time()
+        self.former_traces: list[asyncio.Task[None]] = []
         limits = network.limits
-        most = limits.max_clients + limits.max_greetings + SPARE_CONNECTIONS
-        limit = limits.max_connections or most
-        self._of_users = UserConnections(limits.max_user_connections)
+        self.of_users = UserConnections(limits.max_user_connections)
         self.tls = tls or _credentials(network, name)
         self._current = Current(authenticator or self._authenticator())
         self.shared = Shared(
             Flusher(self.loop),
             set(),
-            limit,
+            most_connections(limits),
             self.host.journal.floods,
             offer,
             self._current,
@@ -123,6 +120,7 @@ class Node:
         host, port = network.address(name)
         self.listeners = [self._listener(host, port)]
         self.door = self._admin_door()
+        self.wishes = Wishes(self.host.driver.wish, name)
         self.before_leaving: list[Callable[[], Awaitable[None]]] = []
         self._tick_timer: asyncio.TimerHandle | None = None
 
@@ -304,16 +302,18 @@ class Node:
         self._keep_statistics()
         self.overlay_links.close()
         self._snapshot()
+        await asyncio.gather(*self.former_traces)
         if self.host.journal.trace is not None:
             await self.host.journal.trace.finish()
         if self.host.requests is not None:
             await self.host.requests.finish()
 
-    def reload(self, *, again: bool = True) -> None:
-        """Read certificates and keys again; new connections then use the new ones. What is wrong
-        with them is logged, and the old ones stay. `again`: also if no file has changed."""
+    def reload(self, *, again: bool = True) -> tuple[bool, str]:
+        """Read certificates and keys again; new connections then use the new ones. Return whether
+        they are others, and what is wrong with them, which is logged; then the old ones stay.
+        `again`: also if no file has changed."""
         if self.tls is None:
-            return
+            return False, ""
         before, shown = self.tls.value, part("security")
         wrong = self.tls.look(again=again)
         if wrong:
@@ -323,6 +323,7 @@ class Node:
         elif self.tls.value is not before:
             words = "broker %s shows the new certificate from now on"
             shown.warning(words, self.name, extra=about(broker=self.name))
+        return self.tls.value is not before, wrong
 
     def _tick(self) -> None:
         now = self.loop.time()
@@ -333,11 +334,10 @@ class Node:
             self.door.tick(now)
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
-        self._of_users.forget_old()
+        self.of_users.forget_old()
         self.host.journal.floods.tick(now)
         self.host.audit.tick(now)
-        if self.shared.authenticator.look():
-            self._review()
+        self.look_at_users()
         if self.host.statistics is not None:
             self.host.statistics.expire(now)
         self.reload(again=False)
@@ -370,13 +370,22 @@ class Node:
                 self.host.driver.handle(Regrant(now), link)
 
     def become(self, network: NetworkFile) -> None:
-        """Have users prove who they are, and do what they may, as this network file says: its
-        `[security]`, `[[certificate]]`s and `[[role]]`s. Raises `ConfigurationError` for files that
-        are not there or wrong, and then changes nothing."""
+        """Have users prove who they are, and do what they may, as this network file says: that of
+        now, with other `[security]`, `[[certificate]]`s and `[[role]]`s. Raises
+        `ConfigurationError` for files that are not there or wrong, and then changes nothing."""
         grants_of(network.role)
         self._current.become(network)
+        self.network = network
         self._review()
         self.regrant(network.role)
+
+    def look_at_users(self) -> bool:
+        """Read the files of users again if they have changed; return whether anything follows from
+        that."""
+        changed = self.shared.authenticator.look()
+        if changed:
+            self._review()
+        return changed
 
     # --- who comes in -----------------------------------------------------------------------------
 
@@ -384,7 +393,7 @@ class Node:
         """Let the authenticator prove the other end; its principal then has the role that `hello`
         needs."""
         if hello.role in (Role.CLIENT, Role.ADMIN):
-            objection = self._of_users.objection(connection)
+            objection = self.of_users.objection(connection)
             if objection:
                 connection.close(objection, retry=True)
                 return None
@@ -393,7 +402,7 @@ class Node:
         if hello.role is Role.ADMIN:
             connection.say_hello(self.host.me)
             granting, audit = self.host.core.granting, self.host.audit
-            wish = self.host.driver.wish
+            wish = self.wishes.meet
             return AdminEnd(connection, self.status, wish, lambda: granting.grants, audit)
         if hello.role is Role.SOFT:
             return self.soft_links.arrive(connection, hello)
@@ -444,6 +453,7 @@ class Node:
             **process_status(),
             "uptime_s": round(now - self._started_at_s, 3),
             "stopping": self.stopping,
+            **self.wishes.status(),
             "certificate": None if self.tls is None else certificate_status(self.tls.value),
             "links": [*self.overlay_links.status(), *self.soft_links.status()],
             "clients": [session.status() for session in self.clients.sessions.values()],

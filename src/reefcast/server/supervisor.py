@@ -16,15 +16,13 @@ import itertools
 import random
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from reefcast.errors import PeerError, ReefcastError
-from reefcast.logs import Settings
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network, load_network
@@ -36,6 +34,7 @@ from reefcast.server.admin import UNASKED, ask_all, ask_status, asking, operator
 from reefcast.server.child import START_S, Child
 from reefcast.server.following import users_of
 from reefcast.server.storages import storages_known, unanswered
+from reefcast.server.tracing import describe_run
 from reefcast.tls.files import NOTHING, TlsFiles
 from reefcast.traces.files import remove_former_run, write_run
 
@@ -74,9 +73,9 @@ class Overlay:
 
     `restart`: whether a process that dies is restarted. `file`: the file from which `network` was
     read, if links and storages are to follow it (`reefcast network move-link`, `move-storages`).
-    `log`: how the processes log, by default as the network file says.
-    `report` gets a line for each event. Entering raises `PeerError` if a broker does not come up in
-    time, and `LocalError` if a process cannot start."""
+    `log`: words of the command line that say how the processes log, beside what the network file
+    says. `report` gets a line for each event. Entering raises `PeerError` if a broker does not come
+    up in time, and `LocalError` if a process cannot start."""
 
     def __init__(
         self,
@@ -85,11 +84,12 @@ class Overlay:
         restart: bool = True,
         file: Path | None = None,
         report: Callable[[str], None] = _no_report,
-        log: Settings | None = None,
+        log: Sequence[str] = (),
     ) -> None:
         self.network = network
-        self._log = network.log.settings if log is None else log
+        self._log = log
         self.restart = restart
+        self._followed = file
         self._watched = None if file is None else Watched(file, load_network)
         self._report = report
         self._folder = tempfile.TemporaryDirectory(prefix="reefcast-")
@@ -102,11 +102,18 @@ class Overlay:
     def _child(self, kind: str, name: str) -> Child:
         return Child(
             f"{kind} {name}",
-            *(kind, str(self._file), name, *self._log.words),
+            *(kind, str(self._file), name, *self._log, *self._follows(kind)),
             restart=self.restart,
             before_again=self._look,
             report=self._report,
         )
+
+    def _follows(self, kind: str) -> tuple[str, ...]:
+        """Return the words that name the file which a process follows besides the one that it is
+        started with: brokers say what of it they take over, and what needs a restart."""
+        if kind != "broker" or self._followed is None:
+            return ()
+        return ("--follows", str(self._followed.absolute()))
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -154,13 +161,16 @@ class Overlay:
     # --- what the file says now -------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Read links, storages and users from the network file again; its other changes do not
-        concern processes that run."""
+        """Read links, storages and what running brokers take over (`applying`) from the network
+        file again, for processes that are started from now on; its other changes need a restart
+        that somebody asks for."""
         try:
             now = self._watched.look() if self._watched else None
             if now is not None:
                 known = users_of(self.network, now)
-                self._become(replace(known, link=now.link, storage=now.storage).validate())
+                names = ("link", "storage", "limits", "trace", "log")
+                taken = {name: getattr(now, name) for name in names}
+                self._become(replace(known, **taken).validate())
         except (ReefcastError, OSError) as error:
             self._report(f"links, storages and users are taken as they were before: {error}")
 
@@ -190,6 +200,12 @@ class Overlay:
         del self._kept[name]
         await self._storages.pop(name).stop(STOP_S)
         self._report(f"storage {name} has ended")
+
+    def hang_up(self) -> None:
+        """Have all brokers read the network file again, as SIGHUP tells them to."""
+        self._look()
+        for child in self._brokers.values():
+            child.hang_up()
 
     # --- one process ------------------------------------------------------------------------------
 
@@ -301,16 +317,4 @@ def begin_run(network: NetworkFile) -> None:
     """Prepare the trace directory for a new run: remove what a former run left there."""
     directory = Path(network.trace.directory)
     remove_former_run(directory)
-    scot = network.scot()
-    run = {
-        "simulated": False,
-        "network": network.network.name,
-        "routing": network.network.routing,
-        "brokers": network.names,
-        "links": [list(link.between) for link in network.link],
-        "places": msgspec.to_builtins(scot.places) if scot else {},
-        "seed": None,
-        "level": network.trace.level,
-        "sample": network.trace.sample,
-    }
-    write_run(directory, run)
+    write_run(directory, describe_run(network))
