@@ -16,6 +16,7 @@ from reefcast import logs
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.network_apply import command as apply_command
 from reefcast.cli.network_custody import command as custody_command
+from reefcast.cli.network_drain import command as drain_command
 from reefcast.cli.network_move_link import command as move_command
 from reefcast.cli.network_move_storages import command as place_command
 from reefcast.cli.options import (
@@ -45,6 +46,7 @@ def command() -> None:
 
 command.add_command(apply_command)
 command.add_command(custody_command)
+command.add_command(drain_command)
 command.add_command(move_command)
 command.add_command(place_command)
 

@@ -181,6 +181,10 @@ class Options(TypedDict, total=False):
         float,
         Option(2.0, "the longest pause ({}); each is drawn between half of its length and all."),
     ]
+    redirects: Annotated[
+        bool,
+        Option(True, "whether to go to another broker that a broker names when it is drained."),
+    ]
     on_disconnect: Annotated[
         OnChange | None, Option(None, "called, without arguments, when the connection is lost.")
     ]

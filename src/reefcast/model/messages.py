@@ -326,7 +326,14 @@ class Apply(msgspec.Struct, frozen=True, tag="apply"):
     dry: bool
 
 
-OperatorWish = Wish | Apply
+class Drain(msgspec.Struct, frozen=True, tag="drain"):
+    """An operator's wish: the broker is to hand its clients to other brokers, and to take no new
+    ones. `on`: False: it is to take clients again."""
+
+    on: bool
+
+
+OperatorWish = Wish | Apply | Drain
 """What operators may wish of a running broker."""
 
 

@@ -176,11 +176,13 @@ def hello(
 
 class Close(msgspec.Struct, frozen=True):
     """The last frame before the sender closes. `retry`: coming back later may help. `too_slow`: the
-    client did not keep up with its deliveries."""
+    client did not keep up with its deliveries. `elsewhere`: brokers that a client should go to
+    instead, as host:port, the best one first; of a broker that is drained."""
 
     reason: str
     retry: bool = False
     too_slow: bool = False
+    elsewhere: tuple[str, ...] = ()
 
 
 class Dropped(msgspec.Struct, frozen=True):

@@ -164,8 +164,8 @@ class Hosting:
     # --- what the core calls ----------------------------------------------------------------------
 
     @property
-    def links(self) -> Mapping[LinkName, object]:
-        """The links of all sessions."""
+    def links(self) -> Mapping[LinkName, _SessionKey]:
+        """The owner and the name of each session, by its link."""
         return self._links
 
     @property

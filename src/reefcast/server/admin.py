@@ -1,5 +1,6 @@
 """Admin connections, which ask a broker for its status, to move a link, to give up what it keeps
-for a neighbour, or to read its network file again: the broker's end, and the asking side.
+for a neighbour, to hand its clients to others, or to read its network file again: the broker's end,
+and the asking side.
 
 Asking for the status, and each kind of wish, needs a right (`model.grants.Right`)."""
 
@@ -27,7 +28,7 @@ from reefcast.errors import (
 )
 from reefcast.model import wire
 from reefcast.model.grants import Grants, Right
-from reefcast.model.messages import Apply, GiveUp, MoveLink, OperatorWish
+from reefcast.model.messages import Apply, Drain, GiveUp, MoveLink, OperatorWish
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.network.file import NetworkFile
 from reefcast.protocol.link import Link
@@ -49,7 +50,12 @@ from reefcast.tls.transport import over
 from reefcast.tls.wording import in_words, of_tls
 
 ANSWER_S = 3.0
-RIGHTS = {MoveLink: Right.MOVE, GiveUp: Right.DRAIN, Apply: Right.APPLY}
+RIGHTS = {
+    MoveLink: Right.MOVE,
+    GiveUp: Right.DRAIN,
+    Drain: Right.DRAIN,
+    Apply: Right.APPLY,
+}
 """Which right each kind of wish needs."""
 T = TypeVar("T")
 
@@ -160,6 +166,12 @@ class AdminConnection:
         again; return its status after that. Raises `RefusedError` with the broker's reason if it
         does not do so."""
         return await self._ask(FrameKind.WISH, GiveUp(neighbour, reroute), RefusedError)
+
+    async def drain(self, *, on: bool = True) -> dict[str, Any]:
+        """Ask the broker to hand its clients to others, or to take clients again; return its
+        status, in which `drain` says how far it is. Raises `RefusedError` with the broker's reason
+        if it does not do so."""
+        return await self._ask(FrameKind.WISH, Drain(on), RefusedError)
 
     async def apply(self, fingerprint: str, *, dry: bool) -> list[dict[str, Any]]:
         """Ask the broker to read its network file again, which must have this fingerprint; return

@@ -100,7 +100,7 @@ class Applying:
         known, me = self._node.network, self._node.name
         entries = {frozenset(each.between): each for each in (*network.link, *known.link)}
         own = [frozenset((me, each)) for each in self._node.links]
-        mine = [entries.get(each) or LinkEntry(between=tuple(sorted(each))) for each in own]
+        mine = [entries.get(each) or LinkEntry(between=(me, min(each - {me}))) for each in own]
         return replace(
             known, link=[*(each for each in network.link if me not in each.between), *mine]
         )

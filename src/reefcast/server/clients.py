@@ -87,7 +87,9 @@ class Clients:
         self._memories: dict[str, Memory] = {}  # the oldest first
         self._cut_off: dict[str, tuple[str, str]] = {}  # the program's session, and why
         self._shared = SharedFrames()
-        self._closing = ""
+        self._closing = self._drained = ""
+        self._elsewhere: Callable[[], tuple[str, ...]] | None = None
+        self._leaving: set[ClientSession] = set()
         self._rates = Rates(host.limits)
         self.memory = QueueMemory(host.limits.queue_bytes, host.outputs.clients)
 
@@ -134,6 +136,9 @@ class Clients:
             line.close(self._closing, retry=True)
             return None
         self._check(hello)
+        if self._elsewhere is not None and not self._returns(hello):
+            line.close(self._drained, retry=True, elsewhere=self._elsewhere())
+            return None
         user = line.principal.user
         if self._owner(hello.name) not in (None, user):
             raise ProtocolError(f"the client id {hello.name!r} is in use by another user")
@@ -272,6 +277,46 @@ class Clients:
 
     def _is_away(self, session: ClientSession) -> None:
         self._away[session.name] = asyncio.get_running_loop().time() + self._host.limits.session_s
+
+    # --- other brokers take them ------------------------------------------------------------------
+
+    def turn_away(self, reason: str, elsewhere: Callable[[], tuple[str, ...]]) -> None:
+        """Take no new clients from now on, and `hand_over` those that there are: `elsewhere`
+        returns where the next one is to go."""
+        self._drained, self._elsewhere = reason, elsewhere
+
+    def take_again(self) -> None:
+        """Take new clients again; those that were about to go still do."""
+        self.hand_over()
+        self._elsewhere = None
+
+    @property
+    def handed_over(self) -> int:
+        """How many clients are still here that are to go: all but storages."""
+        return sum(not session.stores for session in self.sessions.values())
+
+    def hand_over(self) -> None:
+        """Stop reading from the clients that have come meanwhile, and close the connections of
+        those that have everything."""
+        if self._elsewhere is None:
+            return
+        for session in list(self.sessions.values()):
+            line, client = session.port.line, self._host.core.clients.get(session.name)
+            if session.stores or line is None:
+                continue
+            if session not in self._leaving:
+                self._leaving.add(session)
+                line.stop_reading()
+            elif session.port.empty and not (client is not None and client.held):
+                lost = session.port.unwritten
+                session.port.close(self._drained, retry=True, elsewhere=self._elsewhere())
+                self._give_up(session, lost)
+        self._leaving.intersection_update(self.sessions.values())
+
+    def _returns(self, hello: Hello) -> bool:
+        """Return whether this is a client whose session goes on."""
+        session = self.sessions.get(hello.name)
+        return session is not None and session.port.keeps and session.ticket == hello.ticket
 
     def refuse(self, reason: str) -> None:
         """Refuse new clients, and stop reading from the connected ones, because the broker is to

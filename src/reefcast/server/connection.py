@@ -441,7 +441,13 @@ class Connection(asyncio.Protocol):
             self.transport.pause_reading()
 
     def close(
-        self, reason: str, *, retry: bool = False, too_slow: bool = False, kind: str = ""
+        self,
+        reason: str,
+        *,
+        retry: bool = False,
+        too_slow: bool = False,
+        elsewhere: tuple[str, ...] = (),
+        kind: str = "",
     ) -> None:
         """Tell the other side why, then close; its end is told at once that it is lost. `kind`: as
         what it is counted."""
@@ -453,7 +459,7 @@ class Connection(asyncio.Protocol):
             event = "refused" if kind == "turned_away" else kind
             self._shared.audit.limited(event, **who(self), reason=reason)
         self.left = not retry
-        last = self.link.close(Close(reason, retry, too_slow), self._loop.time())
+        last = self.link.close(Close(reason, retry, too_slow, elsewhere), self._loop.time())
         self._detach()
         self.outbox.end(last)
         self._set_timer()

@@ -39,6 +39,7 @@ from reefcast.server.certified import Certified
 from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
 from reefcast.server.connection import Connection
+from reefcast.server.draining import Draining, places
 from reefcast.server.end import End
 from reefcast.server.greeting import Anonymous, Authenticator, Current
 from reefcast.server.host import make_host
@@ -120,7 +121,8 @@ class Node:
         host, port = network.address(name)
         self.listeners = [self._listener(host, port)]
         self.door = self._admin_door()
-        self.wishes = Wishes(self.host.driver.wish, name)
+        self.draining = Draining(self.host, self.clients, self._elsewhere)
+        self.wishes = Wishes(self.host.driver.wish, name, self.draining)
         self.before_leaving: list[Callable[[], Awaitable[None]]] = []
         self._tick_timer: asyncio.TimerHandle | None = None
 
@@ -208,6 +210,7 @@ class Node:
         `drain_s`; then connections have `LINGER_S` to close. What could not be handed over is
         counted and logged."""
         self.stopping = True
+        self.draining.close()
         self._refuse()
         until_s = self.loop.time() + self.network.limits.drain_s
         await self._until(lambda: self._has_left() and self._served(), until_s)
@@ -439,6 +442,10 @@ class Node:
         before = Principal(subject.user, client, subject.proof, subject.granted, subject.claims)
         now = self.shared.authenticator.review(before)
         return None if now is None else msgspec.structs.replace(subject, granted=now.granted)
+
+    def _elsewhere(self) -> list[str]:
+        """Return where this broker's clients can go."""
+        return places(self.network, self.name, self.overlay_links.connected)
 
     # --- what can be seen -------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from reefcast.errors import LocalError
-from reefcast.model.messages import Apply, OperatorWish, Wish
+from reefcast.model.messages import Apply, Drain, OperatorWish, Wish
+from reefcast.server.draining import Draining
 
 
 class Applier(Protocol):
@@ -17,23 +18,35 @@ class Applier(Protocol):
 
 class Wishes:
     """The wishes of broker `name`. `of_core`: meets those that its core is asked. `applying`: reads
-    its network file again; None for a broker without one."""
+    its network file again; None for a broker without one. `draining`: hands its clients to
+    others."""
 
-    def __init__(self, of_core: Callable[[Wish], None], name: str) -> None:
+    def __init__(self, of_core: Callable[[Wish], None], name: str, draining: Draining) -> None:
         self._of_core = of_core
         self._name = name
+        self.draining = draining
         self.applying: Applier | None = None
         self._applied: Sequence[NamedTuple] = ()
 
     def meet(self, wish: OperatorWish) -> None:
         """Do what an operator wishes. Raises `LocalError` if that cannot be."""
-        if not isinstance(wish, Apply):
+        if isinstance(wish, Drain):
+            self._drain(on=wish.on)
+        elif not isinstance(wish, Apply):
             self._of_core(wish)
         elif self.applying is None:
             raise LocalError(f"broker {self._name} was started without a network file")
         else:
             self._applied = self.applying.apply(wish.fingerprint, dry=wish.dry)
 
+    def _drain(self, *, on: bool) -> None:
+        if on:
+            self.draining.begin()
+        else:
+            self.draining.end()
+
     def status(self) -> dict[str, object]:
-        """Return what is to be seen of wishes: what the last `Apply` found."""
-        return {"applied": [each._asdict() for each in self._applied]}
+        """Return what is to be seen of wishes: what the last `Apply` found, and how far the broker
+        is drained."""
+        applied = [each._asdict() for each in self._applied]
+        return {"applied": applied, "drain": self.draining.status()}
