@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reefcast import logs
+from reefcast.cli.exit_codes import AGAIN
 from reefcast.cli.options import DIRECTORY, INPUT_FILE, Whole, json_option, log_options
 from reefcast.client.address import DEFAULT_PORT, Address
 from reefcast.directories import make_directory, state_directory
@@ -45,7 +47,7 @@ To publish an event, type in a third one:
     reefcast publish {url} symbol=IBM price=99"""
 
 
-@click.command()
+@click.command(epilog="Exit codes: 6 an operator wished the broker to be started again.")
 @click.argument("network", type=INPUT_FILE, required=False)
 @click.argument("name", required=False)
 @click.option(
@@ -145,7 +147,8 @@ def _run(
     entry = network.entry(name)
     text = f"broker {name} listens on {entry.listen}"
     ready = partial(_say, entry, text, as_json)
-    run_broker(network, name, lambda _: ready(), file=file, levels=levels, until_eof=until_eof)
+    if run_broker(network, name, lambda _: ready(), file=file, levels=levels, until_eof=until_eof):
+        sys.exit(AGAIN)
 
 
 def _run_alone(
@@ -206,7 +209,8 @@ def _serve_alone(
 
     patience.start()
     try:
-        run_broker(network, ALONE, ready, until_eof=until_eof, beside=store)
+        if run_broker(network, ALONE, ready, until_eof=until_eof, beside=store):
+            sys.exit(AGAIN)
     finally:
         patience.cancel()
 

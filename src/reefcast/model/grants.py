@@ -49,7 +49,8 @@ class Right(StrEnum):
     """A right of administration. STATUS: ask brokers for their status, list the durable sessions of
     others, subscribe to advisory events. MOVE: move links. PLACE: be a storage. DRAIN: have a
     broker hand its clients to others; dispose of what is kept for others: a broker's custody for a
-    neighbour, and durable sessions of other users. APPLY: have brokers read their network file again."""
+    neighbour, and durable sessions of other users. APPLY: have brokers read their network file
+    again."""
 
     STATUS = "status"
     MOVE = "move"

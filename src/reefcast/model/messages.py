@@ -333,7 +333,12 @@ class Drain(msgspec.Struct, frozen=True, tag="drain"):
     on: bool
 
 
-OperatorWish = Wish | Apply | Drain
+class Restart(msgspec.Struct, frozen=True, tag="restart"):
+    """An operator's wish: the broker's process is to end in order, so that whatever watches it
+    starts it again."""
+
+
+OperatorWish = Wish | Apply | Drain | Restart
 """What operators may wish of a running broker."""
 
 

@@ -34,16 +34,24 @@ def run_broker(
     levels: Sequence[str] = (),
     until_eof: bool = False,
     beside: Callable[[Node], Awaitable[None]] | None = None,
-) -> None:
+) -> bool:
     """Run the broker `name` until it is told to stop (`run`), then drain it; SIGHUP has it read
     `file` again, where the network was read (`applying`), or without one its certificate. `ready`
     is called when the broker listens, and `beside` has started what else this process has. Users
-    and roles of `file` are followed. `levels`: those of the log on the command line. Raises
-    `ConfigurationError` if the broker cannot start."""
+    and roles of `file` are followed. `levels`: those of the log on the command line. Return whether
+    an operator wished the broker to be started again. Raises `ConfigurationError` if it cannot
+    start."""
+    again = False
 
     async def serve(told_to_stop: asyncio.Event) -> None:
+        def end_process() -> None:
+            nonlocal again
+            again = True
+            told_to_stop.set()
+
         node = Node(network, name)
         await node.start()
+        node.wishes.end_process = end_process
         if beside is not None:
             await _begin(beside, node)
         reload_at_hangup(node.reload)
@@ -58,6 +66,7 @@ def run_broker(
         await node.stop()
 
     run(serve, until_eof=until_eof)
+    return again
 
 
 def reload_at_hangup(reload: Callable[[], object]) -> None:

@@ -27,7 +27,7 @@ from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network, load_network
 from reefcast.network.rewriting import replace_text
-from reefcast.network.sections import StorageEntry
+from reefcast.network.sections import BrokerEntry, StorageEntry
 from reefcast.network.watching import Watched
 from reefcast.protocol.proofs import Credentials
 from reefcast.server.admin import UNASKED, ask_all, ask_status, asking, operator_of, owner_of
@@ -104,7 +104,7 @@ class Overlay:
             f"{kind} {name}",
             *(kind, str(self._file), name, *self._log, *self._follows(kind)),
             restart=self.restart,
-            before_again=self._look,
+            before_again=self._before_again,
             report=self._report,
         )
 
@@ -173,6 +173,18 @@ class Overlay:
                 self._become(replace(known, **taken).validate())
         except (ReefcastError, OSError) as error:
             self._report(f"links, storages and users are taken as they were before: {error}")
+
+    def _before_again(self, told: bool) -> None:
+        """Prepare the file that a process is started with again: where somebody asked for that, all
+        that the network file says by now, but for brokers that come or go."""
+        self._look()
+        if not told or self._followed is None:
+            return
+        try:
+            now = load_network(self._followed)
+            self._become(replace(now, broker=_same_brokers(self.network, now)).validate())
+        except (ReefcastError, OSError) as error:
+            self._report(f"the network is taken as it was before: {error}")
 
     def _become(self, network: NetworkFile) -> None:
         if network != self.network:
@@ -263,6 +275,12 @@ class Overlay:
                 self._report(f"after {START_S:g} s: {missing[0]}; the network is up without")
                 return
             await asyncio.sleep(POLL_S)
+
+
+def _same_brokers(known: NetworkFile, now: NetworkFile) -> list[BrokerEntry]:
+    """Return the entries of the known brokers as they are now, where they are."""
+    entries = {entry.name: entry for entry in now.broker}
+    return [entries.get(entry.name, entry) for entry in known.broker]
 
 
 def is_another(entry: StorageEntry, now: StorageEntry | None) -> bool:
