@@ -23,6 +23,10 @@ async def invoke(*words: object) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, group, arguments)
 
 
+def drain(file: Path, broker: str) -> list[str]:
+    return ["network", "drain", str(file), broker]
+
+
 async def test_a_running_network_takes_over_its_file(tmp_path: Path) -> None:
     """By the command, and by SIGHUP, which ends neither `network up` nor its brokers; a broker that
     dies comes back with what was applied."""
@@ -64,8 +68,23 @@ async def test_a_running_network_takes_over_its_file(tmp_path: Path) -> None:
         done = await invoke(file)
         assert done.exit_code == 1
         assert done.stdout == "needs a restart: [sessions] dedup_s: 3600.0 -> 7.0 (b1)\n"
+        # A broker that is new in the file is started, and linked; it ends when it is taken out.
+        larger = path_network(2)
+        larger = replace(now, broker=[*now.broker, larger.broker[1]], link=larger.link)
+        write(larger)
+        done = await invoke(file, "--json")
+        joins = {row["change"]: row["outcome"] for row in json.loads(done.stdout)}
+        assert joins["[[broker]] b2"] == joins["[[link]] b1 - b2"] == "applied", done.output
+        drained = await asyncio.to_thread(CliRunner().invoke, group, drain(file, "b2"))
+        assert drained.stdout == "b2 is empty\n"
+        write(now)
+        done = await invoke(file, "--json")
+        leaves = {row["change"]: row["outcome"] for row in json.loads(done.stdout)}
+        assert leaves["[[broker]] b2"] == leaves["[[link]] b1 - b2"] == "applied", done.output
+        while "broker b2 has left the network" not in (await line_of(up.stderr)).decode():
+            pass
         status = await ask_status(*network.address("b1"))
-        assert status["pid"] == told["brokers"][0]["pid"]
+        assert status["pid"] == told["brokers"][0]["pid"] and status["links"] == []
         up.send_signal(signal.SIGTERM)
         assert (await ended(up))[0] == 0
 

@@ -144,7 +144,7 @@ async def _started_again(network: NetworkFile, name: str, wait_s: float) -> dict
 
     tls, shown = asking(network, name, own_files()), operator_of(network)
     async with admin_connection(*network.address(name), tls, shown) as asked:
-        before = await asked.restart()
+        before = await asked.stop(again=True)
     lacks = [f"broker {name}"]
     try:
         async with asyncio.timeout(wait_s):

@@ -317,6 +317,13 @@ Wish = MoveLink | GiveUp
 """What operators may wish of the core of a running broker."""
 
 
+class Neighbours(msgspec.Struct, frozen=True):
+    """The brokers to which this one has links in the overlay from now on, up or not: an operator
+    added some, or took some out, which own nothing any more (`Broker.objection_to_leaving`)."""
+
+    links: tuple[LinkName, ...]
+
+
 class Apply(msgspec.Struct, frozen=True, tag="apply"):
     """An operator's wish: the broker is to read its network file again. `fingerprint`: that of the
     file which the operator has (`network.changes`); `dry`: the broker only says what it would
@@ -333,12 +340,14 @@ class Drain(msgspec.Struct, frozen=True, tag="drain"):
     on: bool
 
 
-class Restart(msgspec.Struct, frozen=True, tag="restart"):
-    """An operator's wish: the broker's process is to end in order, so that whatever watches it
-    starts it again."""
+class Stop(msgspec.Struct, frozen=True, tag="stop"):
+    """An operator's wish: the broker's process is to end in order; `again`: so that whatever
+    watches it starts it again, and else for good."""
+
+    again: bool
 
 
-OperatorWish = Wish | Apply | Drain | Restart
+OperatorWish = Wish | Apply | Drain | Stop
 """What operators may wish of a running broker."""
 
 
@@ -377,6 +386,7 @@ Input = (
     | Kept
     | Fetched
     | Regrant
+    | Neighbours
 )
 
 

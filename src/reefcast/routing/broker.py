@@ -44,6 +44,7 @@ from reefcast.model.messages import (
     LinkName,
     LinkUp,
     MoveLink,
+    Neighbours,
     PeerMessage,
     Promote,
     Publish,
@@ -61,9 +62,9 @@ from reefcast.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from reefcast.overlay.scot import Neighbours
+from reefcast.overlay.scot import Neighbours as ScotNeighbours
 from reefcast.routing.advising import ADVISORY_TIMER
-from reefcast.routing.capabilities import OpensLinks, capability, moves_links
+from reefcast.routing.capabilities import KeepsRows, OpensLinks, capability, moves_links
 from reefcast.routing.clients import ClientState
 from reefcast.routing.confirming import Confirming
 from reefcast.routing.consequences import Consequences
@@ -96,7 +97,9 @@ ROUND_TIMER = "round"
 NO_ROWS: Rows = {}
 _CHANGES = (Advertise, Unadvertise, Subscribe, Unsubscribe)
 Handler = Callable[[Any, LinkName, float], list[Effect]]
-OF_THE_DRIVER = (LinkUp, LinkDown, Timer, MoveLink, GiveUp, Leave, Kept, Fetched, Regrant)
+OF_THE_DRIVER = (
+    *(LinkUp, LinkDown, Timer, MoveLink, GiveUp, Leave, Kept, Fetched, Regrant, Neighbours),
+)
 """Inputs that come by no link that must be up."""
 
 
@@ -117,7 +120,7 @@ class Broker(Observed):
         new_index: IndexFactory = compiled_index,
         queues: LinkQueues | None = None,
         overload: Overload | None = None,
-        scot: Neighbours | None = None,
+        scot: ScotNeighbours | None = None,
         options: RoutingOptions | None = None,
         statistics: Statistics | None = None,
         services: Sequence[Service] = (),
@@ -197,6 +200,7 @@ class Broker(Observed):
             GiveUp: self.delivering.give_up,
             Regrant: self._regrant,
             Leave: self.neighbours.leave,
+            Neighbours: self._neighbours_are,
         }
 
     def _new_consequences(self, most_held: int) -> Consequences:
@@ -358,6 +362,32 @@ class Broker(Observed):
             return self._then.act(self._services.link_down(change.link, client=False))
         self._neighbours += (change.link,)
         return self._then.act(self._services.link_up(change.link, client=False))
+
+    def _neighbours_are(self, item: Neighbours, link: LinkName, now: float) -> list[Effect]:
+        gone = [each for each in self._neighbours if each not in item.links]
+        self._neighbours = item.links
+        effects: list[Effect] = []
+        for each in gone:
+            effects += self.delivering.taken_out(each)
+            if each in self.router.brokers:
+                effects += self.neighbours.lose(each)
+            self.neighbours.forget(each)
+            effects += self._then.act(self._services.link_down(each, client=False))
+            effects += self.neighbours.lost(each)
+        return effects
+
+    def objection_to_leaving(self, link: LinkName) -> str:
+        """Return why this neighbour must not be taken out of the network now; "" if it may. It must
+        have no rows here, neither its own nor of brokers behind it."""
+        rows = len(self.router.prt.from_hop(link))
+        for table in capability(self.router, KeepsRows).durable_tables().values():
+            rows += 0 if table is self.router.prt else len(table.from_hop(link))
+        if not rows:
+            return ""
+        return (
+            f"{link} still has {rows} subscriptions or advertisements, its own or those of brokers "
+            "behind it: drain it (reefcast network drain), and take out leaves first"
+        )
 
     # --- links and timers -------------------------------------------------------------------------
 

@@ -257,6 +257,15 @@ class Delivering:
             )
         return effects
 
+    def taken_out(self, link: LinkName) -> list[Effect]:
+        """Owe a neighbour nothing any more that was taken out of the network: nobody there wants
+        anything."""
+        self._then.holding.given_up(link)
+        effects: list[Effect] = []
+        for copy in self.confirming.owed_to(link):
+            effects += self._then.finish(self.confirming.give_up(copy, link))
+        return effects
+
     def _move(self, copy: Publish, link: LinkName) -> list[Effect]:
         """Route a publication again as if it came from the neighbour that it was for."""
         found = self._router.match([copy], link)

@@ -161,6 +161,11 @@ class NeighbourLinks:
         effects += then.act(self._router.link_down(link)) + self._no_longer_absent(link)
         return effects + then.finish(then.settlement.forget(link))  # may release what was held
 
+    def forget(self, link: LinkName) -> None:
+        """Forget a neighbour that was taken out of the network."""
+        if self.away is not None:
+            self.away.forget(link)
+
     def stays_away(self, link: LinkName) -> None:
         """Hold what is for a neighbour that has been away for long, and is not given up."""
         self._owed.pop(link, None)

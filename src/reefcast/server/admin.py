@@ -28,7 +28,7 @@ from reefcast.errors import (
 )
 from reefcast.model import wire
 from reefcast.model.grants import Grants, Right
-from reefcast.model.messages import Apply, Drain, GiveUp, MoveLink, OperatorWish, Restart
+from reefcast.model.messages import Apply, Drain, GiveUp, MoveLink, OperatorWish, Stop
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.network.file import NetworkFile
 from reefcast.protocol.link import Link
@@ -54,7 +54,7 @@ RIGHTS = {
     MoveLink: Right.MOVE,
     GiveUp: Right.DRAIN,
     Drain: Right.DRAIN,
-    Restart: Right.DRAIN,
+    Stop: Right.DRAIN,
     Apply: Right.APPLY,
 }
 """Which right each kind of wish needs."""
@@ -174,10 +174,11 @@ class AdminConnection:
         if it does not do so."""
         return await self._ask(FrameKind.WISH, Drain(on), RefusedError)
 
-    async def restart(self) -> dict[str, Any]:
-        """Ask the broker's process to end, so that whatever watches it starts it again; return its
-        last status. Raises `RefusedError` with the broker's reason if it does not do so."""
-        return await self._ask(FrameKind.WISH, Restart(), RefusedError)
+    async def stop(self, *, again: bool) -> dict[str, Any]:
+        """Ask the broker's process to end, for good, or so that whatever watches it starts it
+        `again`; return its last status. Raises `RefusedError` with the broker's reason if it does
+        not do so."""
+        return await self._ask(FrameKind.WISH, Stop(again), RefusedError)
 
     async def apply(self, fingerprint: str, *, dry: bool) -> list[dict[str, Any]]:
         """Ask the broker to read its network file again, which must have this fingerprint; return

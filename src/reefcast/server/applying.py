@@ -9,6 +9,8 @@ Rules
 - These are applied: users, certificates of users and roles (also without being asked, see
   `following`), the files that they are in, the broker's own certificate, `[limits]`, `[trace]`, and
   the levels of `[log]`.
+- On a tree, and so on a mesh, brokers come with their links, and go if they own nothing any more:
+  a drained leaf. All of that is applied, or none.
 - What a client was told when it came (its credit, the limit and the policy of its queue) holds
   until it comes again. The rest of `[limits]` counts at once.
 - A trace that is switched on, or gets another directory, begins there; what a former run left in
@@ -29,6 +31,7 @@ from reefcast.logs import about, part
 from reefcast.network.changes import Change, changes, fingerprint
 from reefcast.network.file import NetworkFile, load_network
 from reefcast.network.sections import LimitsSection, LinkEntry
+from reefcast.overlay.topology import is_tree
 from reefcast.server.admission import most_connections
 from reefcast.server.following import users_of
 from reefcast.server.node import Node
@@ -43,6 +46,17 @@ _USERS = ("[security]", "[[certificate]]", "[[role]]")
 _AGREED = ("credit", "queue_limit", "queue_policy")
 _OF_ALL = {("[network]", "name"), ("[network]", "routing")}
 _PLACES = ("region", "cluster")
+
+
+SCOT = (
+    "a SCOT cannot grow or shrink while it runs, for all of its clusters have the same tree: stop "
+    "all brokers, and start them with the new file; durable sessions stay on their disks"
+)
+MOVED = (
+    "only a link of a broker that comes or goes itself can come or go: on a mesh, move it "
+    "(reefcast network move-link); else stop all brokers, and start them with the new file"
+)
+ONLY_TOGETHER = "brokers and links come and go together, and something else of it cannot be"
 
 
 class Applied(NamedTuple):
@@ -64,6 +78,7 @@ class Applying:
         self._node = node
         self._file = file
         self._levels = levels
+        self._wanted = ""
 
     def hang_up(self) -> None:
         """Read the file again, because the process was told so by SIGHUP; log what becomes of each
@@ -85,7 +100,9 @@ class Applying:
         """Take over what the file says by now; return what that is. `wanted`: the fingerprint that
         the file must have, "" for any; `dry`: change nothing. Raises `ConfigurationError`, and
         changes nothing, for another file, or a wrong one."""
-        network = load_network(self._file)
+        network, self._wanted = load_network(self._file), wanted
+        if self._node.name not in network.names:
+            raise ConfigurationError(f"{self._file} has no broker {self._node.name} any more")
         if wanted and fingerprint(network) != wanted:
             raise ConfigurationError(
                 f"broker {self._node.name} was started from {self._file}, which does not say what "
@@ -142,7 +159,7 @@ class Applying:
     def _of_overlay(self, change: Change, network: NetworkFile) -> tuple[str, str]:
         me = self._node.name
         if change.comes_or_goes:
-            return RESTART, TOGETHER
+            return self._of_member(change, network)
         if change.title == "[[link]]":
             return APPLIED, "which only the simulator looks at"
         if change.key in _PLACES:
@@ -152,6 +169,29 @@ class Applying:
             return APPLIED, "it does not concern this broker"
         return RESTART, ""
 
+    def _of_member(self, change: Change, network: NetworkFile) -> tuple[str, str]:
+        """Return what becomes of a broker, or a link, that comes or goes."""
+        known = self._node.network
+        if known.scot() is not None or network.scot() is not None:
+            return REFUSED, SCOT
+        if not (is_tree(known.graph()) and is_tree(network.graph())):
+            return RESTART, TOGETHER
+        if change.title == "[[broker]]":
+            return (APPLIED, "") if change.before is None else self._leaves(change.entry)
+        (other,) = {*(change.before or change.after)["between"]} - {self._node.name}
+        if change.before is None and other not in known.names:
+            return APPLIED, ""
+        if change.after is None and other not in network.names:
+            return self._leaves(other)
+        return RESTART, MOVED
+
+    def _leaves(self, broker: str) -> tuple[str, str]:
+        """Return what becomes of a broker that is no longer in the file."""
+        if not self._wanted:
+            return REFUSED, "only `reefcast network apply` takes out brokers, if they are drained"
+        objection = self._node.host.core.objection_to_leaving(broker)
+        return (REFUSED, objection) if objection else (APPLIED, "")
+
     def _has_another_door(self, network: NetworkFile) -> bool:
         me = self._node.name
         return network.admin_address(me) != self._node.network.admin_address(me)
@@ -159,6 +199,7 @@ class Applying:
     # --- what is done -----------------------------------------------------------------------------
 
     def _carry_out(self, network: NetworkFile, found: list[Applied]) -> list[Applied]:
+        found = self._take_members(network, found)
         steps: list[tuple[Callable[[str], bool], Callable[[NetworkFile], None]]] = [
             (lambda what: what.startswith(_USERS), self._take_users),
             (lambda what: what.startswith("[limits]"), self._take_limits),
@@ -175,6 +216,28 @@ class Applying:
                 refused = [each._replace(outcome=REFUSED, why=str(error)) for each in its]
                 found = [refused[its.index(each)] if each in its else each for each in found]
         return found + self._other_files()
+
+    def _take_members(self, network: NetworkFile, found: list[Applied]) -> list[Applied]:
+        """Take over brokers and links that come and go: all of them, or none."""
+        node, known = self._node, self._node.network
+        its = [each for each in found if _of_members(each)]
+        if any(each.outcome != APPLIED for each in its):
+            return [
+                each._replace(outcome=REFUSED, why=ONLY_TOGETHER)
+                if each in its and each.outcome == APPLIED
+                else each
+                for each in found
+            ]
+        if its:
+            entries = {entry.name: entry for entry in known.broker}
+            brokers = [entries.get(entry.name, entry) for entry in network.broker]
+            now = replace(known, broker=brokers, link=network.link)
+            node.broker_names.clear()
+            node.broker_names.update(now.names)
+            node.become(now)
+            node.soft_links.network = now
+            node.overlay_links.become(now)
+        return found
 
     def _take_users(self, network: NetworkFile) -> None:
         self._node.become(users_of(self._node.network, network))
@@ -225,3 +288,9 @@ class Applying:
             outcome = REFUSED if wrong else APPLIED
             found.append(Applied("the broker's certificate", None, None, outcome, wrong))
         return found
+
+
+def _of_members(applied: Applied) -> bool:
+    """Return whether this is a broker, or a link, that comes or goes."""
+    whole = applied.before is None or applied.after is None
+    return whole and applied.change.startswith(("[[broker]]", "[[link]]"))

@@ -54,6 +54,11 @@ class Child:
         return self._process.pid
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended because it was told to, and will not be started again."""
+        return self._process is not None and self._process.returncode == 0
+
+    @property
     def running(self) -> bool:
         return self._process is not None and self._process.returncode is None
 

@@ -94,7 +94,8 @@ class Node:
         self.network = network
         self.name = name
         self.host = make_host(network, name, offer, readable=readable, keeper=keeper)
-        self.clients = Clients(self.host, network.is_node, own_ids=network.has_users)
+        self.clients = Clients(self.host, self._is_node, own_ids=network.has_users)
+        self.broker_names = set(network.names)
         self.stopping = False
         self._told: tuple[str, ...] | None = None
         self._started_at_s = self.loop.time()
@@ -110,7 +111,7 @@ class Node:
             self.host.journal.floods,
             offer,
             self._current,
-            frozenset(network.names),
+            self.broker_names,
             self.host.audit,
             self.tls,
             Greetings(limits.max_greetings),
@@ -442,6 +443,9 @@ class Node:
         before = Principal(subject.user, client, subject.proof, subject.granted, subject.claims)
         now = self.shared.authenticator.review(before)
         return None if now is None else msgspec.structs.replace(subject, granted=now.granted)
+
+    def _is_node(self, name: str) -> bool:
+        return self.network.is_node(name)
 
     def _elsewhere(self) -> list[str]:
         """Return where this broker's clients can go."""

@@ -44,9 +44,9 @@ def run_broker(
     again = False
 
     async def serve(told_to_stop: asyncio.Event) -> None:
-        def end_process() -> None:
+        def end_process(to_be_started: bool) -> None:
             nonlocal again
-            again = True
+            again = to_be_started
             told_to_stop.set()
 
         node = Node(network, name)

@@ -90,6 +90,7 @@ class Overlay:
         self._log = log
         self.restart = restart
         self._followed = file
+        self._now: NetworkFile | None = None
         self._watched = None if file is None else Watched(file, load_network)
         self._report = report
         self._folder = tempfile.TemporaryDirectory(prefix="reefcast-")
@@ -165,14 +166,35 @@ class Overlay:
         file again, for processes that are started from now on; its other changes need a restart
         that somebody asks for."""
         try:
-            now = self._watched.look() if self._watched else None
-            if now is not None:
-                known = users_of(self.network, now)
-                names = ("link", "storage", "limits", "trace", "log")
-                taken = {name: getattr(now, name) for name in names}
-                self._become(replace(known, **taken).validate())
+            changed = self._watched.look() if self._watched else None
+            self._now = self._now if changed is None else changed
+            if self._now is not None and (changed is not None or self._one_has_left()):
+                self._become(self._taken(self._now).validate())
         except (ReefcastError, OSError) as error:
             self._report(f"links, storages and users are taken as they were before: {error}")
+
+    def _one_has_left(self) -> bool:
+        """Return whether a broker that the file no longer has was told to end."""
+        names = self._now.names if self._now else []
+        return any(child.has_ended for name, child in self._brokers.items() if name not in names)
+
+    def _taken(self, now: NetworkFile) -> NetworkFile:
+        """Return what processes are started with from now on; a broker that is no longer in the
+        file stays until it ends."""
+        names = ("link", "storage", "limits", "trace", "log")
+        taken = {name: getattr(now, name) for name in names}
+        leaving = [
+            entry
+            for entry in self.network.broker
+            if entry.name not in now.names and not self._brokers[entry.name].has_ended
+        ]
+        new = [entry for entry in now.broker if entry.name not in self.network.names]
+        stay = [entry for entry in self.network.broker if entry.name in now.names]
+        brokers = [*stay, *new, *leaving]
+        if leaving:  # with their links
+            taken["link"] = self.network.link
+            brokers = self.network.broker
+        return replace(users_of(self.network, now), broker=brokers, **taken)
 
     def _before_again(self, told: bool) -> None:
         """Prepare the file that a process is started with again: where somebody asked for that, all
@@ -192,16 +214,26 @@ class Overlay:
             self.network = network
 
     async def _follow(self) -> None:
-        """Start and stop storages with their entries; the running ones watch their entries
-        themselves."""
+        """Start and stop storages with their entries, and start new brokers; the running ones watch
+        their file themselves."""
         while True:
             self._look()
             now = {entry.name: entry for entry in self.network.storage}
             gone = [name for name, each in self._kept.items() if is_another(each, now.get(name))]
             await asyncio.gather(*(self._removed(name) for name in gone))
             new = [entry for entry in now.values() if entry.name not in self._kept]
+            await self._follow_brokers()
             await asyncio.gather(*(self._added(entry).keep_starting() for entry in new))
             await asyncio.sleep(FOLLOW_S)
+
+    async def _follow_brokers(self) -> None:
+        """Start brokers that are new in the file; forget those that were taken out of it."""
+        for name in [each for each in self._brokers if each not in self.network.names]:
+            self._report(f"broker {name} has left the network")
+            del self._brokers[name]
+        new = [name for name in self.network.names if name not in self._brokers]
+        self._brokers |= {name: self._child("broker", name) for name in new}
+        await asyncio.gather(*(self._brokers[name].keep_starting() for name in new))
 
     def _added(self, entry: StorageEntry) -> Child:
         self._kept[entry.name] = entry
