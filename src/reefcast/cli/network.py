@@ -7,6 +7,7 @@ import json
 import shlex
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from reefcast.cli.network_move_link import command as move_command
 from reefcast.cli.network_move_storages import command as place_command
 from reefcast.cli.network_roll import command as roll_command
 from reefcast.cli.options import (
+    Number,
     json_option,
     log_options,
     network_argument,
@@ -234,8 +236,18 @@ def plan_of(network: NetworkFile, file: Path) -> dict[str, Any]:
 @own_options
 @table_option
 @rows_option
-@json_option("the answers by broker")
-def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> None:
+@click.option(
+    "--watch",
+    "watch_s",
+    type=Number(0.1),
+    is_flag=False,
+    flag_value=2.0,
+    help="Show it again every so many seconds (2 if none are given), until Ctrl-C.",
+)
+@json_option("the answers by broker; with --watch a line each time")
+def status(
+    network: Path, tables: tuple[str, ...], rows: int, watch_s: float | None, as_json: bool
+) -> None:
     """Show the status of every broker of NETWORK.
 
         reefcast network status net.toml --table PRT
@@ -247,12 +259,30 @@ def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> 
 
     A broker returns 1000 rows of a table at most.
     """
-    from reefcast.cli.inspection import check_tables, print_status, print_storages
-    from reefcast.model.wire import StatusRequest
-    from reefcast.server.supervisor import overlay_status
+    from reefcast.cli.inspection import check_tables
 
     described = load_network(network)
     check_tables(described, tables)
+    whole = _show_status(described, tables, rows, as_json=as_json)
+    try:
+        while watch_s is not None:
+            time.sleep(watch_s)
+            if not as_json and plain_console().is_terminal:
+                click.clear()
+            whole = _show_status(described, tables, rows, as_json=as_json)
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass  # which ends watching
+    sys.exit(DONE if whole else NO)
+
+
+def _show_status(
+    described: NetworkFile, tables: tuple[str, ...], rows: int, *, as_json: bool
+) -> bool:
+    """Show the status once; return whether every broker and every storage answers."""
+    from reefcast.cli.inspection import print_status, print_storages
+    from reefcast.model.wire import StatusRequest
+    from reefcast.server.supervisor import overlay_status
+
     answers = asyncio.run(overlay_status(described, StatusRequest(tables, rows), own_files()))
     storages = _storages(described)
     if as_json:
@@ -263,8 +293,7 @@ def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> 
     else:
         print_status(answers)
         print_storages(storages)
-    silent = any(row["silent"] for row in storages)
-    sys.exit(NO if silent or None in answers.values() else DONE)
+    return not any(row["silent"] for row in storages) and None not in answers.values()
 
 
 def _storages(network: NetworkFile) -> list[dict[str, Any]]:

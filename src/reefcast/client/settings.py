@@ -183,7 +183,10 @@ class Options(TypedDict, total=False):
     ]
     redirects: Annotated[
         bool,
-        Option(True, "whether to go to another broker that a broker names when it is drained."),
+        Option(
+            True,
+            "whether to go to the brokers that one names when it is drained; it does by default.",
+        ),
     ]
     on_disconnect: Annotated[
         OnChange | None, Option(None, "called, without arguments, when the connection is lost.")
