@@ -144,7 +144,7 @@ async def test_a_running_network(tmp_path: Any) -> None:
         plain = await invoke("top", file)
         assert plain.exit_code == 0, plain.output
         assert plain.stdout.count("2 of 2 brokers up, 2 clients") == 2
-        told = await invoke("top", file, "--json", "--count", 1)
+        told = await invoke("top", file, "--json", "--times", 1)
     row = json.loads(told.stdout)
     assert [each["broker"] for each in row["brokers"]] == ["b1", "b2"]
     assert {(each["broker"], each["link"]) for each in row["links"]} == {("b1", "b2"), ("b2", "b1")}

@@ -41,9 +41,9 @@ BAD = "bold red"
     show_default=True,
     help="Ask the brokers every so many seconds.",
 )
-@click.option("--count", type=Whole(1), help="End after so many times; by default with Ctrl-C.")
+@click.option("--times", type=Whole(1), help="End after so many times; by default with Ctrl-C.")
 @json_option("a line each time: brokers, links, slow_clients")
-def command(network: Path, every_s: float, count: int | None, as_json: bool) -> None:
+def command(network: Path, every_s: float, times: int | None, as_json: bool) -> None:
     """Show a running network live: brokers, links, and clients that do not keep up.
 
         reefcast top net.toml
@@ -54,9 +54,9 @@ def command(network: Path, every_s: float, count: int | None, as_json: bool) -> 
     Ctrl-C ends it. It needs the right "status".
     """
     described = load_network(network)
-    times = itertools.count() if count is None else range(count)
+    rounds = itertools.count() if times is None else range(times)
     with suppress(KeyboardInterrupt, BrokenPipeError):
-        _show(described, every_s, times, as_json=as_json)
+        _show(described, every_s, rounds, as_json=as_json)
 
 
 def _show(network: NetworkFile, every_s: float, times: Iterable[int], *, as_json: bool) -> None:
