@@ -67,8 +67,8 @@ class Load:
 
 
 async def test_a_network_is_rolled_under_load(tmp_path: Path) -> None:
-    """No confirmed event is lost, or comes twice; nobody's program sees an error; each broker has
-    what needed a restart."""
+    """No event is lost, or comes twice, with and without a durable session; nobody's program sees
+    an error; each broker has what needed a restart."""
     network, file = path_network(3), tmp_path / "net.toml"
     network.sessions = SessionsSection(directory=str(tmp_path / "sessions"))
     file.write_text(dump_network(network), encoding="utf-8")
@@ -91,7 +91,7 @@ async def test_a_network_is_rolled_under_load(tmp_path: Path) -> None:
         load.stop = True
         await running
         assert load.owed == list(range(1, load.published + 1)) and load.published > 10
-        assert load.seen[-1] == load.published + 1 and load.seen == sorted(set(load.seen))
+        assert load.seen == list(range(1, load.published + 2))
         # A broker keeps its durable sessions when it is drained, and takes clients again.
         drained = await invoke("drain", file, "b3", "--json")
         assert drained.exit_code == 0, drained.output

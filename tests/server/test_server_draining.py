@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,54 @@ async def test_consumers_of_durable_sessions_go_on_from_elsewhere(
     assert got == list(range(1, total + 1))
     (home,) = [name for name, node in nodes.items() if state(node)["homes"]]
     assert home == "hub"
+
+
+@pytest.mark.parametrize("routing", ["acyclic", "mesh", "flooding", "tid-s"])
+async def test_subscribers_miss_nothing_when_they_go(live: Live, routing: str) -> None:
+    """Nor do they get anything twice, or in another order: while a publisher that moves, too, sends
+    without a pause, broker after broker is drained."""
+    network = make_network(["hub", "a", "b"], STAR, routing=routing)
+    nodes = await live.up(network)
+    seen: dict[int, list[int]] = {}
+    published, on = 0, True
+
+    async def publish() -> None:
+        nonlocal published
+        async with reefcast.connect(url_of(network, "hub")) as client:
+            while on:
+                published += 1
+                await client.publish(n=published, text="x" * 100)
+                if published % 5 == 0:
+                    await asyncio.sleep(0)
+            await client.flush()
+
+    async def read(number: int, subscription: reefcast.Subscription) -> None:
+        async for event in subscription:
+            seen.setdefault(number, []).append(event["n"])
+
+    async with AsyncExitStack() as stack:
+        readers = []
+        for number in range(4):
+            url = url_of(network, ("hub", "a")[number % 2])
+            client = await stack.enter_async_context(reefcast.connect(url))
+            # Two that overlap, of which an event comes once each.
+            readers.append(read(number, await client.subscribe("n > 0")))
+            readers.append(read(number + 10, await client.subscribe("text = 'no' OR n >= 1")))
+        tasks = [asyncio.create_task(each) for each in (publish(), *readers)]
+        for name in ("hub", "a", "b", "hub"):
+            before = published
+            await until(lambda before=before: published > before + 200)
+            nodes[name].wishes.meet(Drain(on=True))
+            await until(lambda name=name: state(nodes[name])["state"] == "empty")
+            nodes[name].wishes.meet(Drain(on=False))
+        on = False
+        await tasks[0]
+        for number in (0, 1, 2, 3, 10, 11, 12, 13):
+            await until(lambda number=number: seen.get(number, [0])[-1] == published)
+        for task in tasks:
+            task.cancel()
+    assert all(each == list(range(1, published + 1)) for each in seen.values())
+    assert sum(node.host.journal.counters["session_lost"] for node in nodes.values()) == 0
 
 
 async def test_a_client_that_is_away_gets_what_waits_and_goes(live: Live) -> None:

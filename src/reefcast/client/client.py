@@ -66,7 +66,8 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
     It reconnects by itself. A broker that is reached again within `session_s` (60 s, see its
     network file) has kept the session: it delivers what was published meanwhile, each event once.
     At another broker, or one that was restarted, the client subscribes and advertises again and
-    repeats unacknowledged publications; what others published meanwhile is not delivered.
+    repeats unacknowledged publications; what others published meanwhile is not delivered, unless
+    the former broker was drained, and so sent it there.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
             self._session.hello,
             security(settings, addresses),
             redirects=settings["redirects"],
+            session=self._session,
         )
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._runner = self._loop.create_task(self._run(), name=f"reefcast {identity.id}")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from reefcast.client.address import Address
 from reefcast.client.connection import Connection, Handler, open_connection
 from reefcast.client.secure import Security
+from reefcast.client.session import Session
 from reefcast.errors import ConnectionLostError, TlsError
 from reefcast.model.wire import Hello
 from reefcast.timing import Backoff
@@ -25,7 +26,7 @@ MOST_NAMED = 8
 class Dialler:
     """`backoff`: the pauses between attempts; `hello`: returns the first frame of each
     connection; `security`: for addresses with TLS; `redirects`: whether to go to brokers that
-    others name."""
+    others name; `session`: leaves one for another then."""
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Dialler:
         security: Security | None = None,
         *,
         redirects: bool = True,
+        session: Session | None = None,
     ) -> None:
         self.backoff = backoff
         self._addresses = list(addresses)
@@ -47,6 +49,8 @@ class Dialler:
         self._hello = hello
         self._trying = self._addresses[0]
         self._security = security
+        self._session = session
+        self._collecting: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -58,6 +62,8 @@ class Dialler:
         """Try these brokers (host:port) first, and at once; what is no address is left out."""
         found = [_named(each, tls=self._trying.tls) for each in brokers[:MOST_NAMED]]
         first = [each for each in found if each is not None and each != self._trying]
+        if self._session is not None and first:
+            self._session.leaves(self._trying)
         self._hurries = bool(first)
         own = [each for each in self._addresses if each not in self._named]
         former = [each for each in self._named if each not in first and each not in own]
@@ -107,8 +113,15 @@ class Dialler:
                 continue
             self._addresses.remove(address)
             self._addresses.insert(0, address)
+            self._collect()
             return connection
         raise last_error
+
+    def _collect(self) -> None:
+        """Collect what a broker that was left still has for the client, if there is one."""
+        if self._session is not None and self._session.moving.left is not None:
+            collecting = self._session.moving.collect(self._hello, self._handler, self._security)
+            self._collecting = self._loop.create_task(collecting)
 
 
 def _named(broker: str, *, tls: bool) -> Address | None:

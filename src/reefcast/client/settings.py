@@ -8,7 +8,7 @@ from inspect import getdoc
 from textwrap import fill
 from typing import Annotated, Any, NamedTuple, ParamSpec, TypedDict, cast, get_type_hints
 
-from reefcast.errors import ConfigurationError
+from reefcast.errors import ConfigurationError, LocalError
 from reefcast.model.messages import MOST_ORDER_S
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import BROKER_PING_S, QUEUE_POLICIES
@@ -298,3 +298,12 @@ def call_application(callback: Callable[P, None] | None, *args: P.args, **named:
         callback(*args, **named)
     except Exception:
         _log.exception("a callback of the application failed")
+
+
+def hand_over(receiver: OnDeliveries, deliveries: list[bytes]) -> None:
+    """Call the application's receiver. An error in it ends the client: deliveries that it did not
+    process are lost."""
+    try:
+        receiver(deliveries)
+    except Exception as error:
+        raise LocalError(f"on_deliveries failed, which ended the client: {error!r}") from error

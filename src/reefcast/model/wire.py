@@ -44,6 +44,9 @@ Rules
   stands where they would have stood. One that ends the connection for that reason says so in the
   CLOSE (`too_slow`), and again if the same program comes back: it must not go on as if nothing
   had been lost.
+- A broker that is drained closes the connections of its clients with `Close.elsewhere`. If both
+  offer the feature "move", and the client has subscriptions, it keeps the session until the client
+  has come back for it, from another broker, on a connection that only says which session that is.
 - A client may send as many publications as the hello's `credit` and the CREDIT(n) frames since
   allow together. One that sends more than twice that window too many is cut off.
 - Each side sends PING(0) when it has sent nothing for a while; nobody answers it. A client does so
@@ -86,7 +89,9 @@ T = TypeVar("T")
 
 RESUME = "resume"
 """The feature of numbered frames from a broker to its client, and of sessions that stay."""
-OFFER = Offer(version=1, oldest=1, features=(RESUME,))
+MOVE = "move"
+"""The feature of a client that comes back for what a drained broker has kept for it."""
+OFFER = Offer(version=1, oldest=1, features=(RESUME, MOVE))
 MAX_FRAME_BYTES = frame_layout.MAX_FRAME_BYTES
 AROUND_BYTES = 64 * 1024
 """What may stand around a publication when it comes to a client: numbers of subscriptions."""

@@ -92,8 +92,8 @@ class ClientSession(End):
     """The session of a client. `principal`: its user. `port`: its queue. `away(session)` is called
     when the session has lost its line, and `ended(session)` when it is over. `taken`: numbered
     frames taken over from the client, on all of its lines. `last_seq`: the number of its last
-    publication. `stores`: it is a storage. `rates`: how fast users may publish. `slow_since_s`:
-    since when it does not keep up, None if it does. `cut_off`: why it was disconnected for that."""
+    publication. `stores`: it is a storage. `collects`, `moved`: see `Clients`. `rates`: how fast
+    users may publish. `slow_since_s`: since when it is slow. `cut_off`: why it was disconnected."""
 
     what: ClassVar[str] = "a client"
     codec = CLIENT_CODEC
@@ -120,7 +120,7 @@ class ClientSession(End):
         self.ticket = MACHINE.get().token(8)
         self.cut_off = ""
         self.taken = 0
-        self.last_seq, self.stores = 0, False
+        self.last_seq, self.stores, self.collects, self.moved = 0, False, False, False
         self._host = host
         self._account = account
         self._rates = rates

@@ -33,7 +33,7 @@ import msgspec
 from reefcast.errors import ProtocolError
 from reefcast.logs import part
 from reefcast.model.messages import SESSION_MARK, LinkDown, LinkKind, LinkUp, is_durable
-from reefcast.model.wire import MAX_NAME_CHARS, QUEUE_POLICIES, RESUME, Hello
+from reefcast.model.wire import MAX_NAME_CHARS, MOVE, QUEUE_POLICIES, RESUME, Hello
 from reefcast.protocol.client_ids import Identity, is_own
 from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import UserRole
@@ -110,6 +110,7 @@ class Clients:
                     credit=how.credit,
                 )
             )
+            session.collects = MOVE in connection.link.agreed.features
             connection.use(session.port)
             if how.resumed:  # after the frames that are sent again: a refusal must come before
                 connection.link.acknowledge()
@@ -286,9 +287,12 @@ class Clients:
         self._drained, self._elsewhere = reason, elsewhere
 
     def take_again(self) -> None:
-        """Take new clients again; those that were about to go still do."""
+        """Take new clients again; those that were about to go still do, and those that have gone
+        collect nothing more."""
         self.hand_over()
         self._elsewhere = None
+        for session in [each for each in self.sessions.values() if each.moved]:
+            self._give_up(session, session.port.kept)
 
     @property
     def handed_over(self) -> int:
@@ -297,7 +301,8 @@ class Clients:
 
     def hand_over(self) -> None:
         """Stop reading from the clients that have come meanwhile, and close the connections of
-        those that have everything."""
+        those that have everything. A session stays if its client `collects`: it has `moved`, and
+        comes back once more for what has come meanwhile."""
         if self._elsewhere is None:
             return
         for session in list(self.sessions.values()):
@@ -308,9 +313,12 @@ class Clients:
                 self._leaving.add(session)
                 line.stop_reading()
             elif session.port.empty and not (client is not None and client.held):
+                comes = session.collects and not session.moved
+                session.moved = comes and client is not None and client.subscribed > 0
                 lost = session.port.unwritten
                 session.port.close(self._drained, retry=True, elsewhere=self._elsewhere())
-                self._give_up(session, lost)
+                if not session.moved:
+                    self._give_up(session, lost)
         self._leaving.intersection_update(self.sessions.values())
 
     def _returns(self, hello: Hello) -> bool:

@@ -8,6 +8,8 @@ Rules
   what it has taken over from it is under way and what was for it is written. A client sends again
   elsewhere what was not acknowledged, subscribes there, and attaches to its durable sessions from
   there.
+- A client that can (`client.moving`) comes back once more, when it has settled elsewhere, for what
+  has come for it meanwhile; until then its session stays, so that it misses nothing.
 - A client that is away may come back within `session_s`; it gets what waited for it, and goes.
 - Storages stay: one belongs to its broker, and what is published while it is elsewhere, or nowhere,
   it would lack. So do links, durable sessions and their circuits, and custody.
