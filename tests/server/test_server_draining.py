@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -187,6 +188,56 @@ async def test_subscribers_miss_nothing_when_they_go(live: Live, routing: str) -
             task.cancel()
     assert all(each == list(range(1, published + 1)) for each in seen.values())
     assert sum(node.host.journal.counters["session_lost"] for node in nodes.values()) == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_connections_that_break_meanwhile_cost_nothing(live: Live, seed: int) -> None:
+    """Of a subscriber, at any moment of its moves; and brokers are drained before it has come back
+    to the former one."""
+    rng = random.Random(seed)
+    network = star(session_s=600.0)
+    nodes = await live.up(network)
+    published, on = 0, True
+    seen: list[int] = []
+
+    async def publish() -> None:
+        nonlocal published
+        quick = {"backoff_first_s": 0.001, "backoff_max_s": 0.01}
+        async with reefcast.connect(url_of(network, "hub"), redirects=False, **quick) as client:
+            while on:
+                published += 1
+                await client.publish(n=published)
+                await asyncio.sleep(0.0005)
+            await client.flush()
+
+    async def read(subscription: reefcast.Subscription) -> None:
+        async for event in subscription:
+            seen.append(event["n"])
+
+    urls = [url_of(network, name) for name in ("a", "b")]
+    options = {"backoff_first_s": 0.001, "backoff_max_s": 0.01, "name": "reader"}
+    async with reefcast.connect(urls, **options) as client:
+        reading = asyncio.create_task(read(await client.subscribe("n > 0")))
+        publishing = asyncio.create_task(publish())
+        for _ in range(12):
+            drained = nodes[rng.choice("ab")]
+            if not nodes["ab".replace(drained.name, "")].draining.on:
+                drained.wishes.meet(Drain(on=True))
+            await asyncio.sleep(rng.random() * 0.02)
+            for node in nodes.values():
+                for session in list(node.clients.sessions.values()):
+                    line = session.port.line
+                    if session.name == client.id and line is not None and rng.random() < 0.3:
+                        line.transport.abort()
+            await asyncio.sleep(rng.random() * 0.02)
+            if drained.draining.on and rng.random() < 0.7:
+                await until(lambda drained=drained: drained.draining.empty)
+                drained.wishes.meet(Drain(on=False))
+        on = False
+        await publishing
+        await until(lambda: len(seen) >= published)
+        reading.cancel()
+    assert sorted(seen) == list(range(1, published + 1))
 
 
 async def test_a_client_that_is_away_gets_what_waits_and_goes(live: Live) -> None:

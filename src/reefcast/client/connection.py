@@ -76,6 +76,11 @@ class Connection(asyncio.Protocol):
         self.opened: asyncio.Future[None] = self._loop.create_future()
         self.lost: asyncio.Future[Exception | None] = self._loop.create_future()
 
+    @property
+    def closed(self) -> bool:
+        """Whether the broker has said that it closes the connection."""
+        return self._close_frame is not None
+
     # --- called by the client ---------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:

@@ -119,7 +119,7 @@ class Dialler:
 
     def _collect(self) -> None:
         """Collect what a broker that was left still has for the client, if there is one."""
-        if self._session is not None and self._session.moving.left is not None:
+        if self._session is not None and self._session.moving.under_way:
             collecting = self._session.moving.collect(self._hello, self._handler, self._security)
             self._collecting = self._loop.create_task(collecting)
 

@@ -57,8 +57,7 @@ _log = logging.getLogger("reefcast.client")
 _DELIVER, _DELIVER_AGAIN = int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN)
 _NUMBERED = (int(FrameKind.CONTROL), int(FrameKind.DROPPED))
 """Kinds of numbered frames, beside deliveries."""
-ASKED = (Request, More, Cancel)
-"""Messages to storages."""
+ASKED = (Request, More, Cancel)  # of storages
 
 
 class Serving(Protocol):
@@ -76,7 +75,7 @@ class Session:
     session. `wake`: called when there is output and there was none before; `watch_reading`: called
     when `may_read` may have changed. `later`: calls what it is given after a pause.
 
-    `stored`: the outbox file, if there is one.
+    `stored`: the outbox file, if there is one. `moving`: moves to other brokers.
 
     `taken`: numbered frames that were taken over from the broker, while it has this session.
 
@@ -121,7 +120,7 @@ class Session:
         self.event_type: type[Event] = Event
         self._batches: deque[Published] = deque(maxlen=BATCHES_KEPT)
         self.taken = 0
-        self.moving = Moving(self._put_moved)
+        self.moving = Moving(self._put_moved, self.awaiting_answer)
         self._secret, self._key = identity.secret, key
         self._broker_session = self._ticket = ""
         self._attempts = 0
@@ -171,9 +170,9 @@ class Session:
 
     def leaves(self, address: Address) -> None:
         """Note that the broker at this address sends the client to another one."""
+        said = self._broker_session, self._ticket, self.taken, self.registrations.by_number
         if self.connected:
-            said = self._broker_session, self._ticket, self.taken
-            self.moving.leaves(Left(address, *said, dict(self.registrations.by_number)))
+            self.moving.leaves(Left(address, *said))
 
     def established(self, hello: Hello) -> None:
         """Resume after the broker's hello: send again what it has not acknowledged, and everything
@@ -219,6 +218,7 @@ class Session:
             return
         self.ended, self.error = True, error
         self.lost()
+        self.moving.end()
         for holding in list(self._holdings):
             holding.end(error)
         self.consuming.end(self.ending(), closed=error is None)

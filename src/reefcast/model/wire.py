@@ -154,7 +154,8 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     whether its session stands as it left it. `ticket`: of that session; the client shows it when it
     comes back. Between brokers it is that of the link's last beginning. `attempt`: how many
     connections this client's program had begun before: of two hellos the higher one is newer.
-    `secret`: what the client's id follows from, in all lives of the program."""
+    `secret`: what the client's id follows from, in all lives of the program. `collecting`: the
+    client comes only for what its session still has, and is connected to another broker."""
 
     role: Role
     name: str
@@ -169,6 +170,7 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     ticket: str = ""
     attempt: int = 0
     secret: str = ""
+    collecting: bool = False
 
 
 def hello(

@@ -110,7 +110,7 @@ class Clients:
                     credit=how.credit,
                 )
             )
-            session.collects = MOVE in connection.link.agreed.features
+            session.going.collects = MOVE in connection.link.agreed.features
             connection.use(session.port)
             if how.resumed:  # after the frames that are sent again: a refusal must come before
                 connection.link.acknowledge()
@@ -139,6 +139,9 @@ class Clients:
         self._check(hello)
         if self._elsewhere is not None and not self._returns(hello):
             line.close(self._drained, retry=True, elsewhere=self._elsewhere())
+            return None
+        if hello.collecting and not self._returns(hello):
+            line.close("nothing is kept here for this client", retry=True)
             return None
         user = line.principal.user
         if self._owner(hello.name) not in (None, user):
@@ -176,6 +179,7 @@ class Clients:
         session.proved_again(line.principal)
         session.port.again_from(hello.received)
         session.attempt = hello.attempt
+        session.going.moved, session.going.collecting = False, hello.collecting
         del self._away[session.name]
         credit = self._host.congestion.accounts[session.name].reopen()
         welcome(session, Welcome(known=True, resumed=True, credit=credit))
@@ -291,33 +295,35 @@ class Clients:
         collect nothing more."""
         self.hand_over()
         self._elsewhere = None
-        for session in [each for each in self.sessions.values() if each.moved]:
-            self._give_up(session, session.port.kept)
+        for session in list(self.sessions.values()):
+            if session.going.moved or session.going.collecting:
+                session.port.close(self._drained, retry=True)
+                self._give_up(session, session.port.kept)
 
     @property
     def handed_over(self) -> int:
         """How many clients are still here that are to go: all but storages."""
-        return sum(not session.stores for session in self.sessions.values())
+        return sum(not session.going.stores for session in self.sessions.values())
 
     def hand_over(self) -> None:
         """Stop reading from the clients that have come meanwhile, and close the connections of
-        those that have everything. A session stays if its client `collects`: it has `moved`, and
-        comes back once more for what has come meanwhile."""
+        those that have everything. A session stays if its client comes back once more for what
+        has come meanwhile (`Going`)."""
         if self._elsewhere is None:
             return
         for session in list(self.sessions.values()):
             line, client = session.port.line, self._host.core.clients.get(session.name)
-            if session.stores or line is None:
+            if session.going.stores or line is None:
                 continue
             if session not in self._leaving:
                 self._leaving.add(session)
                 line.stop_reading()
             elif session.port.empty and not (client is not None and client.held):
-                comes = session.collects and not session.moved
-                session.moved = comes and client is not None and client.subscribed > 0
-                lost = session.port.unwritten
+                going, lost = session.going, session.port.unwritten
+                comes = going.collects and not going.collecting
+                going.moved = comes and client is not None and client.subscribed > 0
                 session.port.close(self._drained, retry=True, elsewhere=self._elsewhere())
-                if not session.moved:
+                if not going.moved:
                     self._give_up(session, lost)
         self._leaving.intersection_update(self.sessions.values())
 
