@@ -45,6 +45,10 @@ To see the events that match a filter, type in a second terminal:
 
 To publish an event, type in a third one:
     reefcast publish {url} symbol=IBM price=99"""
+TO_LOOK = """
+
+To look at it, open in a browser:
+    http://{admin}/"""
 
 
 @click.command(epilog="Exit codes: 6 an operator wished the broker to be started again.")
@@ -67,6 +71,12 @@ To publish an event, type in a third one:
     is_flag=True,
     help="Without NETWORK, keep nothing beyond the end of the broker, as with --port 0.",
 )
+@click.option(
+    "--admin",
+    metavar="HOST:PORT",
+    default="",
+    help="Without NETWORK, answer operators over HTTP on this address, such as 127.0.0.1:9464.",
+)
 @click.option("--follows", type=INPUT_FILE, hidden=True, help="NETWORK is a copy of this file.")
 @log_options
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
@@ -78,6 +88,7 @@ def command(
     port: int | None,
     data: Path | None,
     memory: bool,
+    admin: str,
     follows: Path | None,
     log_format: str | None,
     log_levels: tuple[str, ...],
@@ -101,18 +112,23 @@ def command(
     Either runs until SIGTERM or SIGINT; then it drains its queues, closes its clients' connections,
     and ends. SIGHUP has it read NETWORK again (`reefcast network apply`).
     """
-    _check(network, name, port, data, memory)
+    _check(network, name, port, data, memory, admin)
     described = NetworkFile() if network is None else load_network(network)
     logs.set_up(described.log.settings.changed(log_format, log_levels), broker=name or ALONE)
     if network is not None and name is not None:
         follows, levels = follows or network, log_levels
         _run(described, follows, name, levels, until_eof=until_eof, as_json=as_json)
     else:
-        _run_alone(port, data, memory=memory, until_eof=until_eof, as_json=as_json)
+        _run_alone(port, data, admin, memory=memory, until_eof=until_eof, as_json=as_json)
 
 
 def _check(
-    network: Path | None, name: str | None, port: int | None, data: Path | None, memory: bool
+    network: Path | None,
+    name: str | None,
+    port: int | None,
+    data: Path | None,
+    memory: bool,
+    admin: str,
 ) -> None:
     """Raise `UsageError` for a part of what only makes sense together."""
     if network is not None and name is None:
@@ -127,6 +143,11 @@ def _check(
         raise click.UsageError(
             f"--directory and --memory are for a broker alone; for broker {name} say so in "
             f"{network}: directory in [sessions], and a [[storage]]"
+        )
+    if network is not None and admin:
+        raise click.UsageError(
+            f"--admin is for a broker alone; for broker {name} say so in {network}: admin in its "
+            "[[broker]]"
         )
     if data is not None and memory:
         raise click.UsageError("give --directory or --memory, not both")
@@ -152,7 +173,13 @@ def _run(
 
 
 def _run_alone(
-    port: int | None, data: Path | None, *, memory: bool, until_eof: bool, as_json: bool
+    port: int | None,
+    data: Path | None,
+    admin: str,
+    *,
+    memory: bool,
+    until_eof: bool,
+    as_json: bool,
 ) -> None:
     """Run a broker that is in no network file; see the options.
 
@@ -162,7 +189,8 @@ def _run_alone(
     found = DEFAULT_PORT if port is None else port or free_ports(1)[0]
     if data is None and not memory and port != 0:
         data = state_directory() / f"broker-{found}"
-    entry = BrokerEntry(ALONE, f"{LOOPBACK}:{found}")
+    entry = BrokerEntry(ALONE, f"{LOOPBACK}:{found}", admin=admin)
+    NetworkFile(broker=[entry]).validate()
     with nullcontext(data) if data else tempfile.TemporaryDirectory(prefix="reefcast-") as folder:
         try:
             make_directory(Path(folder), "sessions and history")
@@ -190,7 +218,7 @@ def _serve_alone(
     from reefcast.storage_node.process import Keeping
 
     sessions = SessionsSection(directory=str(folder / "sessions"))
-    network = NetworkFile(broker=[entry], sessions=sessions).validate()
+    network = NetworkFile(broker=[entry], sessions=sessions)
     limits = Limits(rows=HISTORY_EVENTS, lifetimes_s={"#": HISTORY_S})
     patience = Timer(LOADING_S, _say_compiling)
     url = str(Address(*entry.address))
@@ -205,7 +233,8 @@ def _serve_alone(
         text = FIRST_STEPS.format(
             name=entry.name, listen=entry.listen, url=url, kept=f"{KEPT} {kept}"
         )
-        _say(entry, text, as_json, data=str(data) if data else None)
+        look = TO_LOOK.format(admin=entry.admin) if entry.admin else ""
+        _say(entry, text + look, as_json, data=str(data) if data else None)
 
     patience.start()
     try:

@@ -20,6 +20,7 @@ from reefcast.cli.network_custody import command as custody_command
 from reefcast.cli.network_drain import command as drain_command
 from reefcast.cli.network_move_link import command as move_command
 from reefcast.cli.network_move_storages import command as place_command
+from reefcast.cli.network_render import command as render_command
 from reefcast.cli.network_roll import command as roll_command
 from reefcast.cli.options import (
     Number,
@@ -52,6 +53,7 @@ command.add_command(custody_command)
 command.add_command(drain_command)
 command.add_command(move_command)
 command.add_command(place_command)
+command.add_command(render_command)
 command.add_command(roll_command)
 
 # --- up -------------------------------------------------------------------------------------------
