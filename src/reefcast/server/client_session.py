@@ -195,7 +195,7 @@ class ClientSession(End):
     def run(self, run: Run) -> None:
         if self.way is None:
             raise self._out_of_place("PUBLISH")
-        if self._host.limits.publication_bytes < min(run.size, MAX_FRAME_BYTES):
+        if run.size > self._host.limits.publication_bytes:
             self.publications(run.fresh(0, run.count))  # one of them may be too large
             return
         self._spend(run.count)
