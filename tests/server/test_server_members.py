@@ -234,3 +234,12 @@ async def test_a_scot_does_not_grow(live: Live, tmp_path: Path) -> None:
     assert {each.outcome for each in found} == {REFUSED}
     assert all("a SCOT cannot grow or shrink while it runs" in each.why for each in found)
     assert all("stop all brokers" in each.why for each in found)
+
+
+async def test_brokers_that_find_each_other_need_no_links(live: Live, tmp_path: Path) -> None:
+    whole, path = make_network("ab", routing="gossip"), tmp_path / "net.toml"
+    path.write_text(dump_network(replace(whole, broker=whole.broker[:1])))
+    applying = Applying(await live.node(load_network(path), "a"), path, ())
+    path.write_text(dump_network(whole))
+    (found,) = applying.apply()
+    assert (found.outcome, found.why) == (RESTART, "brokers of this routing find each other")

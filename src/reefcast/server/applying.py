@@ -32,6 +32,8 @@ from reefcast.network.changes import Change, changes, fingerprint
 from reefcast.network.file import NetworkFile, load_network
 from reefcast.network.sections import LimitsSection, LinkEntry
 from reefcast.overlay.topology import is_tree
+from reefcast.routing.registry import routing_named
+from reefcast.routing.router import Shape
 from reefcast.server.admission import most_connections
 from reefcast.server.following import users_of
 from reefcast.server.node import Node
@@ -174,6 +176,8 @@ class Applying:
         known = self._node.network
         if known.scot() is not None or network.scot() is not None:
             return REFUSED, SCOT
+        if routing_named(known.network.routing).overlay is Shape.NONE:
+            return RESTART, "brokers of this routing find each other"
         if not (is_tree(known.graph()) and is_tree(network.graph())):
             return RESTART, TOGETHER
         if change.title == "[[broker]]":
