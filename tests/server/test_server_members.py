@@ -237,7 +237,8 @@ async def test_a_scot_does_not_grow(live: Live, tmp_path: Path) -> None:
 
 
 async def test_brokers_that_find_each_other_need_no_links(live: Live, tmp_path: Path) -> None:
-    whole, path = make_network("ab", routing="gossip"), tmp_path / "net.toml"
+    options = {"contacts": ["a"]}
+    whole, path = make_network("ab", routing="gossip", options=options), tmp_path / "net.toml"
     path.write_text(dump_network(replace(whole, broker=whole.broker[:1])))
     applying = Applying(await live.node(load_network(path), "a"), path, ())
     path.write_text(dump_network(whole))
