@@ -14,7 +14,7 @@ from raw_client import LARGE, RawClient, expect
 import reefcast
 from live_networks import make_network, until, url_of
 from reefcast.errors import ConnectionLostError
-from reefcast.model.messages import Drain
+from reefcast.model.operations import Drain
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import SessionsSection
 from reefcast.server.admin import admin_connection

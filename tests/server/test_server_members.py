@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import reefcast
 from live_networks import linked, make_network, until, url_of
 from reefcast.cli.network_apply import apply_to
-from reefcast.model.messages import Drain
+from reefcast.model.operations import Drain
 from reefcast.network.changes import fingerprint
 from reefcast.network.file import NetworkFile, dump_network, load_network
 from reefcast.network.sections import SessionsSection

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import msgspec
 
@@ -313,7 +313,16 @@ class MoveLink(msgspec.Struct, frozen=True, tag="move_link"):
     new: LinkName
 
 
-Wish = MoveLink | GiveUp
+class ManageSession(msgspec.Struct, frozen=True, tag="manage_session"):
+    """An operator's wish about a durable session whose home this broker is: `what` is to be done
+    with it, as `reefcast session` does."""
+
+    owner: str
+    session: str
+    what: Literal["drain", "close", "move_dead_letters", "drop_dead_letters"]
+
+
+Wish = MoveLink | GiveUp | ManageSession
 """What operators may wish of the core of a running broker."""
 
 
@@ -322,33 +331,6 @@ class Neighbours(msgspec.Struct, frozen=True):
     added some, or took some out, which own nothing any more (`Broker.objection_to_leaving`)."""
 
     links: tuple[LinkName, ...]
-
-
-class Apply(msgspec.Struct, frozen=True, tag="apply"):
-    """An operator's wish: the broker is to read its network file again. `fingerprint`: that of the
-    file which the operator has (`network.changes`); `dry`: the broker only says what it would
-    do."""
-
-    fingerprint: str
-    dry: bool
-
-
-class Drain(msgspec.Struct, frozen=True, tag="drain"):
-    """An operator's wish: the broker is to hand its clients to other brokers, and to take no new
-    ones. `on`: False: it is to take clients again."""
-
-    on: bool
-
-
-class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """An operator's wish: the broker's process is to end in order; `again`: so that whatever
-    watches it starts it again, and else for good."""
-
-    again: bool
-
-
-OperatorWish = Wish | Apply | Drain | Stop
-"""What operators may wish of a running broker."""
 
 
 class Leave(msgspec.Struct, frozen=True):
@@ -380,6 +362,7 @@ Input = (
     | Away
     | Back
     | GiveUp
+    | ManageSession
     | Timer
     | MoveLink
     | Leave

@@ -323,8 +323,8 @@ class SecuritySection(Section):
 
 
 class AdminSection(Section):
-    """The HTTP listeners for operators: `/metrics`, `/status`, `/healthz`, `/readyz`. With `[tls]`
-    they speak TLS, and with `[security]` they ask who it is.
+    """The HTTP listeners for operators: the dashboard at `/`, `/metrics`, `/status`, `/healthz`,
+    `/readyz`. With `[tls]` they speak TLS, and with `[security]` they ask who it is.
 
     - `listen`: the address (host:port) of each broker that says no other under `[[broker]]`, for
       brokers on machines of their own; empty: there is none. Off loopback it needs `[tls]` and

@@ -43,6 +43,7 @@ from reefcast.model.messages import (
     LinkKind,
     LinkName,
     LinkUp,
+    ManageSession,
     MoveLink,
     Neighbours,
     PeerMessage,
@@ -98,7 +99,8 @@ NO_ROWS: Rows = {}
 _CHANGES = (Advertise, Unadvertise, Subscribe, Unsubscribe)
 Handler = Callable[[Any, LinkName, float], list[Effect]]
 OF_THE_DRIVER = (
-    *(LinkUp, LinkDown, Timer, MoveLink, GiveUp, Leave, Kept, Fetched, Regrant, Neighbours),
+    *(LinkUp, LinkDown, Timer, MoveLink, GiveUp, ManageSession, Leave, Kept, Fetched),
+    *(Regrant, Neighbours),
 )
 """Inputs that come by no link that must be up."""
 
@@ -198,6 +200,7 @@ class Broker(Observed):
             Timer: self._timer,
             MoveLink: self._move,
             GiveUp: self.delivering.give_up,
+            ManageSession: self.delivering.manage,
             Regrant: self._regrant,
             Leave: self.neighbours.leave,
             Neighbours: self._neighbours_are,

@@ -239,6 +239,7 @@ class Applying:
             node.broker_names.clear()
             node.broker_names.update(now.names)
             node.become(now)
+            node.clients.is_broker = now.is_node
             node.soft_links.network = now
             node.overlay_links.become(now)
         return found

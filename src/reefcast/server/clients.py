@@ -81,7 +81,7 @@ class Clients:
     ) -> None:
         self.sessions: dict[str, ClientSession] = {}
         self._host = host
-        self._is_broker = is_broker
+        self.is_broker = is_broker
         self._own_ids = own_ids
         self._away: dict[str, float] = {}  # until when; the first that left comes first
         self._memories: dict[str, Memory] = {}  # the oldest first
@@ -250,7 +250,7 @@ class Clients:
             raise ProtocolError(
                 f"a client's id does not begin with {SESSION_MARK!r}, as {hello.name!r} does"
             )
-        if self._is_broker(hello.name):
+        if self.is_broker(hello.name):
             raise ProtocolError(f"{hello.name!r} is the name of a broker; choose another id")
         if self._own_ids and not is_own(Identity(hello.name, hello.secret)):
             raise ProtocolError(

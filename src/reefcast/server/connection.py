@@ -294,6 +294,8 @@ class Connection(asyncio.Protocol):
             self.end.done()
         elif kind == FrameKind.STATUS:
             self.end.status_wanted(wire.decode_status_request(payload))
+        elif kind == FrameKind.LOOK:
+            self.end.look_wanted(wire.decode_look(payload))
         elif kind == FrameKind.WISH:
             self.end.wish_wanted(wire.decode_wish(payload))
         elif kind == FrameKind.PROOF and self._renewing is not None:
@@ -398,8 +400,7 @@ class Connection(asyncio.Protocol):
         return self.link.taken.count
 
     def forget_received(self) -> None:
-        """Reset the count of received frames: the other end starts to count anew."""
-        self.link.taken.begin(0)
+        self.link.taken.begin(0)  # the other end starts to count anew
 
     def _acknowledge_soon(self) -> None:
         if self.link.acknowledge_soon(self._loop.time()):
@@ -449,8 +450,7 @@ class Connection(asyncio.Protocol):
         elsewhere: tuple[str, ...] = (),
         kind: str = "",
     ) -> None:
-        """Tell the other side why, then close; its end is told at once that it is lost. `kind`: as
-        what it is counted."""
+        """Tell the other side why, then close; its end is told at once. `kind`: how it counts."""
         if self.link.over:
             return
         kind = kind or ("closed" if self.greeted else "turned_away")

@@ -6,7 +6,9 @@ from typing import ClassVar, Protocol
 
 from reefcast.errors import ProtocolError
 from reefcast.model import wire
-from reefcast.model.messages import ControlMessage, OperatorWish, Publish
+from reefcast.model.looks import AnyLook
+from reefcast.model.messages import ControlMessage, Publish
+from reefcast.model.operations import OperatorWish
 from reefcast.model.wire import Codec, Congestion, StatusRequest
 from reefcast.protocol.principal import Principal
 from reefcast.server.client_port import Line
@@ -58,6 +60,9 @@ class End:
 
     def status_wanted(self, request: StatusRequest) -> None:
         raise self._out_of_place("STATUS")
+
+    def look_wanted(self, look: AnyLook) -> None:
+        raise self._out_of_place("LOOK")
 
     def wish_wanted(self, wish: OperatorWish) -> None:
         raise self._out_of_place("WISH")

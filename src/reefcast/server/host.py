@@ -31,6 +31,7 @@ from reefcast.routing.router import RoutingOptions, Shape
 from reefcast.security.audit import Audit, open_audit
 from reefcast.server.driver import Driver
 from reefcast.server.keeper import Keeping, open_keeper
+from reefcast.server.looks.watching import Watching
 from reefcast.server.metrics.sampling import Samples
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Passage
@@ -53,7 +54,8 @@ class Host(NamedTuple):
     is a random text drawn when the broker started. `codec`: encodes messages between brokers.
     `statistics`: None where the routing keeps none; `requests`: None where requests are not logged;
     `passage`: None where all publications take the readable path; `keeper`: None where the broker
-    has no disk. `audit`: the audit log. `samples`: delays, None where nobody can see them."""
+    has no disk. `audit`: the audit log. `samples`: delays, None where nobody can see them.
+    `watching`: the publications that operators watch for."""
 
     me: Hello
     limits: LimitsSection
@@ -69,6 +71,7 @@ class Host(NamedTuple):
     keeper: Keeping | None
     audit: Audit
     samples: Samples | None
+    watching: Watching
 
 
 def make_host(
@@ -125,7 +128,8 @@ def make_host(
         words = "broker %s set aside what it cannot read: %s"
         log.error(words, name, what, extra=about(broker=name))
     samples = None if network.admin_address(name) is None else Samples()
-    driver = Driver(core, outputs, congestion, journal, samples)
+    watching = Watching(core)
+    driver = Driver(core, outputs, congestion, journal, samples, watching)
     if keeper is not None:
         keeper.contents = Contents()  # a backlog is large, and the core has it now
         driver.keep_with(keeper)
@@ -134,8 +138,10 @@ def make_host(
     # Rows about single publications are written where there are objects of them.
     readable = readable or journal.wanted_below > MOST_HASH
     passage = None if readable else Passage(core.plain_way, outputs, journal.wanted_below)
+    if passage is not None:
+        watching.readable = passage.watch_below
     shared = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
-    return Host(*shared, passage, keeper, _audit(network.security, name), samples)
+    return Host(*shared, passage, keeper, _audit(network.security, name), samples, watching)
 
 
 def _audit(section: SecuritySection | None, name: str) -> Audit:

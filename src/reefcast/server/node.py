@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -39,12 +39,13 @@ from reefcast.server.certified import Certified
 from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
 from reefcast.server.connection import Connection
-from reefcast.server.draining import Draining, places
+from reefcast.server.draining import Draining
 from reefcast.server.end import End
 from reefcast.server.greeting import Anonymous, Authenticator, Current
 from reefcast.server.host import make_host
 from reefcast.server.keeper import Keeping
 from reefcast.server.listeners import Listener
+from reefcast.server.looks.answering import Looks
 from reefcast.server.metrics.sampling import TICK_S
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
@@ -52,7 +53,7 @@ from reefcast.server.proving import TOKEN, Proving
 from reefcast.server.rights import Renew
 from reefcast.server.shared import Shared
 from reefcast.server.soft_links import SoftLinks
-from reefcast.server.status import certificate_status, host_status, process_status
+from reefcast.server.status import certificate_status, clients_status, host_status, process_status
 from reefcast.server.tls_listener import RefusedConnection, TlsListener
 from reefcast.server.wishes import Wishes
 from reefcast.tls.credentials import BrokerCredentials, broker_credentials
@@ -76,8 +77,8 @@ class Node:
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
     has a `ClientPort` of its own. `shared`: what all connections have in common. `door`: its HTTP
     listener, if the network file gives it one. `before_leaving`: called while the broker stops,
-    when its clients have what was for them and are still connected. `network`: what it does, also
-    when that changes while it runs. `wishes`: what operators ask of it."""
+    when its clients have what was for them and are still connected. `network`: what it does now.
+    `wishes`: what operators ask of it."""
 
     def __init__(
         self,
@@ -94,7 +95,8 @@ class Node:
         self.network = network
         self.name = name
         self.host = make_host(network, name, offer, readable=readable, keeper=keeper)
-        self.clients = Clients(self.host, self._is_node, own_ids=network.has_users)
+        self.looks = Looks(self)
+        self.clients = Clients(self.host, network.is_node, own_ids=network.has_users)
         self.broker_names = set(network.names)
         self.stopping = False
         self._told: tuple[str, ...] | None = None
@@ -122,7 +124,7 @@ class Node:
         host, port = network.address(name)
         self.listeners = [self._listener(host, port)]
         self.door = self._admin_door()
-        self.draining = Draining(self.host, self.clients, self._elsewhere)
+        self.draining = Draining(self.host, self.clients, self.overlay_links.elsewhere)
         self.wishes = Wishes(self.host.driver.wish, name, self.draining)
         self.before_leaving: list[Callable[[], Awaitable[None]]] = []
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -177,12 +179,10 @@ class Node:
 
     @property
     def authenticator(self) -> Authenticator:
-        """What proves others now."""
         return self._current.now
 
     @property
     def links(self) -> dict[str, BrokerLink]:
-        """The links of the overlay, by neighbour."""
         return self.overlay_links.links
 
     # --- life -------------------------------------------------------------------------------------
@@ -313,9 +313,8 @@ class Node:
             await self.host.requests.finish()
 
     def reload(self, *, again: bool = True) -> tuple[bool, str]:
-        """Read certificates and keys again; new connections then use the new ones. Return whether
-        they are others, and what is wrong with them, which is logged; then the old ones stay.
-        `again`: also if no file has changed."""
+        """Read certificates and keys again, for new connections. Return whether they are others,
+        and what is wrong with them, which is logged. `again`: also if no file has changed."""
         if self.tls is None:
             return False, ""
         before, shown = self.tls.value, part("security")
@@ -336,6 +335,7 @@ class Node:
             self.host.samples.tick()
         if self.door is not None:
             self.door.tick(now)
+        self.host.watching.tick(now)
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
         self.of_users.forget_old()
@@ -384,10 +384,8 @@ class Node:
         self.regrant(network.role)
 
     def look_at_users(self) -> bool:
-        """Read the files of users again if they have changed; return whether anything follows from
-        that."""
-        changed = self.shared.authenticator.look()
-        if changed:
+        """Read the files of users again if they have changed; return whether they have."""
+        if changed := self.shared.authenticator.look():
             self._review()
         return changed
 
@@ -406,8 +404,10 @@ class Node:
         if hello.role is Role.ADMIN:
             connection.say_hello(self.host.me)
             granting, audit = self.host.core.granting, self.host.audit
-            wish = self.wishes.meet
-            return AdminEnd(connection, self.status, wish, lambda: granting.grants, audit)
+            asked = connection, self.status, self.wishes.meet
+            end = AdminEnd(*asked, lambda: granting.grants, audit)
+            end.shows = self.looks.answer
+            return end
         if hello.role is Role.SOFT:
             return self.soft_links.arrive(connection, hello)
         return self.overlay_links.arrive(connection, hello)
@@ -444,13 +444,6 @@ class Node:
         now = self.shared.authenticator.review(before)
         return None if now is None else msgspec.structs.replace(subject, granted=now.granted)
 
-    def _is_node(self, name: str) -> bool:
-        return self.network.is_node(name)
-
-    def _elsewhere(self) -> list[str]:
-        """Return where this broker's clients can go."""
-        return places(self.network, self.name, self.overlay_links.connected)
-
     # --- what can be seen -------------------------------------------------------------------------
 
     def status(self, request: StatusRequest) -> dict[str, object]:
@@ -462,13 +455,22 @@ class Node:
             **host_status(self.host, request, now),
             **({"network_file": dump_network(self.network.for_peers())} if asked else {}),
             **process_status(),
-            "uptime_s": round(now - self._started_at_s, 3),
+            "uptime_s": round(self.uptime_s, 3),
             "stopping": self.stopping,
             **self.wishes.status(),
             "certificate": None if self.tls is None else certificate_status(self.tls.value),
-            "links": [*self.overlay_links.status(), *self.soft_links.status()],
-            "clients": [session.status() for session in self.clients.sessions.values()],
+            "links": self.link_states(),
+            **clients_status(list(self.clients.sessions.values())),
         }
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since it was made."""
+        return self.loop.time() - self._started_at_s
+
+    def link_states(self) -> list[dict[str, Any]]:
+        """Return the state of each link, soft ones included."""
+        return [*self.overlay_links.status(), *self.soft_links.status()]
 
     def _snapshot(self) -> None:
         """Write a snapshot into the trace, if there is one."""
@@ -494,6 +496,5 @@ def _credentials(network: NetworkFile, name: str) -> BrokerCredentials | None:
 
 
 def _where(line: Line) -> str:
-    """Return an address that no other open connection has."""
-    named = line.transport.get_extra_info
+    named = line.transport.get_extra_info  # no other open connection has both addresses
     return f"{named('peername')} {named('sockname')}"

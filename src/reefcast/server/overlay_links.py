@@ -28,6 +28,7 @@ from reefcast.network.file import NetworkFile
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.connection import Connection
 from reefcast.server.dialing import keep_connected
+from reefcast.server.draining import places
 from reefcast.server.end import End
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
@@ -243,6 +244,10 @@ class OverlayLinks:
     def connected(self) -> tuple[LinkName, ...]:
         """Return the neighbours that are connected now."""
         return tuple(link.name for link in self.links.values() if link.connection is not None)
+
+    def elsewhere(self) -> list[str]:
+        """Return where clients of this broker can go, the neighbours that are connected first."""
+        return places(self._network, self._host.me.name, self.connected)
 
     def drained(self) -> bool:
         """Return whether the neighbours that are near have acknowledged everything."""

@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 
 from reefcast.errors import LocalError
 from reefcast.logs import about, part
-from reefcast.model.messages import Apply, Drain, OperatorWish, Stop, Wish
+from reefcast.model.messages import Wish
+from reefcast.model.operations import Apply, Drain, OperatorWish, Stop
 from reefcast.server.draining import Draining
 
 log = part("broker")

@@ -93,9 +93,9 @@ class Desk:
         self._enlarge_out(FIRST_OUT)
         self.forget_headers()
 
-    def want_below(self, number: int) -> None:
-        """Count publications with a smaller `id_hash` as not plain from now on."""
-        self.words[K_WANTED_BELOW] = number
+    def want_below(self, wanted_below: int) -> None:
+        """Have publications with a smaller `id_hash` be not plain, from the next run on."""
+        self.words[K_WANTED_BELOW] = wanted_below
 
     def _enlarge_run(self, room: int) -> None:
         self._run = np.empty(F_WORDS * room, np.int64)
