@@ -51,9 +51,9 @@ def audit_of(network: NetworkFile, name: str, kind: str = "broker") -> Audit:
     return open_audit(section.audit, name, section.audit_bytes, section.audit_files, kind)
 
 
-def renew(tls: BrokerCredentials, name: str, kind: str, *, again: bool) -> None:
-    """Read certificates and keys again; new connections then use the new ones. What is wrong with
-    them is logged, and the old ones stay. `again`: also if no file has changed."""
+def renew(tls: BrokerCredentials, name: str, kind: str, *, again: bool) -> tuple[bool, str]:
+    """Read certificates and keys again, for new connections. Return whether they are others, and
+    what is wrong with them, which is logged. `again`: also if no file has changed."""
     before, shown = tls.value, part("security")
     wrong = tls.look(again=again)
     if wrong:
@@ -62,3 +62,4 @@ def renew(tls: BrokerCredentials, name: str, kind: str, *, again: bool) -> None:
     elif tls.value is not before:
         words = f"{kind} %s shows the new certificate from now on"
         shown.warning(words, name, extra=about(**{kind: name}))
+    return tls.value is not before, wrong

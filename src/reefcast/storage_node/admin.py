@@ -91,7 +91,7 @@ class StorageAdmin:
         `ConfigurationError`, and changes nothing, for what is wrong there."""
         grants = grants_of(network.role)
         self._current.become(network)
-        self._grants = grants
+        self.network, self._grants = network, grants
 
     def reload(self) -> None:
         """Read the certificate and the key again (`member.renew`)."""
