@@ -332,7 +332,7 @@ def test_addresses_that_contradict_themselves() -> None:
     def none(network: Any) -> None:
         network.broker[0].admin = "9464"
 
-    assert "brokers a and b are both on 127.0.0.1" in wrong(same)
+    assert "broker a and broker b are both on 127.0.0.1" in wrong(same)
     assert "is where a broker listens for clients" in wrong(taken)
     assert "broker a: admin = '9464' is not host:port" in wrong(none)
     elsewhere = make_network("ab", [("a", "b")])
