@@ -459,7 +459,8 @@ def test_nothing_is_loaded_where_nothing_listens() -> None:
 
 
 async def test_a_missing_package_is_named(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "reefcast.server.web.door", raising=False)
+    for name in ("broker_door", "door"):
+        monkeypatch.delitem(sys.modules, f"reefcast.server.web.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "aiohttp", None)
     with pytest.raises(LocalError, match=r"an admin listener needs more packages .aiohttp"):
         Node(with_admin(path_network(1)), "b1")
