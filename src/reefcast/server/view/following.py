@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 from reefcast.errors import ReefcastError
-from reefcast.model.looks import Sightings
+from reefcast.model.looks import MOST_SEEN, Sightings
 from reefcast.server.view.network import NetworkView
 
 MOST_WAYS, MOST_SIGHTINGS = 500, 200
@@ -21,12 +21,14 @@ class Update(NamedTuple):
     """What is new. `ways`: publications with all of their sightings so far, in the order of hops
     and times: {`id`, the fields of `OF_EVENT`, `sightings`: a list of what each broker saw}.
     `share`: the part of the publications that every broker looks at (0 to 1); `missed`: sightings
-    that were forgotten before they were asked for; `silent`: why a broker tells nothing."""
+    that were forgotten before they were asked for; `silent`: why a broker tells nothing, also one
+    that is down; `more`: some broker has more to tell already."""
 
     ways: list[Told]
     share: float
     missed: int
     silent: dict[str, str]
+    more: bool
 
 
 class Following:
@@ -41,28 +43,31 @@ class Following:
     async def update(self) -> Update:
         """Ask all brokers; return what is new since the last time."""
         overview = await self._view.overview()
-        lives = {each["broker"]: each.get("session", "") for each in overview["brokers"]}
+        lives = {each["broker"]: each["session"] for each in overview["brokers"] if each["up"]}
         asked = {}
         for name, life in lives.items():
             known, after = self._after.get(name, ("", 0))
             asked[name] = Sightings(self._filter, after if known == life else 0)
         answers = await self._view.look_each(asked)
         changed: dict[str, Told] = {}
-        share, missed, silent = 1.0, 0, {}
+        share, missed, more = 1.0, 0, False
+        silent = {each["broker"]: each["why"] for each in overview["brokers"] if not each["up"]}
         for name, answer in answers.items():
             if isinstance(answer, ReefcastError):
-                silent[name] = str(answer)
-                self._after.pop(name, None)
+                silent[name] = str(answer)  # in the same life it goes on where it was
                 continue
             share, missed = min(share, answer["share"]), missed + answer["missed"]
+            more = more or len(answer["seen"]) == MOST_SEEN
             self._after[name] = (lives[name], answer["last"])
             for seen in answer["seen"]:
                 way = self._add(name, seen)
-                changed[way["id"]] = way
-        return Update(list(changed.values()), share, missed, silent)
+                if way is not None:
+                    changed[way["id"]] = way
+        return Update(list(changed.values()), share, missed, silent, more)
 
-    def _add(self, broker: str, seen: Told) -> Told:
-        """Add a sighting to its way; return the way."""
+    def _add(self, broker: str, seen: Told) -> Told | None:
+        """Add a sighting to its way; return the way. None if it is there already: a broker that was
+        started again since the overview tells from the beginning twice."""
         id = f"{seen['publisher']}#{seen['seq']}"
         way = self._ways.get(id)
         if way is None:
@@ -72,7 +77,10 @@ class Following:
                 self._ways.popitem(last=False)
         sightings = way["sightings"]
         own = {name: value for name, value in seen.items() if name not in OF_EVENT}
-        sightings.append({"broker": broker, **own})
+        sighting = {"broker": broker, **own}
+        if sighting in sightings:
+            return None
+        sightings.append(sighting)
         sightings.sort(key=lambda each: (each["hops"], each["at_us"]))
         del sightings[MOST_SIGHTINGS:]
         return way
