@@ -151,8 +151,12 @@ class Waiting:
         return sorted(found, key=lambda way: (way["published_us"], way["id"]))
 
     def _is_whole(self, way: Told, silent: Mapping[str, str]) -> bool:
-        came = {(seen["by"], seen["broker"]) for seen in way["sightings"]}
-        return all(pair in came or pair[1] in silent for pair in self._sent(way))
+        sightings = way["sightings"]
+        came = {(seen["by"], seen["broker"]) for seen in sightings}
+        held = {seen["broker"] for seen in sightings if seen["outcome"] == "held"}
+        decided = {seen["broker"] for seen in sightings if "matched" in seen}
+        reached = all(pair in came or pair[1] in silent for pair in self._sent(way))
+        return reached and held <= decided
 
     def awaited(self, way: Told, silent: Mapping[str, str], share: float) -> dict[str, str]:
         """Return the brokers that a way was sent to and that have not told of it, and why."""
