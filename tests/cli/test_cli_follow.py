@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_brokers import Live
 
 import reefcast
 from children import Children, ended, line_of
-from live_networks import path_network, url_of
+from live_networks import linked, path_network, url_of
 from reefcast.cli.follow import PATIENCE_S, Shown, Waiting
 from reefcast.cli.follow_text import duration, plain
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.network.sections import RoleEntry
+from reefcast.server.node import Node
 from reefcast.server.view.following import Update
 from secured import PASSWORD, secured
 
@@ -32,10 +32,16 @@ async def children() -> AsyncIterator[Children]:
         yield children
 
 
-@pytest.fixture
-async def live() -> AsyncIterator[Live]:
+@asynccontextmanager
+async def nodes(network: NetworkFile, *names: str) -> AsyncIterator[dict[str, Node]]:
+    """Run these brokers of the network."""
     async with AsyncExitStack() as stack:
-        yield Live(stack)
+        running = {}
+        for name in names:
+            running[name] = Node(network, name)
+            await running[name].start()
+            stack.push_async_callback(running[name].stop)
+        yield running
 
 
 def written(folder: Path, network: NetworkFile) -> Path:
@@ -76,12 +82,16 @@ async def text_of(process: Process, count: int) -> list[str]:
 
 
 async def test_the_way_over_three_brokers_also_past_one_that_is_killed(
-    live: Live, children: Children, tmp_path: Path
+    children: Children, tmp_path: Path
 ) -> None:
     network = path_network(3)
-    nodes = await live.up(network)
     file = written(tmp_path, network)
-    async with market(network) as (writer, reader):
+    async with AsyncExitStack() as stack:
+        b3 = await children.start("broker", file, "b3")
+        await line_of(b3.stdout)
+        here = await stack.enter_async_context(nodes(network, "b1", "b2"))
+        await linked(here.values())
+        writer, reader = await stack.enter_async_context(market(network))
         text = await following(children, "3 of 3 brokers", file, "symbol = 'IBM'")
         rows = await following(children, "3 of 3 brokers", file, "--json", "--count", 2)
         await writer.publish(symbol="SUN", note="\x1b[31m")
@@ -105,13 +115,13 @@ async def test_the_way_over_three_brokers_also_past_one_that_is_killed(
         assert "-> b2 (queue " in lines[0] and "from b1" in lines[1]
         assert "delivered  from b2" in lines[2] and lines[2].endswith(f"to {reader}")
 
-        await live.crash(nodes["b3"])
+        b3.kill()
         await remark(text, "b3 is silent: 127.0.0.1:", "cannot be reached")
         await writer.publish(symbol="IBM", price=30)
         _, _, middle, last = await text_of(text, 4)
         assert "-> b3 (queue 1)" in middle
         assert last.startswith("  b3  is silent: 127.0.0.1:") and "cannot be reached" in last
-        await live.node(network, "b3")
+        await children.start("broker", file, "b3")
         await remark(text, "b3 tells again")
         text.send_signal(signal.SIGINT)
         code, _, errors = await ended(text)
@@ -119,29 +129,30 @@ async def test_the_way_over_three_brokers_also_past_one_that_is_killed(
 
 
 async def test_a_broker_that_does_not_answer_and_colours_of_a_terminal(
-    live: Live, children: Children, tmp_path: Path
+    children: Children, tmp_path: Path
 ) -> None:
     network = path_network(2)
-    nodes = await live.up(network)
-    await live.crash(nodes["b2"])
     file = written(tmp_path, network)
     reader, terminal = pty.openpty()
-    try:
+    async with (
+        nodes(network, "b1", "b2") as here,
+        reefcast.connect(url_of(network, "b1")) as client,
+    ):
+        await linked(here.values())
+        await client.publish(a=0, confirm=True)  # what it advertises has settled
+        await here["b2"].stop()
         process = await following(children, "1 of 2 brokers", file, "--count", 1, stdout=terminal)
         await remark(process, "b2 is silent: ", "cannot be reached")
-        client = await live.client(nodes["b1"], "c")
-        await client.advertise("a > 10")
-        client.publish(a=1)  # refused, for the client did not advertise it
+        await client.publish(a=1)
         assert (await ended(process))[0] == 0
-        shown = os.read(reader, 10_000).decode()
-    finally:
-        os.close(reader)
-        os.close(terminal)
-    assert "\x1b[1;31mrefused\x1b[0m" in shown and "outside what this client advertised" in shown
+    shown = os.read(reader, 10_000).decode()
+    os.close(reader)
+    os.close(terminal)
+    assert "\x1b[33munwanted\x1b[0m" in shown
 
 
 async def test_what_cannot_be_followed_is_refused(
-    live: Live, children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong filter; who has no right, or may see nothing; no broker at all."""
     network = secured(tmp_path)
@@ -155,12 +166,12 @@ async def test_what_cannot_be_followed_is_refused(
     assert errors.startswith("reefcast: line 1, column ") and "^" in errors
     code, _, errors = await children.run("follow", file)
     assert code == 5 and "no broker of the network answers: 127.0.0.1:" in errors
-    await live.node(network, "b1")
     monkeypatch.setenv("REEFCAST_PASSWORD", PASSWORD)
-    for user, said in (("anna", "no right to 'status'"), ("otto", "may see nothing")):
-        monkeypatch.setenv("REEFCAST_USER", user)
-        code, _, errors = await children.run("follow", file)
-        assert code == 2 and said in errors
+    async with nodes(network, "b1"):
+        for user, said in (("anna", "no right to 'status'"), ("otto", "may see nothing")):
+            monkeypatch.setenv("REEFCAST_USER", user)
+            code, _, errors = await children.run("follow", file)
+            assert code == 2 and said in errors
 
 
 # --- without brokers ------------------------------------------------------------------------------

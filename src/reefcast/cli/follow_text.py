@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -86,11 +86,11 @@ def _step(way: Told, seen: Told, width: int) -> list[Piece]:
     parts: list[Piece] = [
         (f"  {seen['broker']:{width}}  ", "bold"),
         (f"{after:>9}  ", ""),
-        (f"{outcome}", STYLES.get(outcome, "")),
+        (outcome, STYLES.get(outcome, "")),
         (f"  {printable(from_whom)}{_remarks(seen)}", QUIET),
     ]
     if seen.get("why"):
-        parts.append((f"  {printable(seen['why'])}", BAD))
+        parts.append((f"  {printable(seen['why'])}", STYLES.get(outcome, "")))
     return parts + [(f"  {text}", "") for text in _targets(seen)]
 
 
@@ -123,11 +123,6 @@ def _left_out(count: int) -> Iterator[str]:
 
 def duration(us: float) -> str:
     """Return microseconds as a person would say them."""
-    scales: tuple[tuple[float, Callable[[float], str]], ...] = (
-        (1e3, lambda us: f"{us:.0f} us"),
-        (1e6, lambda us: f"{us / 1e3:.1f} ms"),
-    )
-    for below, shown in scales:
-        if abs(us) < below:
-            return shown(us)
-    return f"{us / 1e6:.1f} s"
+    if abs(us) < 1e3:
+        return f"{us:.0f} us"
+    return f"{us / 1e3:.1f} ms" if abs(us) < 1e6 else f"{us / 1e6:.1f} s"

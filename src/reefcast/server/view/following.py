@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
-from reefcast.errors import ReefcastError
 from reefcast.model.looks import MOST_SEEN, Sightings
 from reefcast.server.view.network import NetworkView
+from reefcast.traces.files import MOST_HASH, id_hash
 
 MOST_WAYS, MOST_SIGHTINGS = 500, 200
 """Publications that are remembered, and sightings of each."""
@@ -50,27 +50,29 @@ class Following:
             asked[name] = Sightings(self._filter, after if known == life else 0)
         answers = await self._view.look_each(asked)
         changed: dict[str, Told] = {}
-        share, missed, more = 1.0, 0, False
         silent = {each["broker"]: each["why"] for each in overview["brokers"] if not each["up"]}
-        for name, answer in answers.items():
-            if isinstance(answer, ReefcastError):
-                silent[name] = str(answer)  # in the same life it goes on where it was
-                continue
-            share, missed = min(share, answer["share"]), missed + answer["missed"]
-            more = more or len(answer["seen"]) == MOST_SEEN
+        silent |= {name: str(why) for name, why in answers.items() if isinstance(why, Exception)}
+        told = {name: told for name, told in answers.items() if not isinstance(told, Exception)}
+        share = min((answer["share"] for answer in told.values()), default=1.0)
+        for name, answer in told.items():
             self._after[name] = (lives[name], answer["last"])
             for seen in answer["seen"]:
-                way = self._add(name, seen)
+                way = self._add(name, seen, share)
                 if way is not None:
                     changed[way["id"]] = way
+        missed = sum(answer["missed"] for answer in told.values())
+        more = any(len(answer["seen"]) == MOST_SEEN for answer in told.values())
         return Update(list(changed.values()), share, missed, silent, more)
 
-    def _add(self, broker: str, seen: Told) -> Told | None:
-        """Add a sighting to its way; return the way. None if it is there already: a broker that was
-        started again since the overview tells from the beginning twice."""
+    def _add(self, broker: str, seen: Told, share: float) -> Told | None:
+        """Add a sighting to its way; return the way. None if it is there already (a broker that was
+        started again since the overview tells from the beginning twice), and for a publication
+        outside of `share`, of which only some brokers would tell."""
         id = f"{seen['publisher']}#{seen['seq']}"
         way = self._ways.get(id)
         if way is None:
+            if id_hash((seen["publisher"], seen["seq"])) > share * MOST_HASH:
+                return None
             event = {name: seen[name] for name in OF_EVENT}
             way = self._ways[id] = {"id": id, **event, "sightings": []}
             if len(self._ways) > MOST_WAYS:
