@@ -439,8 +439,9 @@ class RoleEntry(Section):
       everything.
     - `rights`: rights of administration: "status" (ask brokers for their status, list the durable
       sessions of others, subscribe to advisory events), "move" (move links), "place" (be a
-      storage), "drain" (give up what a broker keeps for a neighbour; consume, change and end
-      durable sessions of others).
+      storage), "drain" (have a broker hand its clients to others; give up what a broker keeps for a
+      neighbour; consume, change and end durable sessions of others), "apply" (have brokers read
+      their network file again).
     """
 
     name: str

@@ -92,6 +92,12 @@ class AwayNeighbours:
         self._returned(link)
         return self._then.holding.reopen(link)
 
+    def forget(self, link: LinkName) -> None:
+        """Forget a neighbour that was taken out of the network, and is owed nothing."""
+        self._returned(link)
+        self._told.pop(link, None)
+        self._deputies.pop(link, None)
+
     def _returned(self, link: LinkName) -> None:
         self.since.pop(link, None)
         self._custody.owed.discard(link)

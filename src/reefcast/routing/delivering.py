@@ -106,7 +106,7 @@ class Delivering:
         self._neighbours = neighbours
         self.away: AwayNeighbours | None = None
         self.standing: Standing | None = None
-        self._patience_s = patience_s
+        self.patience_s = patience_s
         self._reserve = reserve
         self.advising: Advising | None = None
         if home is not None:
@@ -117,6 +117,12 @@ class Delivering:
             self.away = AwayNeighbours(name, router, then, custody, limits.after_s)
             if reserve.guards:
                 self.advising = Advising(name, router.rng, home.epoch_s)
+
+    def limit(self, most_subscriptions: int, most_filter_bytes: int) -> None:
+        """Take over other limits of durable sessions; those that are beyond them stay."""
+        if self._home is not None:
+            self._home.most_subscriptions = most_subscriptions
+            self._home.most_filter_bytes = most_filter_bytes
 
     def serve(self, services: Services, rows: Rows) -> None:
         """Let the services of this broker keep their rows on its disk, and its sessions recall what
@@ -252,6 +258,15 @@ class Delivering:
             )
         return effects
 
+    def taken_out(self, link: LinkName) -> list[Effect]:
+        """Owe a neighbour nothing any more that was taken out of the network: nobody there wants
+        anything."""
+        self._then.holding.given_up(link)
+        effects: list[Effect] = []
+        for copy in self.confirming.owed_to(link):
+            effects += self._then.finish(self.confirming.give_up(copy, link))
+        return effects
+
     def _move(self, copy: Publish, link: LinkName) -> list[Effect]:
         """Route a publication again as if it came from the neighbour that it was for."""
         found = self._router.match([copy], link)
@@ -350,7 +365,7 @@ class Delivering:
         self.hosting.start()
         effects = [] if self.away is None else self.away.begin(self._neighbours(), now)
         if self.standing:
-            effects.append(SetTimer(STANDING_TIMER, now + self._patience_s))
+            effects.append(SetTimer(STANDING_TIMER, now + self.patience_s))
         if self.advising is not None:
             for item in self.advising.begin():
                 effects += self._enter(item, self.advising.link, now)

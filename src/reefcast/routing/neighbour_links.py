@@ -82,7 +82,7 @@ class NeighbourLinks:
         self._relearning = then.relearning
         self._relearns.relearning = self._relearning.active
         self._holding = then.holding
-        self._patience_s = patience_s
+        self.patience_s = patience_s
         self._lent = 0
         self._absent: set[LinkName] = set()
         if away is not None:
@@ -160,6 +160,11 @@ class NeighbourLinks:
         ]
         effects += then.act(self._router.link_down(link)) + self._no_longer_absent(link)
         return effects + then.finish(then.settlement.forget(link))  # may release what was held
+
+    def forget(self, link: LinkName) -> None:
+        """Forget a neighbour that was taken out of the network."""
+        if self.away is not None:
+            self.away.forget(link)
 
     def stays_away(self, link: LinkName) -> None:
         """Hold what is for a neighbour that has been away for long, and is not given up."""
@@ -302,7 +307,7 @@ class NeighbourLinks:
             self._holding.misses(link)
         effects = self._tell_synced(told)
         if self.away is None and not self._relearning.complete:
-            effects.append(SetTimer(ABSENT_TIMER, now + max(self._patience_s - RELEARN_S, 0.0)))
+            effects.append(SetTimer(ABSENT_TIMER, now + max(self.patience_s - RELEARN_S, 0.0)))
         return effects
 
     def _forget_absent(self) -> list[Effect]:

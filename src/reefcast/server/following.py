@@ -25,17 +25,17 @@ async def follow_users(node: Node, file: Path) -> None:
     of the file say now. A file that cannot be read changes nothing; nor does one without roles, or
     without `[security]`, where all users might do everything: it may be half written. So it takes a
     restart to do without, and to begin with them; and the audit log stays where it is."""
-    watched, known = Watched(file, load_network), replace(node.network)
+    watched = Watched(file, load_network)
     while True:
         try:
             network = watched.look()
             if network is not None:
+                known = node.network
                 _check(known, network)
                 now = users_of(known, network)
                 if now != known:
                     node.become(now)
                     _say(node.name, known, now)
-                    known = now
         except ConfigurationError as error:
             words, fields = (
                 "broker %s: roles and users stay as they are: %s",
@@ -46,10 +46,13 @@ async def follow_users(node: Node, file: Path) -> None:
 
 
 def users_of(known: NetworkFile, network: NetworkFile) -> NetworkFile:
-    """Return the network that is `known`, with the users of another one."""
-    return replace(
-        known, security=network.security, certificate=network.certificate, role=network.role
-    )
+    """Return the network that is `known`, with the users of another one; the audit log stays where
+    it is."""
+    before, now = known.security, network.security
+    if before is not None and now is not None:
+        kept = {name: getattr(before, name) for name in ("audit", "audit_bytes", "audit_files")}
+        now = replace(now, **kept)
+    return replace(known, security=now, certificate=network.certificate, role=network.role)
 
 
 def _check(known: NetworkFile, network: NetworkFile) -> None:

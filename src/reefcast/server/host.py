@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from reefcast.history.service import HistoryService
 from reefcast.logs import about, part
 from reefcast.model import wire
@@ -87,7 +89,8 @@ def make_host(
     machine = MACHINE.get()
     session = machine.token(8)
     me = wire.hello(Role.BROKER, name, network.network.name, session, offer=offer)
-    limits, neighbours, scot = network.limits, network.neighbours(name), network.scot()
+    limits = replace(network.limits)  # changes while the broker runs, and is another broker's, too
+    neighbours, scot = network.neighbours(name), network.scot()
     journal = Journal(name, open_trace(network.trace, name))
     outputs = Outputs()
     tree = is_tree(network.graph())

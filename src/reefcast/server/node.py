@@ -33,12 +33,13 @@ from reefcast.network.sections import RoleEntry
 from reefcast.protocol.link import LINGER_S
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.admin import AdminEnd
-from reefcast.server.admission import Greetings, UserConnections
+from reefcast.server.admission import Greetings, UserConnections, most_connections
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.certified import Certified
 from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
 from reefcast.server.connection import Connection
+from reefcast.server.draining import Draining
 from reefcast.server.end import End
 from reefcast.server.greeting import Anonymous, Authenticator, Current
 from reefcast.server.host import make_host
@@ -54,6 +55,7 @@ from reefcast.server.shared import Shared
 from reefcast.server.soft_links import SoftLinks
 from reefcast.server.status import certificate_status, clients_status, host_status, process_status
 from reefcast.server.tls_listener import RefusedConnection, TlsListener
+from reefcast.server.wishes import Wishes
 from reefcast.tls.credentials import BrokerCredentials, broker_credentials
 from reefcast.tls.identity import broker_uri
 from reefcast.tls.wording import in_words
@@ -62,10 +64,6 @@ if TYPE_CHECKING:
     from reefcast.server.web.door import Door
 
 log = part("links")
-
-SPARE_CONNECTIONS = 256
-"""Connections beyond those of clients and those that were not greeted: neighbours and
-administrators."""
 
 
 class Node:
@@ -79,7 +77,8 @@ class Node:
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
     has a `ClientPort` of its own. `shared`: what all connections have in common. `door`: its HTTP
     listener, if the network file gives it one. `before_leaving`: called while the broker stops,
-    when its clients have what was for them and are still connected."""
+    when its clients have what was for them and are still connected. `network`: what it does now.
+    `wishes`: what operators ask of it."""
 
     def __init__(
         self,
@@ -98,23 +97,23 @@ class Node:
         self.host = make_host(network, name, offer, readable=readable, keeper=keeper)
         self.looks = Looks(self)
         self.clients = Clients(self.host, network.is_node, own_ids=network.has_users)
+        self.broker_names = set(network.names)
         self.stopping = False
         self._told: tuple[str, ...] | None = None
         self._started_at_s = self.loop.time()
+        self.former_traces: list[asyncio.Task[None]] = []
         limits = network.limits
-        most = limits.max_clients + limits.max_greetings + SPARE_CONNECTIONS
-        limit = limits.max_connections or most
-        self._of_users = UserConnections(limits.max_user_connections)
+        self.of_users = UserConnections(limits.max_user_connections)
         self.tls = tls or _credentials(network, name)
         self._current = Current(authenticator or self._authenticator())
         self.shared = Shared(
             Flusher(self.loop),
             set(),
-            limit,
+            most_connections(limits),
             self.host.journal.floods,
             offer,
             self._current,
-            frozenset(network.names),
+            self.broker_names,
             self.host.audit,
             self.tls,
             Greetings(limits.max_greetings),
@@ -125,6 +124,8 @@ class Node:
         host, port = network.address(name)
         self.listeners = [self._listener(host, port)]
         self.door = self._admin_door()
+        self.draining = Draining(self.host, self.clients, self.overlay_links.elsewhere)
+        self.wishes = Wishes(self.host.driver.wish, name, self.draining)
         self.before_leaving: list[Callable[[], Awaitable[None]]] = []
         self._tick_timer: asyncio.TimerHandle | None = None
 
@@ -178,12 +179,10 @@ class Node:
 
     @property
     def authenticator(self) -> Authenticator:
-        """What proves others now."""
         return self._current.now
 
     @property
     def links(self) -> dict[str, BrokerLink]:
-        """The links of the overlay, by neighbour."""
         return self.overlay_links.links
 
     # --- life -------------------------------------------------------------------------------------
@@ -212,6 +211,7 @@ class Node:
         `drain_s`; then connections have `LINGER_S` to close. What could not be handed over is
         counted and logged."""
         self.stopping = True
+        self.draining.close()
         self._refuse()
         until_s = self.loop.time() + self.network.limits.drain_s
         await self._until(lambda: self._has_left() and self._served(), until_s)
@@ -306,16 +306,17 @@ class Node:
         self._keep_statistics()
         self.overlay_links.close()
         self._snapshot()
+        await asyncio.gather(*self.former_traces)
         if self.host.journal.trace is not None:
             await self.host.journal.trace.finish()
         if self.host.requests is not None:
             await self.host.requests.finish()
 
-    def reload(self, *, again: bool = True) -> None:
-        """Read certificates and keys again; new connections then use the new ones. What is wrong
-        with them is logged, and the old ones stay. `again`: also if no file has changed."""
+    def reload(self, *, again: bool = True) -> tuple[bool, str]:
+        """Read certificates and keys again, for new connections. Return whether they are others,
+        and what is wrong with them, which is logged. `again`: also if no file has changed."""
         if self.tls is None:
-            return
+            return False, ""
         before, shown = self.tls.value, part("security")
         wrong = self.tls.look(again=again)
         if wrong:
@@ -325,6 +326,7 @@ class Node:
         elif self.tls.value is not before:
             words = "broker %s shows the new certificate from now on"
             shown.warning(words, self.name, extra=about(broker=self.name))
+        return self.tls.value is not before, wrong
 
     def _tick(self) -> None:
         now = self.loop.time()
@@ -336,11 +338,10 @@ class Node:
         self.host.watching.tick(now)
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
-        self._of_users.forget_old()
+        self.of_users.forget_old()
         self.host.journal.floods.tick(now)
         self.host.audit.tick(now)
-        if self.shared.authenticator.look():
-            self._review()
+        self.look_at_users()
         if self.host.statistics is not None:
             self.host.statistics.expire(now)
         self.reload(again=False)
@@ -373,13 +374,20 @@ class Node:
                 self.host.driver.handle(Regrant(now), link)
 
     def become(self, network: NetworkFile) -> None:
-        """Have users prove who they are, and do what they may, as this network file says: its
-        `[security]`, `[[certificate]]`s and `[[role]]`s. Raises `ConfigurationError` for files that
-        are not there or wrong, and then changes nothing."""
+        """Have users prove who they are, and do what they may, as this network file says: that of
+        now, with other `[security]`, `[[certificate]]`s and `[[role]]`s. Raises
+        `ConfigurationError` for files that are not there or wrong, and then changes nothing."""
         grants_of(network.role)
         self._current.become(network)
+        self.network = network
         self._review()
         self.regrant(network.role)
+
+    def look_at_users(self) -> bool:
+        """Read the files of users again if they have changed; return whether they have."""
+        if changed := self.shared.authenticator.look():
+            self._review()
+        return changed
 
     # --- who comes in -----------------------------------------------------------------------------
 
@@ -387,7 +395,7 @@ class Node:
         """Let the authenticator prove the other end; its principal then has the role that `hello`
         needs."""
         if hello.role in (Role.CLIENT, Role.ADMIN):
-            objection = self._of_users.objection(connection)
+            objection = self.of_users.objection(connection)
             if objection:
                 connection.close(objection, retry=True)
                 return None
@@ -396,8 +404,8 @@ class Node:
         if hello.role is Role.ADMIN:
             connection.say_hello(self.host.me)
             granting, audit = self.host.core.granting, self.host.audit
-            wish = self.host.driver.wish
-            end = AdminEnd(connection, self.status, wish, lambda: granting.grants, audit)
+            asked = connection, self.status, self.wishes.meet
+            end = AdminEnd(*asked, lambda: granting.grants, audit)
             end.shows = self.looks.answer
             return end
         if hello.role is Role.SOFT:
@@ -449,6 +457,7 @@ class Node:
             **process_status(),
             "uptime_s": round(self.uptime_s, 3),
             "stopping": self.stopping,
+            **self.wishes.status(),
             "certificate": None if self.tls is None else certificate_status(self.tls.value),
             "links": self.link_states(),
             **clients_status(list(self.clients.sessions.values())),
@@ -487,6 +496,5 @@ def _credentials(network: NetworkFile, name: str) -> BrokerCredentials | None:
 
 
 def _where(line: Line) -> str:
-    """Return an address that no other open connection has."""
-    named = line.transport.get_extra_info
+    named = line.transport.get_extra_info  # no other open connection has both addresses
     return f"{named('peername')} {named('sockname')}"

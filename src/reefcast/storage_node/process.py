@@ -106,6 +106,7 @@ async def serve_store(
         "network": network,
         "reconnect_timeout_s": math.inf,
         "queue_policy": "block",
+        "redirects": False,  # it is the storage of one broker, as the network file says
     }
 
     async def attached(store: HistoryStore) -> None:
