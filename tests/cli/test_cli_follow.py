@@ -145,6 +145,8 @@ async def test_a_broker_that_does_not_answer_and_colours_of_a_terminal(
         await remark(process, "b2 is silent: ", "cannot be reached")
         await client.publish(a=1)
         assert (await ended(process))[0] == 0
+        code, output, errors = await children.run("follow", file, "--timeout", 0.1, "--count", 1)
+        assert (code, output) == (1, "") and errors.endswith("reefcast: 0 publications\n")
     shown = os.read(reader, 10_000).decode()
     os.close(reader)
     os.close(terminal)
