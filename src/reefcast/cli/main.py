@@ -30,6 +30,7 @@ SECTIONS = {
         "explain": "Explain why a filter matches an event, or not.",
     },
     "Look at what happened": {
+        "follow": "Follow publications through a running network, broker by broker.",
         "analyze": "Turn a trace into tables and an HTML report, with Spark.",
     },
     "Plan": {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reefcast.cli.exit_codes import DONE, NO
-from reefcast.cli.options import Number, json_option, network_argument
+from reefcast.cli.options import json_option, network_argument, wait_option
 from reefcast.cli.secured import own_files, own_options
 from reefcast.network.file import NetworkFile, load_network
 
@@ -31,14 +31,7 @@ MOST_SHOWN = 10
 @own_options
 @click.argument("broker")
 @click.option("--undo", is_flag=True, help="Have BROKER take clients again.")
-@click.option(
-    "--wait",
-    "wait_s",
-    type=Number(0),
-    default=120.0,
-    show_default=True,
-    help="Wait at most so many seconds until BROKER is empty.",
-)
+@wait_option(120.0, "until BROKER is empty")
 @json_option("broker, state, clients, custody, homes")
 def command(network: Path, broker: str, undo: bool, wait_s: float, as_json: bool) -> None:
     """Hand the clients of BROKER to other brokers.

@@ -15,7 +15,7 @@ import click
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.network_apply import apply_to
 from reefcast.cli.network_drain import drain, in_words
-from reefcast.cli.options import Number, json_option, network_argument
+from reefcast.cli.options import json_option, network_argument, wait_option
 from reefcast.cli.secured import own_files, own_options
 from reefcast.errors import PeerError, ReefcastError
 from reefcast.network.file import NetworkFile, load_network
@@ -42,14 +42,7 @@ class Rolled(NamedTuple):
 @network_argument
 @own_options
 @click.argument("brokers", nargs=-1)
-@click.option(
-    "--wait",
-    "wait_s",
-    type=Number(0),
-    default=120.0,
-    show_default=True,
-    help="Wait at most so many seconds for each broker to be empty, and again for it to be ready.",
-)
+@wait_option(120.0, "for each broker to be empty, and again for it to be ready")
 @json_option("a list: broker, pid, version, took_s, why it was not started again")
 def command(network: Path, brokers: tuple[str, ...], wait_s: float, as_json: bool) -> None:
     """Start all brokers of NETWORK again, one at a time, or these BROKERS.
