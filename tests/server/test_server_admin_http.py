@@ -57,14 +57,14 @@ async def test_alive_and_ready(live: Live) -> None:
     assert (await ask(first, "/healthz")).status == 200
     said = await ask(first, "/readyz")
     assert said.status == 503
-    assert said.body == b"not ready: it relearns its tables; 1 of its 1 links are not up\n"
+    assert said.body == b"not ready: it relearns its tables; links that are not up: 1 of 1\n"
     second = await live.node(network, "b2")
     await until(lambda: not first.host.core.relearning and first.links["b2"].state == "up")
     said = await ask(first, "/readyz")
     assert (said.status, said.body) == (200, b"ready\n")
     await live.crash(second)
     await until(lambda: first.links["b2"].connection is None)
-    assert (await ask(first, "/readyz")).body == b"not ready: 1 of its 1 links are not up\n"
+    assert (await ask(first, "/readyz")).body == b"not ready: links that are not up: 1 of 1\n"
     assert (await ask(first, "/healthz")).body == b"alive\n"
 
 

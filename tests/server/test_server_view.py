@@ -96,7 +96,7 @@ async def test_a_broker_that_dies_and_comes_back(live: Live) -> None:
         await overview(view, lambda told: lines(told)["b2"]["up"])
         await live.crash(nodes["b2"])
         told = await overview(view, lambda told: not lines(told)["b2"]["up"])
-        assert "cannot be reached" in lines(told)["b2"]["why"]
+        assert "cannot be reached: connection refused" in lines(told)["b2"]["why"]
         assert told["links"] == [{**told["links"][0], "between": ["b1", "b2"], "up": False}]
         with pytest.raises(ConnectionLostError):
             await view.look("b2", Page("clients"))

@@ -270,7 +270,7 @@ class AdminConnection:
         except OSError as error:
             if of_tls(error):
                 raise TlsError(in_words(error, self._place)) from error
-            reason = f"{self._place} cannot be reached: {error.strerror}"
+            reason = _unreachable(self._place, error)
         raise ConnectionLostError(reason)
 
     async def _answer(self, refused: Callable[[str], Exception]) -> dict[str, Any]:
@@ -284,6 +284,13 @@ class AdminConnection:
                     assert isinstance(status, dict)
                     return status
         raise ConnectionLostError(f"{self._place} closed the connection before it answered")
+
+
+def _unreachable(place: str, error: OSError) -> str:
+    """Return why a broker cannot be reached, in the words of the system: those of asyncio are
+    "Connect call failed", and an address."""
+    system = os.strerror(error.errno) if error.errno and error.errno > 0 else ""
+    return f"{place} cannot be reached: {(system or error.strerror or str(error)).lower()}"
 
 
 @asynccontextmanager
@@ -304,7 +311,7 @@ async def admin_connection(
     except OSError as error:
         if of_tls(error):
             raise TlsError(in_words(error, place)) from error
-        raise ConnectionLostError(f"{place} cannot be reached: {error.strerror}") from error
+        raise ConnectionLostError(_unreachable(place, error)) from error
     try:
         if tls is not None:
             tls.check(writer.get_extra_info("ssl_object"))

@@ -63,7 +63,7 @@ def not_ready(broker: ObservedBroker) -> list[str]:
         "it was told to stop": broker.stopping,
         "it is drained": broker.draining.on,
         "it relearns its tables": broker.host.core.relearning,
-        f"{down} of its {len(links)} links are not up": down > 0,
+        f"links that are not up: {down} of {len(links)}": down > 0,
     }
     return [words for words, true in missing.items() if true]
 
