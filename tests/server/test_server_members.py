@@ -223,6 +223,28 @@ async def test_what_cannot_come_or_go_is_said(live: Live, tmp_path: Path) -> Non
     assert [*growth.nodes["b"].links] == ["a", "c"]
 
 
+async def test_a_neighbour_lets_nobody_go_who_still_has_subscriptions(
+    live: Live, tmp_path: Path
+) -> None:
+    """Whoever asks: the command finds out before whether the broker is drained."""
+    growth = growing(live, tmp_path, "acyclic", disk=False)
+    growth.write("d")
+    await growth.start_all()
+    async with (
+        reefcast.connect(url_of(growth.whole, "a"), **QUICK) as publisher,
+        reefcast.connect(url_of(growth.whole, "c"), **QUICK) as client,
+    ):
+        await publisher.advertise("n > 0")
+        await (await client.subscribe("n > 0")).settled()
+        growth.write("c", "d")
+        applying = growth.nodes["b"].wishes.applying
+        assert applying is not None
+        found = applying.apply(fingerprint(growth.network), dry=False)
+        assert {each.outcome for each in found} == {REFUSED}
+        assert any("c still has 1 subscriptions" in each.why for each in found)
+    assert [*growth.nodes["b"].links] == ["a", "c"]
+
+
 async def test_a_scot_does_not_grow(live: Live, tmp_path: Path) -> None:
     whole, path = make_scot("path:3", 2), tmp_path / "net.toml"
     smaller = make_scot("path:2", 2)
