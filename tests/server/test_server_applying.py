@@ -93,6 +93,20 @@ async def test_limits_count_for_whoever_is_there(live: Live, tmp_path: Path) -> 
     assert node.host.core.counters["refused"] == 0
 
 
+async def test_limits_count_for_neighbours_that_are_away(live: Live, tmp_path: Path) -> None:
+    file = File(tmp_path, make_network("ab", [("a", "b")], routing="flooding"))
+    node, applying = await started(live, file)
+    other = await live.node(file.network, "b")
+    await until(lambda: node.links["b"].connection is not None)
+    await other.stop()
+    await until(lambda: node.links["b"].connection is None)
+    file.limits(link_buffer=7)
+    assert outcomes(applying.apply()) == {"[limits] link_buffer": APPLIED}
+    client = await live.client(node, "first")
+    client.publish(20)
+    await until(lambda: node.host.journal.counters["link_lost"] == 13)
+
+
 async def test_what_a_running_broker_cannot_take_over_needs_a_restart(
     live: Live, tmp_path: Path
 ) -> None:
