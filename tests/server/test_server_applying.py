@@ -100,8 +100,9 @@ async def test_limits_count_for_neighbours_that_are_away(live: Live, tmp_path: P
     await until(lambda: node.links["b"].connection is not None)
     await other.stop()
     await until(lambda: node.links["b"].connection is None)
-    file.limits(link_buffer=7)
-    assert outcomes(applying.apply()) == {"[limits] link_buffer": APPLIED}
+    file.limits(link_buffer=7, link_high=3)
+    assert {each.outcome for each in applying.apply()} == {APPLIED}
+    assert node.host.outputs.links["b"]._high == 3
     client = await live.client(node, "first")
     client.publish(20)
     await until(lambda: node.host.journal.counters["link_lost"] == 13)
