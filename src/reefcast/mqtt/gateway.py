@@ -1,0 +1,484 @@
+"""One connection of an MQTT client: its packets become what a client says to its broker, and what
+the broker says becomes packets. No I/O.
+
+Rules
+-----
+- The gateway begins with a CONNECT whose user is proved, and is not `ready` for other packets
+  before it has sent the CONNACK: the client's durable session has to be found first.
+- An MQTT session that outlives its connection is a durable session (`lasting`); any other one is
+  what the broker has of a connected client.
+- Who connects takes the session over, from any other connection at any broker (MQTT-3.1.4-3).
+- What goes wrong with one packet ends with DISCONNECT, a reason code and a sentence; 3.1.1 has no
+  words for it.
+
+Source: MQTT 5.0 and MQTT 3.1.1, chapters 3 and 4."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from reefcast.model import messages
+from reefcast.model.messages import ControlMessage, Refused
+from reefcast.model.publication import Publication
+from reefcast.mqtt import packets
+from reefcast.mqtt.asking import Asking
+from reefcast.mqtt.content import Content
+from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer
+from reefcast.mqtt.incoming import Answer, Incoming
+from reefcast.mqtt.lasting import (
+    NEVER,
+    RELEASED,
+    SUBSCRIPTION,
+    TAKEN,
+    LastingSession,
+    SessionFailed,
+    expiry_s,
+    session_name,
+)
+from reefcast.mqtt.outgoing import Delivery, Outgoing, State
+from reefcast.mqtt.packets import MQTT_5, Connack, Connect, Packet
+from reefcast.mqtt.properties import NO_PROPERTIES, Properties
+from reefcast.mqtt.publishing import Aliases, Publishing
+from reefcast.mqtt.reasons import MqttError, Reason
+from reefcast.mqtt.requests import MOST_WORDS, OWN_SOURCE, Requests
+from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions
+from reefcast.retaining.messages import NotRetained, Recalled, Retained
+from reefcast.sessions.messages import ConsumerEnded, Done, Failed, Handed, Notes, Sessions
+
+MOST_RECEIVED = 65_535
+AGAIN_S = 1.0
+"""After how long a session is asked for again whose home cannot be reached."""
+AT_ONCE_S = 1.0
+"""How long a durable session outlives a connection that it is not to outlive, if nobody can close
+it then."""
+TAKEN_OVER = "another connection of this client took over"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a listener offers its clients. `receive_maximum`: QoS 1 and 2 publications that a client
+    may have unacknowledged; `maximum_packet_size` (bytes); `session_expiry_s`: the longest time
+    for which a session outlives its connection; `topic_alias_maximum`; `keep_alive_s`: 0 leaves it
+    to the client; `content`: how payloads become attributes."""
+
+    receive_maximum: int = 1024
+    maximum_packet_size: int = 8 << 20
+    session_expiry_s: int = 7 * 86_400
+    topic_alias_maximum: int = 32
+    keep_alive_s: int = 0
+    content: Content = Content()
+
+
+class Broker(Protocol):
+    """The broker around a gateway, as its client sees it."""
+
+    def control(self, message: ControlMessage) -> None:
+        """Send a message to the core, which may answer at once (`Gateway.answer`)."""
+
+    def publish(self, publications: list[messages.Publish]) -> None: ...
+
+    def write(self, packet: bytes, *, is_delivery: bool) -> None: ...
+
+    def close(self, reason: Reason, words: str) -> None:
+        """End the connection; send a DISCONNECT if the client knows it."""
+
+    def now_us(self) -> int: ...
+
+    def later(self, delay_s: float, call: Callable[[], None]) -> None:
+        """Call this in so many seconds, if the connection still stands."""
+
+    def count(self, name: str) -> None: ...
+
+    def ready(self) -> None:
+        """Learn that the CONNACK is sent, and other packets may come."""
+
+    def system(self, topic_filter: str) -> Mapping[str, bytes] | None:
+        """Return what the broker says of itself under topics that match; None if the client may not
+        know it."""
+
+
+class Gateway:
+    """One connection. `client_id`: the client's identifier; `publisher`: its id in the network;
+    `encode`: makes bytes of a packet, for the version of the connection; `assigned`: whether this
+    broker chose the identifier. `will`: what to publish if the connection is lost. `expiry_s`: for
+    how many seconds the session outlives the connection, `NEVER`: for ever."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        connect: Connect,
+        version: int,
+        client_id: str,
+        publisher: str,
+        settings: Settings,
+        renderer: Renderer,
+        encode: Callable[[Packet], bytes],
+        *,
+        assigned: bool = False,
+    ) -> None:
+        self._broker = broker
+        self._connect = connect
+        self._encode = encode
+        self._client_id, self._publisher = client_id, publisher
+        self._settings = settings
+        self._assigned = assigned
+        self.will = connect.will
+        self.asking = Asking(broker.control)
+        asked = connect.properties
+        self._tells_problems = asked.request_problem_information is not False
+        self._is_5 = version >= MQTT_5
+        self.expiry_s = min(_expiry_of(connect, version), settings.session_expiry_s)
+        self._consumers = itertools.count(1)
+        self._attached: dict[int, LastingSession] = {}
+        self._subscriptions = Subscriptions()
+        most = min(asked.receive_maximum or MOST_RECEIVED, MOST_RECEIVED)
+        self._outgoing = Outgoing(most, partial(broker.write, is_delivery=True), self._delivered)
+        self._lasting: LastingSession | None = None
+        self._owed: dict[tuple[int, int], Delivery] = {}
+        self._restored: set[int] = set()
+        write = partial(broker.write, is_delivery=True)
+        self._delivering = Delivering(
+            *(self._subscriptions, self._outgoing, renderer, version),
+            *(asked.maximum_packet_size or NO_LIMIT, write, broker.now_us),
+            lambda name: name.rpartition("-")[0] == publisher.rpartition("-")[0],
+        )
+        self._incoming = Incoming(settings.receive_maximum, self._acknowledge)
+        aliases = Aliases(settings.topic_alias_maximum)
+        self.publishing = Publishing(
+            *(publisher, settings.content, self._incoming, aliases, self.asking),
+            *(broker.publish, broker.now_us, broker.count),
+        )
+        window = min(most, settings.receive_maximum)
+        self._window = window
+        share_s = max(1.0, expiry_s(self.expiry_s)) if self.expiry_s != NEVER else 0.0
+        self._requests = Requests(
+            self, self.asking, self._subscriptions, publisher, window, share_s
+        )
+        self._handlers: dict[type, Callable[..., None]] = {
+            packets.Publish: self.publishing.handle,
+            packets.Puback: self._outgoing.acknowledged,
+            packets.Pubrec: self._received,
+            packets.Pubrel: self._released,
+            packets.Pubcomp: self._outgoing.completed,
+            packets.Subscribe: self._subscribe,
+            packets.Unsubscribe: self._unsubscribe,
+            packets.Pingreq: lambda _: self.write(packets.Pingresp()),
+            packets.Disconnect: self._disconnected,
+            packets.Auth: self._no_authentication,
+        }
+
+    # --- the beginning ----------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Find the client's session, and answer its CONNECT."""
+        self.asking.begin(self._begin())
+
+    async def _begin(self) -> None:
+        try:
+            present = await self._find()
+            notes = await self._lasting.notes() if self._lasting and present else {}
+        except SessionFailed as error:
+            self._broker.close(Reason.SERVER_UNAVAILABLE, str(error))
+            return
+        self.write(Connack(present, Reason.SUCCESS, self._welcome()))
+        if self._lasting is not None:
+            await self._go_on(self._lasting, notes)
+        self._broker.ready()
+
+    async def _find(self) -> bool:
+        """Find or make the durable session, if there is to be one; return whether the client finds
+        what it left."""
+        session = LastingSession(self.asking, session_name(self._client_id), OWN_SOURCE)
+        clean = self._connect.clean_start
+        if clean and not self._assigned:
+            await session.close()
+        if self.expiry_s:
+            is_new = await session.open(expiry_s(self.expiry_s), here=clean)
+        elif clean or await session.row() is None:
+            return False
+        else:
+            is_new = await session.open(AT_ONCE_S, here=False)
+        self._lasting = self.publishing.lasting = self._requests.lasting = session
+        return not (is_new or clean)
+
+    async def _go_on(self, session: LastingSession, notes: Mapping[str, str]) -> None:
+        """Go on with a session that these notes are of."""
+        for key, note in notes.items():
+            if key.startswith(TAKEN):
+                self._incoming.restore(int(key.removeprefix(TAKEN)), int(note))
+            elif key.startswith(RELEASED):
+                self._restore(session, int(key.removeprefix(RELEASED)), int(note))
+        own = {
+            key.removeprefix(SUBSCRIPTION): note
+            for key, note in notes.items()
+            if key.startswith(SUBSCRIPTION)
+        }
+        if notes:
+            row = await session.row()
+            numbers = {} if row is None else row.subscriptions
+            await self._requests.resume(own, {text: number for number, text in numbers.items()})
+        await self._attach(session)
+
+    def _restore(self, session: LastingSession, packet_id: int, position: int) -> None:
+        """Send a PUBREL again whose PUBCOMP is missing (MQTT-4.4.0-1)."""
+        own = position > 0
+        delivery = Delivery(_nothing, 2, session.source if own else 0, position, own=own)
+        self._outgoing.restore(delivery, packet_id)
+        if own:
+            self._owed[session.source, position] = delivery
+            self._restored.add(position)
+        self.write(packets.Pubrel(packet_id))
+
+    async def _attach(self, session: LastingSession) -> None:
+        consumer = self.attach_number()
+        self._attached[consumer] = session
+        own = session is self._lasting
+        try:
+            await session.attach(consumer, self._window, alone=own)
+        except SessionFailed as error:
+            self._attached.pop(consumer, None)
+            session.consumer = 0
+            if not error.again:
+                self._broker.close(Reason.ADMINISTRATIVE_ACTION, str(error))
+                return
+            self._broker.later(AGAIN_S, lambda: self.asking.begin(self._attach(session)))
+            return
+        session.flush()
+
+    def _welcome(self) -> Properties:
+        """Return what the CONNACK says of this broker."""
+        connect, settings = self._connect, self._settings
+        asked = connect.properties.session_expiry_interval or 0
+        return Properties(
+            session_expiry_interval=self.expiry_s if self.expiry_s != asked else None,
+            receive_maximum=settings.receive_maximum,
+            maximum_packet_size=settings.maximum_packet_size,
+            assigned_client_id=self._client_id if self._assigned else None,
+            topic_alias_maximum=settings.topic_alias_maximum or None,
+            server_keep_alive=settings.keep_alive_s or None,
+        )
+
+    # --- packets of the client --------------------------------------------------------------------
+
+    def handle(self, packet: Packet) -> None:
+        """Handle a packet of the client. Raises `MqttError`."""
+        handler = self._handlers.get(type(packet))
+        if handler is None:
+            raise MqttError(
+                Reason.PROTOCOL_ERROR,
+                f"a client must not send {type(packet).__name__.upper()} here",
+            )
+        handler(packet)
+
+    def flush(self) -> None:
+        """Pass on what the packets of one read were gathered for."""
+        self.publishing.flush()
+        for session in self._attached.values():
+            session.flush()
+
+    def _subscribe(self, packet: packets.Subscribe) -> None:
+        self.publishing.flush()
+        self.asking.queue(self._requests.subscribe(packet))
+
+    def _unsubscribe(self, packet: packets.Unsubscribe) -> None:
+        self.publishing.flush()
+        self.asking.queue(self._requests.unsubscribe(packet))
+
+    def _received(self, packet: packets.Pubrec) -> None:
+        try:
+            delivery = self._outgoing.received(packet)
+        except KeyError:
+            self.write(packets.Pubrel(packet.packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
+            return
+        if delivery is None:
+            return
+        if self._lasting is not None and delivery.state is State.RELEASING and delivery.position:
+            self.asking.begin(self._release_later(self._lasting, delivery))
+        else:
+            self._release(delivery)
+
+    async def _release_later(self, session: LastingSession, delivery: Delivery) -> None:
+        """Release a delivery once the session's disk knows that the client has received it."""
+        position = delivery.position if delivery.own else 0
+        try:
+            await session.note({f"{RELEASED}{delivery.packet_id}": str(position)})
+        except SessionFailed as error:
+            self._broker.close(Reason.UNSPECIFIED_ERROR, str(error))
+            return
+        if not delivery.own:
+            self._acknowledge_owed(delivery)
+        self._release(delivery)
+
+    def _release(self, delivery: Delivery) -> None:
+        delivery.state = State.RELEASED
+        self.write(packets.Pubrel(delivery.packet_id))
+
+    def _released(self, packet: packets.Pubrel) -> None:
+        if not self._incoming.release(packet):
+            self._acknowledge(
+                packets.Pubcomp(packet.packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND), ""
+            )
+        elif self._lasting is None:
+            self.write(packets.Pubcomp(packet.packet_id))
+        else:
+            self.asking.begin(self._complete(self._lasting, packet.packet_id))
+
+    async def _complete(self, session: LastingSession, packet_id: int) -> None:
+        try:
+            await session.note({f"{TAKEN}{packet_id}": None})
+        except SessionFailed as error:
+            self._broker.close(Reason.UNSPECIFIED_ERROR, str(error))
+            return
+        self.write(packets.Pubcomp(packet_id))
+
+    def _disconnected(self, packet: packets.Disconnect) -> None:
+        asked = packet.properties.session_expiry_interval
+        if asked is not None and asked and not self.expiry_s:
+            raise MqttError(
+                Reason.PROTOCOL_ERROR,
+                "DISCONNECT: the session cannot outlive the connection, as CONNECT has said",
+            )
+        if packet.reason is not Reason.DISCONNECT_WITH_WILL_MESSAGE:
+            self.will = None
+        self.flush()
+        if asked is not None:
+            self.expiry_s = min(asked, self._settings.session_expiry_s)
+            if self.expiry_s and self._lasting is not None:
+                self.asking.begin(self._expire_in(self._lasting, expiry_s(self.expiry_s)))
+        self._broker.close(Reason.NORMAL_DISCONNECTION, "")
+
+    async def _expire_in(self, session: LastingSession, expiry_s: float) -> None:
+        await session.open(expiry_s, here=False)
+
+    def _no_authentication(self, packet: packets.Auth) -> None:
+        raise MqttError(
+            Reason.PROTOCOL_ERROR,
+            "AUTH: this connection has no authentication method, and this broker knows none",
+        )
+
+    # --- what the broker says ---------------------------------------------------------------------
+
+    def answer(self, message: ControlMessage) -> None:
+        """Handle a message of the core."""
+        if isinstance(message, Handed):
+            self._handed(message)
+        elif isinstance(message, messages.Confirmed):
+            self.publishing.confirmed(message)
+        elif isinstance(message, Refused) and message.publication is not None:
+            self.publishing.refused(message)
+        elif isinstance(message, ConsumerEnded):
+            self._consumer_ended(message)
+        elif isinstance(message, _ANSWERS):
+            self.asking.answered(message.token, message)
+
+    def deliver(self, numbers: tuple[int, ...], event: Publication) -> None:
+        """Deliver an event to passing subscriptions."""
+        self._delivering.deliver(numbers, event)
+
+    def _handed(self, handed: Handed) -> None:
+        session = self._attached.get(handed.consumer)
+        if session is None:
+            return
+        own = session is self._lasting
+        for owed in handed.events:
+            if (session.source, owed.position) in self._owed:
+                continue  # on its way, or released: the connection stands
+            known = own and owed.position in self._restored  # and completed since
+            delivery = None if known else self._delivering.owed(session.source, owed, own=own)
+            if delivery is None:
+                session.acknowledge(owed.position)
+            else:
+                self._owed[session.source, owed.position] = delivery
+                self._outgoing.send(delivery)
+        session.flush()
+
+    def _delivered(self, delivery: Delivery) -> None:
+        """Have done with a delivery: what owed it forgets it."""
+        if not delivery.position:
+            if delivery.state is State.RELEASED and self._lasting is not None:
+                self._forget_release(self._lasting, delivery)
+            return
+        self._acknowledge_owed(delivery)
+        if delivery.state is State.RELEASED and self._lasting is not None:
+            self._lasting.flush()  # the event first: it must not come again as a new one
+            self._forget_release(self._lasting, delivery)
+
+    def _forget_release(self, session: LastingSession, delivery: Delivery) -> None:
+        session.forget_note(f"{RELEASED}{delivery.packet_id}")
+
+    def _acknowledge_owed(self, delivery: Delivery) -> None:
+        if self._owed.pop((delivery.source, delivery.position), None) is None:
+            return
+        for session in self._attached.values():
+            if session.source == delivery.source:
+                session.acknowledge(delivery.position)
+
+    def _consumer_ended(self, ended: ConsumerEnded) -> None:
+        session = self._attached.pop(ended.consumer, None)
+        if session is None or session.consumer != ended.consumer:
+            return
+        session.consumer = 0
+        if ended.again:
+            self.asking.begin(self._attach(session))
+        elif session is self._lasting:
+            taken_over = TAKEN_OVER if ended.taken_over else ended.reason
+            reason = Reason.SESSION_TAKEN_OVER if ended.taken_over else Reason.ADMINISTRATIVE_ACTION
+            self._broker.close(reason, taken_over)
+
+    # --- what requests and publications use -------------------------------------------------------
+
+    def write(self, packet: Packet) -> None:
+        """Send a packet."""
+        self._broker.write(self._encode(packet), is_delivery=False)
+
+    def _acknowledge(self, answer: Answer, words: str) -> None:
+        if words and self._tells_problems:
+            said = Properties(reason_string=words[:MOST_WORDS])
+            answer = msgspec.structs.replace(answer, properties=said)
+        self.write(answer)
+
+    def send(self, event: Publication, match: Match) -> None:
+        """Send a retained value for a new subscription."""
+        self._delivering.send(event, match, retain=True)
+
+    def attached(self, session: LastingSession) -> None:
+        """Note a session whose events come from now on."""
+        self._attached[session.consumer] = session
+
+    def attach_number(self) -> int:
+        """Return a number for a consumer that was never used."""
+        return next(self._consumers)
+
+    def system(self, subscription: Subscription) -> Reason:
+        """Send what the broker says of itself now."""
+        found = self._broker.system(subscription.wanted.topic_filter)
+        for topic, payload in (found or {}).items():
+            self.write(packets.Publish(topic, payload, retain=True))
+        return Reason.GRANTED_QOS_0
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """End the connection for the core: after it, nothing is asked and nothing sent."""
+        if self._lasting is not None and not self.expiry_s:
+            session = self._lasting
+            self.asking.begin(session.close())
+        self.asking.close()
+
+
+def _nothing(packet_id: int, again: bool) -> bytes:
+    return b""
+
+
+def _expiry_of(connect: Connect, version: int) -> int:
+    """Return the Session Expiry Interval that a client asks for (seconds)."""
+    if version < MQTT_5:
+        return 0 if connect.clean_start else NEVER
+    return connect.properties.session_expiry_interval or 0
+
+
+_ANSWERS = (messages.Settled, Refused, Done, Failed, Notes, Sessions, Recalled, Retained, NotRetained)

@@ -1,0 +1,148 @@
+"""The subscriptions of one MQTT client, and what an event means for them.
+
+A subscription of a client is served in one of four ways (`Way`). Its topic filter, as the client
+wrote it, names it: another one with the same text takes its place (MQTT-3.8.4-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from reefcast.mqtt.packets import TopicRequest
+from reefcast.mqtt.subscribing import Wanted
+
+Served = tuple[int, int]
+"""Who says that an event matches: a durable session (`LastingSession.source`; 0: the broker itself),
+and the number of its subscription."""
+
+
+class Way(Enum):
+    """PASSING: for as long as the connection lasts. OWED: by the client's durable session. SHARED:
+    by a durable session that several clients consume. SYSTEM: topics of this broker alone."""
+
+    PASSING = "passing"
+    OWED = "owed"
+    SHARED = "shared"
+    SYSTEM = "system"
+
+
+class Subscription:
+    """One subscription. `wanted`: what it asks for; `request`: the topic filter with its options;
+    `identifier`: its Subscription Identifier, 0 for none; `served`: where its events come from."""
+
+    __slots__ = ("identifier", "request", "served", "wanted", "way")
+
+    def __init__(self, request: TopicRequest, wanted: Wanted, identifier: int, way: Way) -> None:
+        self.request, self.wanted, self.identifier = request, wanted, identifier
+        self.way = way
+        self.served: Served = (0, 0)
+
+    @property
+    def topic_filter(self) -> str:
+        """The topic filter as the client wrote it."""
+        return self.request.topic_filter
+
+
+class Match(NamedTuple):
+    """What the subscriptions that an event matches say of its delivery. `topic_filter`: of one of
+    them; `qos`: the highest that was granted; `as_published`: the RETAIN flag stays as it was
+    published; `identifiers`: in ascending order."""
+
+    topic_filter: str
+    qos: int
+    as_published: bool
+    identifiers: tuple[int, ...]
+
+
+class Subscriptions:
+    """The subscriptions by their topic filters, and by where their events come from."""
+
+    def __init__(self) -> None:
+        self._by_filter: dict[str, Subscription] = {}
+        self._served: dict[Served, dict[str, Subscription]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_filter)
+
+    def __iter__(self) -> Iterator[Subscription]:
+        return iter(self._by_filter.values())
+
+    def get(self, topic_filter: str) -> Subscription | None:
+        return self._by_filter.get(topic_filter)
+
+    def put(self, subscription: Subscription) -> Subscription | None:
+        """Add a subscription; return the one whose place it takes."""
+        former = self._by_filter.get(subscription.topic_filter)
+        self._by_filter[subscription.topic_filter] = subscription
+        if former is not None:
+            self._unserve(former)
+        self._served.setdefault(subscription.served, {})[subscription.topic_filter] = subscription
+        return former
+
+    def remove(self, topic_filter: str) -> Subscription | None:
+        """Remove a subscription; return it, None if there is none."""
+        subscription = self._by_filter.pop(topic_filter, None)
+        if subscription is not None:
+            self._unserve(subscription)
+        return subscription
+
+    def _unserve(self, subscription: Subscription) -> None:
+        served = self._served[subscription.served]
+        served.pop(subscription.topic_filter, None)
+        if not served:
+            del self._served[subscription.served]
+
+    def serves(self, served: Served) -> bool:
+        """Return whether a subscription has its events from there."""
+        return served in self._served
+
+    def matched(self, source: int, numbers: Iterable[int], *, own: bool) -> Match | None:
+        """Return what the subscriptions with these numbers say; None if there are none (any more),
+        or if all of them want nothing of the client's own (`own`)."""
+        found: list[Subscription] = []
+        for number in numbers:
+            found += self._served.get((source, number), {}).values()
+        if own:
+            found = [each for each in found if not each.request.no_local]
+        if not found:
+            return None
+        return Match(
+            found[0].wanted.topic_filter,
+            max(each.request.qos for each in found),
+            any(each.request.retain_as_published for each in found),
+            tuple(sorted({each.identifier for each in found if each.identifier})),
+        )
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """A subscription as the notes of a durable session have it."""
+
+    qos: int
+    no_local: bool
+    retain_as_published: bool
+    retain_handling: int
+    identifier: int
+    condition: str
+
+
+_encode = msgspec.json.Encoder().encode
+_kept = msgspec.json.Decoder(Kept)
+
+
+def kept(subscription: Subscription) -> str:
+    """Return the note of a subscription; its key has the topic filter."""
+    request = subscription.request
+    options = request.qos, request.no_local, request.retain_as_published, request.retain_handling
+    said = Kept(*options, subscription.identifier, subscription.wanted.condition)
+    return _encode(said).decode()
+
+
+def read_kept(topic_filter: str, note: str) -> tuple[TopicRequest, int, str]:
+    """Return the topic filter with its options, the identifier and the condition of a note. Raises
+    `msgspec.MsgspecError` for a text that is none."""
+    said = _kept.decode(note)
+    options = said.qos, said.no_local, said.retain_as_published, said.retain_handling
+    return TopicRequest(topic_filter, *options), said.identifier, said.condition
