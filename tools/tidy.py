@@ -45,6 +45,7 @@ LAYERS = (
     ("history", "traces", "statistics", "keeping"),
     ("timing",),
     ("tls",),
+    ("mqtt",),
     ("network",),
     ("security",),
     ("server", "client"),
@@ -81,6 +82,7 @@ CORE = frozenset(
         "traces",
         "statistics",
         "keeping",
+        "mqtt",
     }
 )
 FORBIDDEN_IN_CORE = frozenset(
