@@ -3,8 +3,7 @@
 Rules
 -----
 - The QoS of a delivery is the lower one of the event's and of the highest that the matching
-  subscriptions were granted (MQTT-3.8.4-8, MQTT-3.3.4-2). An event that did not come by MQTT has
-  the granted one.
+  subscriptions were granted (`content.delivered_qos`).
 - An event that several subscriptions of a client match is delivered once, with all their
   identifiers (MQTT-3.3.4-3 to -5).
 - A retained value that is sent because of a new subscription has the RETAIN flag; an event that is
@@ -19,59 +18,100 @@ from functools import partial
 
 from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication
-from reefcast.mqtt.content import QOS, RETAIN, packet_of
-from reefcast.mqtt.encoding import encode, numbered
+from reefcast.mqtt.content import (
+    Outgoing as Content,
+)
+from reefcast.mqtt.content import delivered_qos, outgoing_of, packet_of, topic_for
+from reefcast.mqtt.encoding import publish_parts
 from reefcast.mqtt.outgoing import Delivery, Outgoing
-from reefcast.mqtt.packets import Publish
 from reefcast.mqtt.subscriptions import Match, Subscriptions
 from reefcast.sessions.messages import Owed
 
 NO_LIMIT = 1 << 28
 """More bytes than a packet has."""
+DUP = 0x08
+"""The bit of a PUBLISH that was sent before, in its first byte."""
+Parts = tuple[bytes, bytes]
+"""The bytes of a PUBLISH before and behind its packet identifier."""
+Key = tuple[Match, int, bool]
+"""What the packets of one event may differ in: what the subscriptions say, the version, and the
+RETAIN flag."""
+Wrap = Callable[[bytes, Publication, int], bytes]
+"""Returns the bytes of a packet, and remembers for which event and packet identifier."""
 
 
 class Renderer:
-    """Makes PUBLISH packets. The packets of the event that is being delivered are kept: clients
-    whose subscriptions ask for the same get the same bytes."""
+    """Makes PUBLISH packets, as `wrap` returns them. Those of the event that is being delivered are
+    kept: clients whose subscriptions ask for the same get the same bytes."""
 
-    __slots__ = ("_made", "_of")
+    __slots__ = ("_content", "_of", "_parts", "_wholes", "_wrap")
 
-    def __init__(self) -> None:
+    def __init__(self, wrap: Wrap = lambda data, event, packet_id: data) -> None:
+        self._wrap = wrap
         self._of: Publication | None = None
-        self._made: dict[tuple[object, ...], bytes] = {}
+        self._content: Content | None = None
+        self._parts: dict[Key, Parts | None] = {}
+        self._wholes: dict[Key, bytes] = {}
 
-    def packet(
-        self, event: Publication, match: Match, qos: int, version: int, now_us: int, *, retain: bool
-    ) -> bytes:
-        """Return the packet of an event, with packet identifier 1 if it has one; empty if the event
-        has expired."""
+    def content(self, event: Publication, now_us: int) -> Content | None:
+        """Return what subscribers get of an event; None if it has expired."""
         if self._of is not event:
             self._of = event
-            self._made.clear()
-        key = (match.topic_filter, qos, version, retain, match.identifiers)
-        made = self._made.get(key)
-        if made is None:
-            made = self._made[key] = self._make(event, match, qos, version, now_us, retain)
-        return made
+            self._content = outgoing_of(event, now_us)
+            self._parts.clear()
+            self._wholes.clear()
+        return self._content
 
-    def _make(
-        self, event: Publication, match: Match, qos: int, version: int, now_us: int, retain: bool
+    def packet(
+        self,
+        event: Publication,
+        content: Content,
+        key: Key,
+        packet_id: int,
+        *,
+        again: bool,
     ) -> bytes:
-        packet = packet_of(
-            event,
-            match.topic_filter,
-            now_us,
-            qos=qos,
-            retain=retain,
-            packet_id=1 if qos else 0,
-            identifiers=match.identifiers,
-        )
-        return b"" if packet is None else encode(packet, version)
+        """Return the packet of an event, with QoS 0 if there is no packet identifier; empty if MQTT
+        has no name for its topic."""
+        if not packet_id:
+            whole = self._wholes.get(key)
+            if whole is None:
+                parts = self._parts_of(event, content, key)
+                whole = b"" if parts is None else self._wrap(parts[0] + parts[1], event, 0)
+                self._wholes[key] = whole
+            return whole
+        parts = self._parts_of(event, content, key)
+        if parts is None:
+            return b""
+        head, tail = parts
+        if again:
+            head = bytes((head[0] | DUP,)) + head[1:]
+        return self._wrap(b"".join((head, packet_id.to_bytes(2), tail)), event, packet_id)
+
+    def _parts_of(self, event: Publication, content: Content, key: Key) -> Parts | None:
+        if key in self._parts:
+            return self._parts[key]
+        match, version, retain = key
+        topic = topic_for(event, match.topic_filter)
+        parts = None
+        if topic is not None:
+            packet = packet_of(
+                content,
+                topic,
+                match.qos,
+                version,
+                retain=retain,
+                packet_id=1,
+                subscription_identifiers=match.identifiers,
+            )
+            parts = publish_parts(packet, version)
+        self._parts[key] = parts
+        return parts
 
 
 class Delivering:
-    """The deliveries of one connection. `me`: returns whether an event is the client's own;
-    `write`: sends what need not be acknowledged, `send`: what does."""
+    """The deliveries of one connection. `write` sends a packet that is not acknowledged;
+    `is_own(publisher)` returns whether an event is the client's own."""
 
     def __init__(
         self,
@@ -82,7 +122,7 @@ class Delivering:
         most_bytes: int,
         write: Callable[[bytes], None],
         now_us: Callable[[], int],
-        own: Callable[[str], bool],
+        is_own: Callable[[str], bool],
     ) -> None:
         self._subscriptions = subscriptions
         self._outgoing = outgoing
@@ -91,56 +131,60 @@ class Delivering:
         self._most_bytes = most_bytes
         self._write = write
         self._now_us = now_us
-        self._own = own
+        self._is_own = is_own
 
     def deliver(self, numbers: Sequence[int], event: Publication) -> None:
         """Deliver an event to passing subscriptions."""
-        match = self._subscriptions.matched(0, numbers, own=self._own(event.publisher))
+        match = self._subscriptions.matched(0, numbers, own=self._is_own(event.publisher))
         if match is not None:
-            retain = match.as_published and event.attributes.get(RETAIN) is True
-            self.send(event, match, retain=retain)
+            self.send(event, match)
+
+    def send(self, event: Publication, match: Match, *, retained: bool = False) -> None:
+        """Send an event that no session owes; `retained`: it is a retained value for a new
+        subscription."""
+        delivery = self._delivery(event, match, 0, 0, retained=retained)
+        if delivery is None:
+            return
+        if delivery.qos:
+            self._outgoing.send(delivery)
+        elif packet := delivery.make(0, False):
+            self._write(packet)
 
     def owed(self, source: int, owed: Owed, *, own: bool) -> Delivery | None:
         """Return the delivery of an event that a session owes (`own`: that of the client), None if
-        it is done."""
+        nothing is to be acknowledged: it is sent, or the client does not want it any more."""
         event = decode_publication(owed.body)
-        is_own = self._own(event.publisher)
+        is_own = self._is_own(event.publisher)
         match = self._subscriptions.matched(source, owed.subscriptions, own=is_own)
         if match is None:
             return None
-        retain = match.as_published and event.attributes.get(RETAIN) is True
-        qos = granted_qos(event, match)
-        if not qos:
-            self.send(event, match, retain=retain)
+        delivery = self._delivery(event, match, source, owed.position, retained=False)
+        if delivery is None:
             return None
-        make = partial(self._packet, event, match, qos, retain)
-        delivery = Delivery(make, qos, source, owed.position, own=own)
-        delivery.again = owed.tries > 1
+        if not delivery.qos:
+            if packet := delivery.make(0, False):
+                self._write(packet)
+            return None
+        delivery.own, delivery.again = own, owed.tries > 1
         return delivery
 
-    def send(self, event: Publication, match: Match, *, retain: bool) -> None:
-        """Send an event that no session owes."""
-        qos = granted_qos(event, match)
-        if qos:
-            self._outgoing.send(Delivery(partial(self._packet, event, match, qos, retain), qos))
-        elif packet := self._packet(event, match, 0, retain, 0, False):
-            self._write(packet)
+    def _delivery(
+        self, event: Publication, match: Match, source: int, position: int, *, retained: bool
+    ) -> Delivery | None:
+        content = self._renderer.content(event, self._now_us())
+        if content is None:
+            return None
+        qos = delivered_qos(content, match.qos)
+        retain = retained or (match.as_published and content.retain)
+        make = partial(self._packet, event, (match, self._version, retain))
+        delivery = Delivery(make, qos, source, position)
+        delivery.event = event
+        return delivery
 
-    def send_system(self, packet: Publish) -> None:
-        """Send what a broker says of itself."""
-        self._write(encode(packet, self._version))
-
-    def _packet(
-        self, event: Publication, match: Match, qos: int, retain: bool, packet_id: int, again: bool
-    ) -> bytes:
-        version = self._version
-        made = self._renderer.packet(event, match, qos, version, self._now_us(), retain=retain)
-        if len(made) > self._most_bytes:
+    def _packet(self, event: Publication, key: Key, packet_id: int, again: bool) -> bytes:
+        """Return a packet; empty if the client cannot have it."""
+        content = self._renderer.content(event, self._now_us())
+        if content is None:
             return b""
-        return numbered(made, packet_id, again) if qos and made else made
-
-
-def granted_qos(event: Publication, match: Match) -> int:
-    """Return the QoS of a delivery."""
-    published = event.attributes.get(QOS)
-    return min(published, match.qos) if type(published) is int else match.qos
+        packet = self._renderer.packet(event, content, key, packet_id, again=again)
+        return packet if len(packet) <= self._most_bytes else b""

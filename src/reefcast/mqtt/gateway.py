@@ -16,8 +16,7 @@ Source: MQTT 5.0 and MQTT 3.1.1, chapters 3 and 4."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -27,7 +26,7 @@ from reefcast.model.messages import ControlMessage, Refused
 from reefcast.model.publication import Publication
 from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
-from reefcast.mqtt.content import Content
+from reefcast.mqtt.content import ContentOptions
 from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer
 from reefcast.mqtt.incoming import Answer, Incoming
 from reefcast.mqtt.lasting import (
@@ -70,7 +69,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     session_expiry_s: int = 7 * 86_400
     topic_alias_maximum: int = 32
     keep_alive_s: int = 0
-    content: Content = Content()
+    content: ContentOptions = ContentOptions()
 
 
 class Broker(Protocol):
@@ -81,7 +80,10 @@ class Broker(Protocol):
 
     def publish(self, publications: list[messages.Publish]) -> None: ...
 
-    def write(self, packet: bytes, *, is_delivery: bool) -> None: ...
+    def write(self, packet: bytes) -> None: ...
+
+    def send(self, packet: bytes) -> None:
+        """Write a delivery, as the renderer made it."""
 
     def close(self, reason: Reason, words: str) -> None:
         """End the connection; send a DISCONNECT if the client knows it."""
@@ -96,9 +98,10 @@ class Broker(Protocol):
     def ready(self) -> None:
         """Learn that the CONNACK is sent, and other packets may come."""
 
-    def system(self, topic_filter: str) -> Mapping[str, bytes] | None:
-        """Return what the broker says of itself under topics that match; None if the client may not
-        know it."""
+    def system(self, topic_filter: str) -> Mapping[str, bytes]:
+        """Return what the broker says of itself under topics that match."""
+
+    def may_see_system(self) -> bool: ...
 
 
 class Gateway:
@@ -136,15 +139,14 @@ class Gateway:
         self._attached: dict[int, LastingSession] = {}
         self._subscriptions = Subscriptions()
         most = min(asked.receive_maximum or MOST_RECEIVED, MOST_RECEIVED)
-        self._outgoing = Outgoing(most, partial(broker.write, is_delivery=True), self._delivered)
+        self._outgoing = Outgoing(most, broker.send, self._delivered)
         self._lasting: LastingSession | None = None
         self._owed: dict[tuple[int, int], Delivery] = {}
         self._restored: set[int] = set()
-        write = partial(broker.write, is_delivery=True)
         self._delivering = Delivering(
             *(self._subscriptions, self._outgoing, renderer, version),
-            *(asked.maximum_packet_size or NO_LIMIT, write, broker.now_us),
-            lambda name: name.rpartition("-")[0] == publisher.rpartition("-")[0],
+            *(asked.maximum_packet_size or NO_LIMIT, broker.send, broker.now_us),
+            publisher.__eq__,
         )
         self._incoming = Incoming(settings.receive_maximum, self._acknowledge)
         aliases = Aliases(settings.topic_alias_maximum)
@@ -375,7 +377,7 @@ class Gateway:
         elif isinstance(message, _ANSWERS):
             self.asking.answered(message.token, message)
 
-    def deliver(self, numbers: tuple[int, ...], event: Publication) -> None:
+    def deliver(self, numbers: Sequence[int], event: Publication) -> None:
         """Deliver an event to passing subscriptions."""
         self._delivering.deliver(numbers, event)
 
@@ -433,7 +435,7 @@ class Gateway:
 
     def write(self, packet: Packet) -> None:
         """Send a packet."""
-        self._broker.write(self._encode(packet), is_delivery=False)
+        self._broker.write(self._encode(packet))
 
     def _acknowledge(self, answer: Answer, words: str) -> None:
         if words and self._tells_problems:
@@ -443,7 +445,7 @@ class Gateway:
 
     def send(self, event: Publication, match: Match) -> None:
         """Send a retained value for a new subscription."""
-        self._delivering.send(event, match, retain=True)
+        self._delivering.send(event, match, retained=True)
 
     def attached(self, session: LastingSession) -> None:
         """Note a session whose events come from now on."""
@@ -453,20 +455,67 @@ class Gateway:
         """Return a number for a consumer that was never used."""
         return next(self._consumers)
 
-    def system(self, subscription: Subscription) -> Reason:
+    def system(self, subscription: Subscription) -> None:
         """Send what the broker says of itself now."""
-        found = self._broker.system(subscription.wanted.topic_filter)
-        for topic, payload in (found or {}).items():
+        for topic, payload in self._broker.system(subscription.wanted.topic_filter).items():
             self.write(packets.Publish(topic, payload, retain=True))
-        return Reason.GRANTED_QOS_0
+
+    def may_see_system(self) -> bool:
+        """Return whether the client may know what the broker says of itself."""
+        return self._broker.may_see_system()
+
+    def system_changed(self, changed: Mapping[str, bytes]) -> None:
+        """Send what has changed of what the broker says of itself."""
+        for topic, payload in changed.items():
+            if self._subscriptions.wants_system(topic):
+                self.write(packets.Publish(topic, payload))
+
+    # --- a full queue, and what must not be seen any more -----------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """How many deliveries wait for acknowledgements of earlier ones."""
+        return self._outgoing.waiting
+
+    def drop_oldest(self) -> Publication | None:
+        """Drop the delivery that has waited longest for acknowledgements; return its event, None if
+        none waits."""
+        dropped = self._outgoing.drop_oldest()
+        return None if dropped is None else dropped.event
+
+    def take_back(self, sees: Callable[[Publication], bool]) -> int:
+        """Drop the waiting deliveries of events that the client must not see; return how many."""
+        return self._outgoing.take_back(sees)
+
+    def not_sent(self, packet_id: int) -> None:
+        """Wait for no acknowledgement of a delivery that was not written after all."""
+        self._outgoing.not_sent(packet_id)
 
     # --- the end ----------------------------------------------------------------------------------
 
+    @property
+    def will_delay_s(self) -> float:
+        """How long the will waits for the client to come back; 0: it is published at once, or there
+        is none."""
+        if self.will is None or not self.expiry_s:
+            return 0.0
+        delay_s = self.will.properties.will_delay_interval or 0
+        return float(min(delay_s, self.expiry_s))
+
+    def retire(self) -> None:
+        """End everything but the will, which waits."""
+        self._requests.retire()
+        for session in self._attached.values():
+            session.detach()
+
     def end(self) -> None:
-        """End the connection for the core: after it, nothing is asked and nothing sent."""
+        """Publish the will, if there is one, and end the connection for the core: after it, nothing
+        is asked and nothing sent."""
+        will, self.will = self.will, None
+        if will is not None:
+            self.publishing.publish_will(will)
         if self._lasting is not None and not self.expiry_s:
-            session = self._lasting
-            self.asking.begin(session.close())
+            self.asking.begin(self._lasting.close())
         self.asking.close()
 
 

@@ -15,9 +15,10 @@ Source: MQTT 5.0, sections 2.2.1, 4.3, 4.4 and 4.9."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import IntEnum
 
+from reefcast.model.publication import Publication
 from reefcast.mqtt.packets import Puback, Pubcomp, Pubrec
 
 HALF = 1 << 15
@@ -39,15 +40,16 @@ class State(IntEnum):
 
 class Delivery:
     """One delivery. `source`, `position`: where it is owed, 0 for a subscription that lasts as
-    long as the connection. `own`: it is owed by the client's own session. `again`: it may have been
+    long as the connection. `event`: what is delivered. `own`: it is owed by the client's own session. `again`: it may have been
     sent before. `packet_id`: 0 while it waits."""
 
-    __slots__ = ("again", "make", "own", "packet_id", "position", "qos", "source", "state")
+    __slots__ = ("again", "event", "make", "own", "packet_id", "position", "qos", "source", "state")
 
     def __init__(
         self, make: Make, qos: int, source: int = 0, position: int = 0, *, own: bool = False
     ) -> None:
         self.make = make
+        self.event: Publication | None = None
         self.qos = qos
         self.source, self.position, self.own = source, position, own
         self.again = False
@@ -80,12 +82,6 @@ class Outgoing:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    def owed(self) -> Iterator[Delivery]:
-        """Yield the deliveries that a session owes."""
-        for each in (*self._sent.values(), *self._waiting):
-            if each.position:
-                yield each
-
     def send(self, delivery: Delivery) -> None:
         """Send a delivery when it is its turn."""
         if self._waiting or not self._try(delivery):
@@ -104,11 +100,13 @@ class Outgoing:
                 return each
         return None
 
-    def take_back(self, keeps: Callable[[Delivery], bool]) -> list[Delivery]:
-        """Forget the waiting deliveries that are not to be sent any more, and return them."""
-        gone = [each for each in self._waiting if not keeps(each)]
-        self._waiting = deque(each for each in self._waiting if keeps(each))
-        return gone
+    def take_back(self, keeps: Callable[[Publication], bool]) -> int:
+        """Drop the waiting deliveries whose events are not to be sent any more; return how many."""
+        gone = [each for each in self._waiting if each.event and not keeps(each.event)]
+        self._waiting = deque(each for each in self._waiting if each not in gone)
+        for each in gone:
+            self._done(each)
+        return len(gone)
 
     # --- what the client answers ------------------------------------------------------------------
 
@@ -137,9 +135,10 @@ class Outgoing:
         if delivery is not None and delivery.state is State.RELEASED:
             self._end(delivery)
 
-    def end(self, delivery: Delivery) -> None:
-        """Have done with a delivery that is sent."""
-        if self._sent.get(delivery.packet_id) is delivery:
+    def not_sent(self, packet_id: int) -> None:
+        """Have done with a delivery whose packet was not written after all."""
+        delivery = self._sent.get(packet_id)
+        if delivery is not None:
             self._end(delivery)
 
     def _end(self, delivery: Delivery) -> None:

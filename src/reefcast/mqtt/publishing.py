@@ -17,10 +17,10 @@ from reefcast.model import messages
 from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication
 from reefcast.mqtt.asking import Asking
-from reefcast.mqtt.content import Content, body_of
+from reefcast.mqtt.content import ContentOptions, encode_body
 from reefcast.mqtt.incoming import Incoming, Wait
 from reefcast.mqtt.lasting import TAKEN, LastingSession, SessionFailed
-from reefcast.mqtt.packets import Publish
+from reefcast.mqtt.packets import Publish, Will
 from reefcast.mqtt.reasons import MqttError, Reason
 from reefcast.mqtt.subscribing import SYSTEM
 from reefcast.retaining.messages import NotRetained, Retain
@@ -64,7 +64,7 @@ class Publishing:
     def __init__(
         self,
         publisher: str,
-        content: Content,
+        content: ContentOptions,
         incoming: Incoming,
         aliases: Aliases,
         asking: Asking,
@@ -106,6 +106,14 @@ class Publishing:
         self._incoming.begin(packet, seq, _waits(packet))
         self._confirmed(packet, topic, seq)
 
+    def publish_will(self, will: Will) -> None:
+        """Publish a will; nobody waits for its answer."""
+        packet = Publish(will.topic, will.payload, will.qos, will.retain, properties=will.properties)
+        if not will.topic.startswith(SYSTEM):
+            confirm = self._attempt if will.qos else 0
+            self._pass_on(packet, will.topic, self._next_seq(), confirm=confirm)
+        self.flush()
+
     def flush(self) -> None:
         """Pass on what was gathered."""
         if self._batch:
@@ -136,11 +144,11 @@ class Publishing:
         self._pass_on(packet, topic, seq, confirm=self._attempt)
 
     def _pass_on(self, packet: Publish, topic: str, seq: int, *, confirm: int) -> None:
-        body, is_content = body_of(
-            packet, topic, self._publisher, seq, self._now_us(), self._content
+        body, unreadable = encode_body(
+            self._publisher, seq, self._now_us(), topic, packet, self._content
         )
-        if not is_content:
-            self._count("mqtt_no_content")
+        if unreadable:
+            self._count("mqtt_unreadable")
         event = decode_publication(body)
         if packet.retain:
             self.flush()

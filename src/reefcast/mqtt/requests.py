@@ -15,7 +15,8 @@ Rules
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Protocol
 
 from reefcast.errors import ReefcastError
@@ -57,8 +58,10 @@ class Client(Protocol):
     def attach_number(self) -> int:
         """Return a number for a consumer that was never used."""
 
-    def system(self, subscription: Subscription) -> Reason:
-        """Send what the broker says of itself now; return what was granted."""
+    def system(self, subscription: Subscription) -> None:
+        """Send what the broker says of itself now."""
+
+    def may_see_system(self) -> bool: ...
 
 
 class Requests:
@@ -157,6 +160,11 @@ class Requests:
             subscription.served = (self.lasting.source, number)
         elif subscription.way is Way.SHARED:
             await self._join(subscription)
+        elif not self._client.may_see_system():
+            raise MqttError(
+                Reason.NOT_AUTHORIZED, "what brokers say of themselves is for users who may ask for "
+                "the status"
+            )
 
     async def _join(self, subscription: Subscription) -> None:
         """Become a consumer of a shared subscription."""
@@ -207,6 +215,14 @@ class Requests:
                 if session.source == source:
                     del self._shared[name]
                     await session.leave()
+
+    def retire(self) -> None:
+        """End all subscriptions that the broker itself serves: their events are not wanted any
+        more."""
+        for subscription in self._subscriptions:
+            if subscription.way is Way.PASSING:
+                id: EntityId = (self._publisher, subscription.served[1])
+                self._asking.tell(partial(Unsubscribe, id))
 
     # --- retained values --------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from reefcast.model.patterns import is_topic_match
 from reefcast.mqtt.packets import TopicRequest
 from reefcast.mqtt.subscribing import Wanted
 
@@ -94,6 +95,13 @@ class Subscriptions:
         served.pop(subscription.topic_filter, None)
         if not served:
             del self._served[subscription.served]
+
+    def wants_system(self, topic: str) -> bool:
+        """Return whether a subscription of the way SYSTEM matches this topic."""
+        return any(
+            each.way is Way.SYSTEM and is_topic_match(topic, each.wanted.topic_filter)
+            for each in self
+        )
 
     def serves(self, served: Served) -> bool:
         """Return whether a subscription has its events from there."""

@@ -1,0 +1,128 @@
+"""The port of a client that speaks MQTT.
+
+What the core says goes to the client's gateway (`reefcast.mqtt.gateway`), which makes packets of
+it; deliveries among these wait here like those of any client, within the policy of its queue. MQTT
+has no words for credit (the broker stops reading instead), and none for a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from reefcast.model.messages import ControlMessage, Publish
+from reefcast.model.publication import Publication
+from reefcast.model.wire import Dropped, encode_publication
+from reefcast.mqtt.gateway import Gateway
+from reefcast.server.client_port import ClientPort, Numbers
+from reefcast.server.outbox import Flusher
+
+_PUBLISH = 3
+_NO_EVENT = Publication("", 0, 0, {})
+
+
+class DeliveryPacket(bytes):
+    """The PUBLISH packet of an event. `packet_id`: 0 with QoS 0."""
+
+    event: Publication
+    packet_id: int
+
+
+class MqttPort(ClientPort):
+    """`gateway`: of the connection, set before the first message. `on_credit` is called with the
+    credit that the client has got."""
+
+    __slots__ = ("gateway", "on_credit")
+
+    def __init__(self, flusher: Flusher, on_credit: Callable[[int], None]) -> None:
+        super().__init__(flusher, keeps=False)
+        self.gateway: Gateway
+        self.on_credit = on_credit
+
+    # --- what the core says -----------------------------------------------------------------------
+
+    def deliver(self, numbers: Sequence[int], publish: Publish) -> None:
+        self.gateway.deliver(numbers, publish.publication)
+        if self.queue_len > self.limit:
+            self._over_limit()
+
+    def tell(self, message: ControlMessage) -> int:
+        self.gateway.answer(message)
+        return 0
+
+    def grant(self, count: int) -> None:
+        self.on_credit(count)
+
+    # --- packets ----------------------------------------------------------------------------------
+
+    def push_packet(self, packet: bytes) -> None:
+        """Queue a packet that is no delivery, behind the deliveries before it."""
+        self._controls += 1
+        self.push_data(packet)
+
+    @property
+    def queue_len(self) -> int:
+        """Deliveries that wait for the socket, or for acknowledgements of earlier ones."""
+        return len(self._frames) - self._controls + self.gateway.waiting
+
+    def drop_oldest(self) -> bytes:
+        """Drop the oldest delivery, which must exist. MQTT cannot tell the client."""
+        dropped = self.gateway.drop_oldest()
+        if dropped is None:
+            oldest = super().drop_oldest()
+            self._gap.clear()
+            self._untold = 0
+            self._sent_nothing(oldest)
+            return oldest
+        self.dropped += 1
+        return dropped_packet(dropped)
+
+    def _may_go(self, frame: bytes, sees: Callable[[bytes], bool]) -> bool:
+        goes = super()._may_go(frame, sees)
+        if not goes:
+            self._sent_nothing(frame)
+        return goes
+
+    def withdraw(self, sees: Callable[[bytes], bool]) -> int:
+        dropped = self.gateway.take_back(lambda event: sees(encode_publication(event)))
+        return dropped + super().withdraw(sees)
+
+    def _sent_nothing(self, delivery: bytes) -> None:
+        """Have the gateway wait for no acknowledgement of a packet that is not written."""
+        if isinstance(delivery, DeliveryPacket) and delivery.packet_id:
+            self.gateway.not_sent(delivery.packet_id)
+
+    def delivery(self, numbers: Sequence[int], publish: Publish) -> bytes:
+        return dropped_packet(publish.publication)
+
+    def message(self, message: ControlMessage) -> bytes:
+        return b""
+
+    def credit(self, count: int) -> bytes:
+        return b""
+
+    def gap(self, dropped: Dropped) -> bytes:
+        return b""
+
+    def is_delivery(self, frame: bytes) -> bool:
+        return isinstance(frame, DeliveryPacket)
+
+    def is_numbered(self, frame: bytes) -> bool:
+        return False
+
+    def numbers_of(self, delivery: bytes) -> Numbers:
+        return ()
+
+    def body_of(self, delivery: bytes) -> bytes:
+        event = delivery.event if isinstance(delivery, DeliveryPacket) else _NO_EVENT
+        return encode_publication(event)
+
+
+def packet_of(data: bytes, event: Publication, packet_id: int) -> DeliveryPacket:
+    """Return a packet that knows which event it delivers."""
+    packet = DeliveryPacket(data)
+    packet.event, packet.packet_id = event, packet_id
+    return packet
+
+
+def dropped_packet(event: Publication) -> bytes:
+    """Return what stands for a delivery that was never made."""
+    return packet_of(b"", event, 0)
