@@ -145,6 +145,16 @@ def read_seen(session: int, publisher: str, chunk: int, data: bytes) -> tuple[by
     return _decoded(_seen, data, session, publisher, chunk)
 
 
+def pack_note(session: int, key: bytes, text: str) -> bytes:
+    """Encode a note. Its key is stored as bytes: SQLite's texts may hold no zero."""
+    return sealed(text.encode(), "note", session, key)
+
+
+def read_note(session: int, key: bytes, data: bytes) -> tuple[str, str]:
+    """Return the key and the text of a note."""
+    return key.decode(), opened(data, "note", session, key).decode()
+
+
 def pack_row(table: str, key: bytes, row: bytes) -> bytes:
     """Seal a row of the core."""
     return sealed(row, table, key)

@@ -11,11 +11,13 @@ import msgspec
 
 from reefcast.errors import DamagedError
 from reefcast.keeping import coding
+from reefcast.keeping.database import one_number
 from reefcast.model.keeping import (
     Change,
     Contents,
     PutEvent,
     PutMark,
+    PutNotes,
     PutOwed,
     PutRow,
     PutSeen,
@@ -33,7 +35,12 @@ _KEYS = {
     "owed": "session, position",
     "tries": "session, position",
     "seen": "session, publisher, chunk",
+    "note": "session, key",
 }
+
+_WITHOUT_NOTES = 1
+"""The format of files that have no table for notes. One that is damaged may not have been brought
+up to date."""
 
 
 def no_damage(what: str) -> None:
@@ -82,6 +89,9 @@ class Loader:
         ):
             if number in sessions:
                 sessions[number].seen[publisher, chunk] = seen
+        for number, _, (key, text) in self._read("note", "session, key, data", coding.read_note):
+            if number in sessions:
+                sessions[number].notes[key] = text
 
     def changes(self) -> list[Change]:
         """Return changes that write all that can be read into an empty store, bodies too."""
@@ -104,6 +114,8 @@ class Loader:
                     changes.append(PutTries(number, position, owed.tries, owed.dead))
             for (publisher, chunk), (bits, at_s) in session.seen.items():
                 changes.append(PutSeen(number, publisher, chunk, bits, at_s))
+            if session.notes:
+                changes.append(PutNotes(number, dict(session.notes)))
         return changes
 
     def _read(
@@ -118,6 +130,8 @@ class Loader:
 
     def _raw(self, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
         """Yield rows; where the tree is broken, those that can be reached from either end."""
+        if table == "note" and self._format() == _WITHOUT_NOTES:
+            return
         seen: set[Any] = set()
         whole = False
         for direction in ("ASC", "DESC"):
@@ -138,6 +152,13 @@ class Loader:
                     self._damaged(f"{table}: {error}")
             if whole:
                 return
+
+    def _format(self) -> int:
+        """Return the version of the file's format, 0 if that cannot be read."""
+        try:
+            return one_number(self._database, "PRAGMA user_version")
+        except sqlite3.Error:
+            return 0
 
 
 def _tried(owed: StoredOwed, tries: int, dead: str) -> StoredOwed:

@@ -37,8 +37,8 @@ MOST_LETTERS = 1_000
 """Events that one `Look` returns at most."""
 MOST_NOTES, MOST_NOTES_BYTES = 70_000, 16 << 20
 """Notes of one session, and bytes of their keys and texts together."""
-MOST_KEY_BYTES = 70_000
-"""Of a note's key: room for an MQTT topic filter (65,535 bytes) and a word in front of it."""
+MOST_KEY_BYTES, MOST_TEXT_BYTES = 70_000, 1 << 20
+"""Bytes of one note. The key has room for an MQTT topic filter (65,535 bytes) and a word before it."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 Token = Annotated[int, msgspec.Meta(ge=1, le=1 << 62)]
@@ -132,8 +132,9 @@ class Note(AboutSession, frozen=True, kw_only=True, tag="note"):
 
 
 class ReadNotes(AboutSession, frozen=True, kw_only=True, tag="read_notes"):
-    """Asks for the session's notes whose keys begin with `prefix`; answered by `Notes`, when they
-    are on disk."""
+    """Asks for the session's notes whose keys begin with `prefix`; answered by `Notes` when they
+    are on disk, as they all were at one time. If the way to the session's home breaks between two
+    of these messages, a `Failed` stands for the rest."""
 
     prefix: str = ""
 
