@@ -11,7 +11,6 @@ import msgspec
 
 from reefcast.errors import DamagedError
 from reefcast.keeping import coding
-from reefcast.keeping.database import one_number
 from reefcast.model.keeping import (
     Change,
     Contents,
@@ -37,10 +36,6 @@ _KEYS = {
     "seen": "session, publisher, chunk",
     "note": "session, key",
 }
-
-_WITHOUT_NOTES = 1
-"""The format of files that have no table for notes. One that is damaged may not have been brought
-up to date."""
 
 
 def no_damage(what: str) -> None:
@@ -130,8 +125,6 @@ class Loader:
 
     def _raw(self, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
         """Yield rows; where the tree is broken, those that can be reached from either end."""
-        if table == "note" and self._format() == _WITHOUT_NOTES:
-            return
         seen: set[Any] = set()
         whole = False
         for direction in ("ASC", "DESC"):
@@ -152,13 +145,6 @@ class Loader:
                     self._damaged(f"{table}: {error}")
             if whole:
                 return
-
-    def _format(self) -> int:
-        """Return the version of the file's format, 0 if that cannot be read."""
-        try:
-            return one_number(self._database, "PRAGMA user_version")
-        except sqlite3.Error:
-            return 0
 
 
 def _tried(owed: StoredOwed, tries: int, dead: str) -> StoredOwed:
