@@ -106,6 +106,7 @@ FULL = (
 
 WORTH_SAYING = (Told.FULL, Told.DROPPED, Told.EXPIRED, Told.DEAD_LETTER, Told.DAMAGED)
 
+_OF_CONSUMERS = (Resize, Acknowledge, Reject)
 Wish = tuple[Input, LinkName]
 _SessionKey = tuple[str, str]
 
@@ -421,7 +422,8 @@ class Hosting:
 
     def _note(self, home: Home, asked: Note, client: LinkName, now: float) -> None:
         reply = _Reply(client, Done(token=asked.token))
-        home.note(asked.owner, asked.session, asked.notes, now, reply=reply)
+        by = name_of(client, asked.consumer) if asked.consumer else ""
+        home.note(asked.owner, asked.session, asked.notes, now, consumer=by, reply=reply)
 
     def _read_notes(self, home: Home, asked: ReadNotes, client: LinkName, now: float) -> None:
         *parts, last = parts_of(home.notes(asked.owner, asked.session, asked.prefix))
@@ -446,10 +448,13 @@ class Hosting:
             return None
 
     def _is_gone(self, asked: Asked, client: LinkName) -> bool:
-        if isinstance(asked, AboutSession):
-            return not self.has((asked.owner, asked.session))
+        if isinstance(asked, AboutSession) and not self.has((asked.owner, asked.session)):
+            return True
+        of_consumer = isinstance(asked, _OF_CONSUMERS) or (
+            isinstance(asked, Note) and asked.consumer
+        )
         number = getattr(asked, "consumer", 0)
-        return name_of(client, number) not in self._consumers.by_name
+        return bool(of_consumer) and name_of(client, number) not in self._consumers.by_name
 
     # --- consumers --------------------------------------------------------------------------------
 

@@ -267,11 +267,14 @@ class Home:
         notes: dict[str, str | None],
         now: float,
         *,
+        consumer: ConsumerName = "",
         reply: object = None,
     ) -> None:
         """Keep notes of a session, key -> text; None removes one. Raises `LimitError` if they are
-        too many."""
+        too many, and `LocalError` if a `consumer` is named that is not attached to the session."""
         session = self._session(owner, name)
+        if consumer and self._attached.get(consumer) is not session:
+            raise LocalError(f"consumer {consumer!r} is not attached to session {name!r}")
         session.note(notes)
         self._touch(session, now, reply)
 

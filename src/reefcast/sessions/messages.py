@@ -126,9 +126,12 @@ class Manage(AboutSession, frozen=True, kw_only=True, tag="manage"):
 class Note(AboutSession, frozen=True, kw_only=True, tag="note"):
     """The session's home keeps these notes, key -> text, in the place of those with the same keys;
     None removes one. Answered by `Done` when all of them are on disk. They get there together, and
-    not after what the client asks behind them. Notes are for the session's own user only."""
+    not after what the client asks behind them. Notes are for the session's own user only.
+    `consumer`: if given, they are kept only while the client's consumer of this number is attached:
+    so what was on its way when another client took the session over changes nothing any more."""
 
     notes: dict[str, str | None]
+    consumer: Count | None = None
 
 
 class ReadNotes(AboutSession, frozen=True, kw_only=True, tag="read_notes"):
