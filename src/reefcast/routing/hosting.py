@@ -106,7 +106,6 @@ FULL = (
 
 WORTH_SAYING = (Told.FULL, Told.DROPPED, Told.EXPIRED, Told.DEAD_LETTER, Told.DAMAGED)
 
-_OF_CONSUMERS = (Resize, Acknowledge, Reject)
 Wish = tuple[Input, LinkName]
 _SessionKey = tuple[str, str]
 
@@ -422,7 +421,7 @@ class Hosting:
 
     def _note(self, home: Home, asked: Note, client: LinkName, now: float) -> None:
         reply = _Reply(client, Done(token=asked.token))
-        by = name_of(client, asked.consumer) if asked.consumer else ""
+        by = "" if asked.consumer is None else name_of(client, asked.consumer)
         home.note(asked.owner, asked.session, asked.notes, now, consumer=by, reply=reply)
 
     def _read_notes(self, home: Home, asked: ReadNotes, client: LinkName, now: float) -> None:
@@ -450,11 +449,8 @@ class Hosting:
     def _is_gone(self, asked: Asked, client: LinkName) -> bool:
         if isinstance(asked, AboutSession) and not self.has((asked.owner, asked.session)):
             return True
-        of_consumer = isinstance(asked, _OF_CONSUMERS) or (
-            isinstance(asked, Note) and asked.consumer
-        )
-        number = getattr(asked, "consumer", 0)
-        return bool(of_consumer) and name_of(client, number) not in self._consumers.by_name
+        number = None if isinstance(asked, Attach) else getattr(asked, "consumer", None)
+        return number is not None and name_of(client, number) not in self._consumers.by_name
 
     # --- consumers --------------------------------------------------------------------------------
 
