@@ -25,6 +25,7 @@ VALUES: dict[str, tuple[str, tuple[str, ...]]] = {
     "owed": ("session, position", ()),
     "tries": ("session, position", ()),
     "seen": ("session, publisher, chunk", ()),
+    "note": ("session, key", ("note",)),
 }
 """The key of each table, and what stands before it in the checksum."""
 

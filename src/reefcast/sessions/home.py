@@ -260,6 +260,28 @@ class Home:
         found = islice((places[each] for each in sorted(places) if each > after), most)
         self._reading.ask(question, list(found))
 
+    def note(
+        self,
+        owner: str,
+        name: str,
+        notes: dict[str, str | None],
+        now: float,
+        *,
+        consumer: ConsumerName = "",
+        reply: object = None,
+    ) -> None:
+        """Keep notes of a session, key -> text; None removes one. Raises `LimitError` if they are
+        too many, and `LocalError` if a `consumer` is named that is not attached to the session."""
+        session = self._session(owner, name)
+        if consumer and self._attached.get(consumer) is not session:
+            raise LocalError(f"consumer {consumer!r} is not attached to session {name!r}")
+        session.note(notes)
+        self._touch(session, now, reply)
+
+    def notes(self, owner: str, name: str, prefix: str = "") -> dict[str, str]:
+        """Return the notes of a session whose keys begin with `prefix`; they may not be synced."""
+        return self._session(owner, name).notes.beginning(prefix)
+
     # --- publications ----------------------------------------------------------------------------
 
     def owe(self, publish: Publish, to: Mapping[LinkName, Sequence[int]], now: float) -> Verdict:
