@@ -85,8 +85,8 @@ class Broker(Protocol):
     def send(self, packet: bytes) -> None:
         """Write a delivery, as the renderer made it."""
 
-    def close(self, reason: Reason, words: str) -> None:
-        """End the connection; send a DISCONNECT if the client knows it."""
+    def end(self, reason: Reason, words: str) -> None:
+        """End the connection; tell the client why if it can be told."""
 
     def now_us(self) -> int: ...
 
@@ -184,7 +184,7 @@ class Gateway:
             present = await self._find()
             notes = await self._lasting.notes() if self._lasting and present else {}
         except SessionFailed as error:
-            self._broker.close(Reason.SERVER_UNAVAILABLE, str(error))
+            self._broker.end(Reason.SERVER_UNAVAILABLE, str(error))
             return
         self.write(Connack(present, Reason.SUCCESS, self._welcome()))
         if self._lasting is not None:
@@ -245,7 +245,7 @@ class Gateway:
             self._attached.pop(consumer, None)
             session.consumer = 0
             if not error.again:
-                self._broker.close(Reason.ADMINISTRATIVE_ACTION, str(error))
+                self._broker.end(Reason.ADMINISTRATIVE_ACTION, str(error))
                 return
             self._broker.later(AGAIN_S, lambda: self.asking.begin(self._attach(session)))
             return
@@ -309,7 +309,7 @@ class Gateway:
         try:
             await session.note({f"{RELEASED}{delivery.packet_id}": str(position)})
         except SessionFailed as error:
-            self._broker.close(Reason.UNSPECIFIED_ERROR, str(error))
+            self._broker.end(Reason.UNSPECIFIED_ERROR, str(error))
             return
         if not delivery.own:
             self._acknowledge_owed(delivery)
@@ -333,7 +333,7 @@ class Gateway:
         try:
             await session.note({f"{TAKEN}{packet_id}": None})
         except SessionFailed as error:
-            self._broker.close(Reason.UNSPECIFIED_ERROR, str(error))
+            self._broker.end(Reason.UNSPECIFIED_ERROR, str(error))
             return
         self.write(packets.Pubcomp(packet_id))
 
@@ -351,7 +351,7 @@ class Gateway:
             self.expiry_s = min(asked, self._settings.session_expiry_s)
             if self.expiry_s and self._lasting is not None:
                 self.asking.begin(self._expire_in(self._lasting, expiry_s(self.expiry_s)))
-        self._broker.close(Reason.NORMAL_DISCONNECTION, "")
+        self._broker.end(Reason.NORMAL_DISCONNECTION, "")
 
     async def _expire_in(self, session: LastingSession, expiry_s: float) -> None:
         await session.open(expiry_s, here=False)
@@ -427,9 +427,9 @@ class Gateway:
         if ended.again:
             self.asking.begin(self._attach(session))
         elif session is self._lasting:
-            taken_over = TAKEN_OVER if ended.taken_over else ended.reason
-            reason = Reason.SESSION_TAKEN_OVER if ended.taken_over else Reason.ADMINISTRATIVE_ACTION
-            self._broker.close(reason, taken_over)
+            taken_over = TAKEN_OVER if getattr(ended, 'taken_over', False) else ended.reason
+            reason = Reason.SESSION_TAKEN_OVER if getattr(ended, 'taken_over', False) else Reason.ADMINISTRATIVE_ACTION
+            self._broker.end(reason, taken_over)
 
     # --- what requests and publications use -------------------------------------------------------
 

@@ -188,7 +188,7 @@ class LastingSession:
         self.consumer = consumer
         await self._done(
             lambda token: Attach(
-                token=token, session=self.name, consumer=consumer, window=window, alone=alone
+                token=token, session=self.name, consumer=consumer, window=window
             )
         )
 
