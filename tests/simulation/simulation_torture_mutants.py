@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from reefcast.client.unconfirmed import Unconfirmed
-from reefcast.model.keeping import PutRow
+from reefcast.model.keeping import PutNotes, PutRow
 from reefcast.model.messages import LinkUp, Publish, Send, Settled
 from reefcast.routing import delivering, neighbour_links, tree
 from reefcast.routing.confirming import Confirming, Work
@@ -20,6 +20,7 @@ from reefcast.routing.custody import CUSTODY, Custody
 from reefcast.routing.delivering import Delivering
 from reefcast.routing.gate import Gate
 from reefcast.routing.holding import Holding
+from reefcast.routing.hosting import Hosting
 from reefcast.routing.idr import Idr
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.on_disk import OnDisk, RowLog
@@ -34,6 +35,8 @@ from reefcast.sessions.consumers import Consumer, Lane
 from reefcast.sessions.events import Event, Events, State
 from reefcast.sessions.home import Home
 from reefcast.sessions.intake import Intake
+from reefcast.sessions.messages import Done, Note
+from reefcast.sessions.notes import Notebook
 from reefcast.sessions.outcome import Verdict
 from reefcast.sessions.queue import Queue
 from reefcast.sessions.replies import Replies
@@ -600,6 +603,52 @@ def consumers_of_who_is_away_stay(patch: Patch) -> None:
     patch.setattr(SessionRelay, "_gone", lambda self, gone, link: [])
 
 
+# --- notes of sessions ----------------------------------------------------------------------------
+
+
+def notes_are_written_later(patch: Patch) -> None:
+    late: dict[int, PutNotes] = {}
+
+    def mutant(self: Session, notes: dict[str, str | None]) -> None:
+        self.notes.put(notes)
+        if (before := late.get(self.number)) is not None:
+            self._collected.put(before)
+        late[self.number] = PutNotes(self.number, notes)
+
+    patch.setattr(Session, "note", mutant)
+
+
+def notes_are_written_by_halves(patch: Patch) -> None:
+    def mutant(self: Session, notes: dict[str, str | None]) -> None:
+        self.notes.put(notes)
+        first = next(iter(notes))
+        self._collected.put(PutNotes(self.number, {first: notes[first]}))
+
+    patch.setattr(Session, "note", mutant)
+
+
+def removed_notes_stay(patch: Patch) -> None:
+    def mutant(self: Session, notes: dict[str, str | None]) -> None:
+        self.notes.put(notes)
+        left = {key: text for key, text in notes.items() if text is not None}
+        self._collected.put(PutNotes(self.number, left))
+
+    patch.setattr(Session, "note", mutant)
+
+
+def notes_are_not_read(patch: Patch) -> None:
+    begin = Notebook.__init__
+    patch.setattr(Notebook, "__init__", lambda self, texts: begin(self, {}))
+
+
+def notes_are_done_before_they_are_synced(patch: Patch) -> None:
+    def mutant(self: Hosting, home: Home, asked: Note, client: str, now: float) -> None:
+        home.note(asked.owner, asked.session, asked.notes, now)
+        self._say(client, Done(token=asked.token))
+
+    patch.setattr(Hosting, "_note", mutant)
+
+
 MUTANTS = [
     Mutant("1", answers_at_once, "acyclic", ("P1",), quick=True),
     Mutant("1", answers_before_the_sync, "acyclic", ("P1",), quick=True),
@@ -660,6 +709,13 @@ MUTANTS = [
     Mutant("13", blocked_ones_are_never_answered, "acyclic", ("P4",)),
     Mutant("13", sessions_end_early, "acyclic", ("P1",)),
     Mutant("13", sessions_end_with_their_consumers, "acyclic", ("P1",)),
+    Mutant("notes", notes_are_written_later, "acyclic", ("notes",), first=7, quick=True),
+    Mutant("notes", notes_are_written_by_halves, "acyclic", ("notes",), first=7, quick=True),
+    Mutant("notes", removed_notes_stay, "acyclic", ("notes",), first=7, quick=True),
+    Mutant("notes", notes_are_not_read, "acyclic", ("notes",), first=327, quick=True),
+    Mutant(
+        "notes", notes_are_done_before_they_are_synced, "acyclic", ("notes",), first=303, quick=True
+    ),
 ]
 
 # What some hundred runs did not find. Rules 3 and 4 are hidden by others in a tree: everything goes

@@ -20,6 +20,7 @@ from reefcast.sessions.messages import (
     Done,
     Failed,
     Handed,
+    Notes,
     Owed,
     Reject,
     Resize,
@@ -27,6 +28,7 @@ from reefcast.sessions.messages import (
 from reefcast.simulation.torture.clients import Brokers
 from reefcast.simulation.torture.durable import Wanted
 from reefcast.simulation.torture.handing import check_handed
+from reefcast.simulation.torture.note_writers import NoteWriter
 
 
 class Consumer:
@@ -50,6 +52,7 @@ class Consumer:
         self._linked = False
         self._number = self._last_token = 0
         self._unanswered: dict[int, tuple[int, ...]] = {}
+        self._notes = NoteWriter(network, wanted)
 
     # --- what it does -----------------------------------------------------------------------------
 
@@ -75,6 +78,8 @@ class Consumer:
                 filter=self.filter,
             )
         )
+        if self.is_attached and (asked := self._notes.read(self._token)):
+            self._say(asked)
         again, self._unanswered = self._unanswered, {}
         for positions in again.values():
             if self.is_attached:
@@ -84,6 +89,8 @@ class Consumer:
         """Acknowledge events that it has."""
         if self.is_attached:
             self._gives_back(positions)
+            if note := self._notes.before(self._token, self._writer, self._number):
+                self._say(note)
             self._acknowledge(positions, positions)
 
     def acknowledge_up_to(self, position: int) -> None:
@@ -111,6 +118,7 @@ class Consumer:
         """Acknowledge positions; `counts`: those of which the home's answer says that it knows."""
         number, token = self._number, self._token()
         self._unanswered[token] = counts
+        self._notes.acknowledges(token, positions, self._writer)
         self._say(Acknowledge(token=token, consumer=number, positions=positions, up_to=up_to))
 
     def reject(self, position: int, delay_s: float) -> None:
@@ -157,6 +165,11 @@ class Consumer:
             self.wanted.life.detach(self.name, self._network.now)
         self.is_attached = False
 
+    @property
+    def _writer(self) -> str:
+        """The name under which it leaves notes."""
+        return f"{self.name}#{self._number}"
+
     def _token(self) -> int:
         self._last_token += 1
         return self._last_token
@@ -190,6 +203,8 @@ class Consumer:
             self._is_done(message.token)
         elif isinstance(message, Failed):
             self._failed(message)
+        elif isinstance(message, Notes):
+            self._network.problems += self._notes.have_come(message)
         elif isinstance(message, ConsumerEnded) and message.consumer == self._number:
             self._end()
 
@@ -215,6 +230,7 @@ class Consumer:
 
     def _is_done(self, token: int) -> None:
         """Note that acknowledgements are on disk: they are never to come again."""
+        self._network.problems += self._notes.done(token)
         positions = self._unanswered.pop(token, ())
         if self.wanted.life is not None:
             self.wanted.life.done.update(positions)
