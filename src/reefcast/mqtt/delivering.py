@@ -18,9 +18,7 @@ from functools import partial
 
 from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication
-from reefcast.mqtt.content import (
-    Outgoing as Content,
-)
+from reefcast.mqtt.content import Outgoing as Content
 from reefcast.mqtt.content import delivered_qos, outgoing_of, packet_of, topic_for
 from reefcast.mqtt.encoding import publish_parts
 from reefcast.mqtt.outgoing import Delivery, Outgoing
@@ -92,7 +90,7 @@ class Renderer:
         if key in self._parts:
             return self._parts[key]
         match, version, retain = key
-        topic = topic_for(event, match.topic_filter)
+        topic = topic_for(event, match.pattern)
         parts = None
         if topic is not None:
             packet = packet_of(

@@ -22,6 +22,7 @@ from typing import Protocol
 import msgspec
 
 from reefcast.model import messages
+from reefcast.model.effort import FilterLimits
 from reefcast.model.messages import ControlMessage, Refused
 from reefcast.model.publication import Publication
 from reefcast.mqtt import packets
@@ -41,7 +42,7 @@ from reefcast.mqtt.lasting import (
 )
 from reefcast.mqtt.outgoing import Delivery, Outgoing, State
 from reefcast.mqtt.packets import MQTT_5, Connack, Connect, Packet
-from reefcast.mqtt.properties import NO_PROPERTIES, Properties
+from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.publishing import Aliases, Publishing
 from reefcast.mqtt.reasons import MqttError, Reason
 from reefcast.mqtt.requests import MOST_WORDS, OWN_SOURCE, Requests
@@ -103,6 +104,8 @@ class Broker(Protocol):
 
     def may_see_system(self) -> bool: ...
 
+    def limits(self) -> FilterLimits: ...
+
 
 class Gateway:
     """One connection. `client_id`: the client's identifier; `publisher`: its id in the network;
@@ -158,7 +161,8 @@ class Gateway:
         self._window = window
         share_s = max(1.0, expiry_s(self.expiry_s)) if self.expiry_s != NEVER else 0.0
         self._requests = Requests(
-            self, self.asking, self._subscriptions, publisher, window, share_s
+            *(self, self.asking, self._subscriptions, publisher, window, share_s),
+            broker.limits,
         )
         self._handlers: dict[type, Callable[..., None]] = {
             packets.Publish: self.publishing.handle,
@@ -427,8 +431,12 @@ class Gateway:
         if ended.again:
             self.asking.begin(self._attach(session))
         elif session is self._lasting:
-            taken_over = TAKEN_OVER if getattr(ended, 'taken_over', False) else ended.reason
-            reason = Reason.SESSION_TAKEN_OVER if getattr(ended, 'taken_over', False) else Reason.ADMINISTRATIVE_ACTION
+            taken_over = TAKEN_OVER if getattr(ended, "taken_over", False) else ended.reason
+            reason = (
+                Reason.SESSION_TAKEN_OVER
+                if getattr(ended, "taken_over", False)
+                else Reason.ADMINISTRATIVE_ACTION
+            )
             self._broker.end(reason, taken_over)
 
     # --- what requests and publications use -------------------------------------------------------
@@ -457,7 +465,7 @@ class Gateway:
 
     def system(self, subscription: Subscription) -> None:
         """Send what the broker says of itself now."""
-        for topic, payload in self._broker.system(subscription.wanted.topic_filter).items():
+        for topic, payload in self._broker.system(subscription.wanted.pattern).items():
             self.write(packets.Publish(topic, payload, retain=True))
 
     def may_see_system(self) -> bool:
@@ -530,4 +538,14 @@ def _expiry_of(connect: Connect, version: int) -> int:
     return connect.properties.session_expiry_interval or 0
 
 
-_ANSWERS = (messages.Settled, Refused, Done, Failed, Notes, Sessions, Recalled, Retained, NotRetained)
+_ANSWERS = (
+    messages.Settled,
+    Refused,
+    Done,
+    Failed,
+    Notes,
+    Sessions,
+    Recalled,
+    Retained,
+    NotRetained,
+)

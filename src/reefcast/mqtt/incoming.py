@@ -51,9 +51,7 @@ class Incoming:
     this broker). `answer` sends an acknowledgement, with a sentence. `taken`: the numbers of QoS 2
     publications that are not released, by packet identifiers."""
 
-    def __init__(
-        self, most: int, answer: Callable[[Answer, str], None]
-    ) -> None:
+    def __init__(self, most: int, answer: Callable[[Answer, str], None]) -> None:
         self._most = most
         self._answer = answer
         self._arrivals: deque[Arrival] = deque()

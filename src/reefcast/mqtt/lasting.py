@@ -102,9 +102,7 @@ class LastingSession:
             "ack_wait_s": MOST_ACK_WAIT_S,
         }
         done = await self._done(
-            lambda token: OpenSession(
-                token=token, session=self.name, options=options, here=here
-            )
+            lambda token: OpenSession(token=token, session=self.name, options=options, here=here)
         )
         return bool(done.value)
 
@@ -131,9 +129,7 @@ class LastingSession:
 
     async def row(self) -> SessionRow | None:
         """Return what its home says of it, None if there is none. Raises `SessionFailed`."""
-        answer = await self._asking.ask(
-            lambda token: ListSessions(token=token, session=self.name)
-        )
+        answer = await self._asking.ask(lambda token: ListSessions(token=token, session=self.name))
         if isinstance(answer, Failed):
             if answer.gone:
                 return None
@@ -163,12 +159,20 @@ class LastingSession:
         """Keep notes on the home's disk. Raises `SessionFailed`."""
         self.flush()  # what was acknowledged before is on disk before
         said = dict(notes)
-        await self._done(lambda token: Note(token=token, session=self.name, notes=said))
+        await self._done(
+            lambda token: Note(
+                token=token, session=self.name, notes=said, consumer=self.consumer or None
+            )
+        )
 
     def forget_note(self, key: str) -> None:
         """Have a note removed, after what was acknowledged until now."""
         self.flush()
-        self._asking.tell(lambda token: Note(token=token, session=self.name, notes={key: None}))
+        self._asking.tell(
+            lambda token: Note(
+                token=token, session=self.name, notes={key: None}, consumer=self.consumer or None
+            )
+        )
 
     async def add_filter(self, filter: str) -> int:
         """Subscribe; return the subscription's number when it has settled. Raises
@@ -187,9 +191,7 @@ class LastingSession:
         `SessionFailed`."""
         self.consumer = consumer
         await self._done(
-            lambda token: Attach(
-                token=token, session=self.name, consumer=consumer, window=window
-            )
+            lambda token: Attach(token=token, session=self.name, consumer=consumer, window=window)
         )
 
     def detach(self) -> None:

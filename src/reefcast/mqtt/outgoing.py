@@ -40,8 +40,8 @@ class State(IntEnum):
 
 class Delivery:
     """One delivery. `source`, `position`: where it is owed, 0 for a subscription that lasts as
-    long as the connection. `event`: what is delivered. `own`: it is owed by the client's own session. `again`: it may have been
-    sent before. `packet_id`: 0 while it waits."""
+    long as the connection. `event`: what is delivered. `own`: it is owed by the client's own
+    session. `again`: it may have been sent before. `packet_id`: 0 while it waits."""
 
     __slots__ = ("again", "event", "make", "own", "packet_id", "position", "qos", "source", "state")
 

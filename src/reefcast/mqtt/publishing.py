@@ -22,9 +22,9 @@ from reefcast.mqtt.incoming import Incoming, Wait
 from reefcast.mqtt.lasting import TAKEN, LastingSession, SessionFailed
 from reefcast.mqtt.packets import Publish, Will
 from reefcast.mqtt.reasons import MqttError, Reason
-from reefcast.mqtt.subscribing import SYSTEM
 from reefcast.retaining.messages import NotRetained, Retain
 
+SYSTEM = "$SYS/"
 MAY_NOT = "topics that begin with '$SYS/' are for what brokers say of themselves"
 
 
@@ -97,8 +97,10 @@ class Publishing:
         seq = self._incoming.number_of(packet, self._next_seq())
         if not seq:
             return
-        if packet.qos == 2 and self.lasting is not None and (
-            self._incoming.taken.get(packet.packet_id) != seq
+        if (
+            packet.qos == 2
+            and self.lasting is not None
+            and (self._incoming.taken.get(packet.packet_id) != seq)
         ):
             self._incoming.begin(packet, seq, _waits(packet) | Wait.NOTED)
             self._asking.begin(self._note_first(packet, topic, seq, self.lasting))
@@ -108,7 +110,9 @@ class Publishing:
 
     def publish_will(self, will: Will) -> None:
         """Publish a will; nobody waits for its answer."""
-        packet = Publish(will.topic, will.payload, will.qos, will.retain, properties=will.properties)
+        packet = Publish(
+            will.topic, will.payload, will.qos, will.retain, properties=will.properties
+        )
         if not will.topic.startswith(SYSTEM):
             confirm = self._attempt if will.qos else 0
             self._pass_on(packet, will.topic, self._next_seq(), confirm=confirm)

@@ -15,11 +15,12 @@ Rules
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
 
 from reefcast.errors import ReefcastError
+from reefcast.model.effort import FilterLimits
 from reefcast.model.messages import EntityId, Refused, Subscribe, Unsubscribe
 from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication
@@ -34,7 +35,7 @@ from reefcast.mqtt.lasting import (
 from reefcast.mqtt.packets import Suback, TopicRequest, Unsuback
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.reasons import MqttError, Reason
-from reefcast.mqtt.subscribing import SYSTEM, Wanted, wanted
+from reefcast.mqtt.subscribing import Source, Wanted, wanted
 from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions, Way, kept, read_kept
 from reefcast.retaining.messages import Recall, Recalled, RecallOn
 
@@ -67,7 +68,8 @@ class Client(Protocol):
 class Requests:
     """The subscriptions of one client, and how they change. `publisher`: its id in the network;
     `lasting`: its durable session, None if it has none; `share_s`: how long the sessions of its
-    shared subscriptions outlast it; `window`: how many events it takes of each at once."""
+    shared subscriptions outlast it; `window`: how many events it takes of each at once; `limits`:
+    returns those of filters."""
 
     def __init__(
         self,
@@ -77,6 +79,7 @@ class Requests:
         publisher: str,
         window: int,
         share_s: float,
+        limits: Callable[[], FilterLimits],
     ) -> None:
         self._client = client
         self._asking = asking
@@ -84,6 +87,7 @@ class Requests:
         self._publisher = publisher
         self._window = window
         self._share_s = share_s
+        self._limits = limits
         self._numbers, self._sources = itertools.count(1), itertools.count(OWN_SOURCE + 1)
         self._shared: dict[str, LastingSession] = {}
         self.lasting: LastingSession | None = None
@@ -100,7 +104,9 @@ class Requests:
         reasons, words, recalls = [], [], []
         for request in packet.requests:
             try:
-                what = wanted(request.topic_filter, packet.properties.user_properties)
+                what = wanted(
+                    request.topic_filter, packet.properties.user_properties, self._limits()
+                )
                 identifier = next(iter(packet.properties.subscription_identifiers), 0)
                 subscription = self._new(request, what, identifier)
                 former = await self._enter(subscription)
@@ -122,7 +128,7 @@ class Requests:
                 self._asking.begin(self._recall(subscription))
 
     def _new(self, request: TopicRequest, what: Wanted, identifier: int) -> Subscription:
-        if what.topic_filter.startswith(SYSTEM):
+        if what.source is Source.SYS:
             way = Way.SYSTEM
         elif what.group:
             way = Way.SHARED
@@ -162,8 +168,8 @@ class Requests:
             await self._join(subscription)
         elif not self._client.may_see_system():
             raise MqttError(
-                Reason.NOT_AUTHORIZED, "what brokers say of themselves is for users who may ask for "
-                "the status"
+                Reason.NOT_AUTHORIZED,
+                "what brokers say of themselves is for users who may ask for the status",
             )
 
     async def _join(self, subscription: Subscription) -> None:
@@ -238,7 +244,7 @@ class Requests:
         answer = await self._asking.ask(make)
         request = subscription.request
         identifiers = (subscription.identifier,) if subscription.identifier else ()
-        match = Match(subscription.wanted.topic_filter, request.qos, True, identifiers)
+        match = Match(subscription.wanted.pattern, request.qos, True, identifiers)
         while isinstance(answer, Recalled):
             for entry in answer.entries:
                 if self._subscriptions.get(subscription.topic_filter) is subscription:
@@ -258,7 +264,9 @@ class Requests:
             request, identifier, condition = read_kept(topic_filter, note)
             pairs = (("filter", condition),) if condition else ()
             try:
-                subscription = self._new(request, wanted(topic_filter, pairs), identifier)
+                subscription = self._new(
+                    request, wanted(topic_filter, pairs, self._limits()), identifier
+                )
                 number = numbers.get(subscription.wanted.filter)
                 if subscription.way is Way.OWED and number is not None:
                     subscription.served = (self.lasting.source, number)

@@ -85,6 +85,12 @@ def wanted(text: str, user_properties: Iterable[tuple[str, str]], limits: Filter
     return Wanted(text, parsed.share_name, parsed.pattern, condition, filter, source)
 
 
+def has_condition(text: str) -> bool:
+    """Return whether the text of a topic filter contains its condition."""
+    pattern = text.split("/", 2)[-1] if is_shared(text) else text
+    return pattern.startswith(FILTER)
+
+
 def _without_condition(text: str) -> tuple[str, str | None]:
     """Split off the condition, which is still encoded; None if there is none."""
     share, pattern = "", text

@@ -13,11 +13,11 @@ import msgspec
 
 from reefcast.model.patterns import is_topic_match
 from reefcast.mqtt.packets import TopicRequest
-from reefcast.mqtt.subscribing import Wanted
+from reefcast.mqtt.subscribing import Wanted, has_condition
 
 Served = tuple[int, int]
-"""Who says that an event matches: a durable session (`LastingSession.source`; 0: the broker itself),
-and the number of its subscription."""
+"""Who says that an event matches: a durable session (`LastingSession.source`), or 0 for the broker
+itself; and the number of its subscription."""
 
 
 class Way(Enum):
@@ -48,11 +48,11 @@ class Subscription:
 
 
 class Match(NamedTuple):
-    """What the subscriptions that an event matches say of its delivery. `topic_filter`: of one of
-    them; `qos`: the highest that was granted; `as_published`: the RETAIN flag stays as it was
-    published; `identifiers`: in ascending order."""
+    """What the subscriptions that an event matches say of its delivery. `pattern`: the topics of
+    one of them; `qos`: the highest that was granted; `as_published`: the RETAIN flag stays as it
+    was; `identifiers`: in ascending order."""
 
-    topic_filter: str
+    pattern: str
     qos: int
     as_published: bool
     identifiers: tuple[int, ...]
@@ -99,8 +99,7 @@ class Subscriptions:
     def wants_system(self, topic: str) -> bool:
         """Return whether a subscription of the way SYSTEM matches this topic."""
         return any(
-            each.way is Way.SYSTEM and is_topic_match(topic, each.wanted.topic_filter)
-            for each in self
+            each.way is Way.SYSTEM and is_topic_match(topic, each.wanted.pattern) for each in self
         )
 
     def serves(self, served: Served) -> bool:
@@ -118,7 +117,7 @@ class Subscriptions:
         if not found:
             return None
         return Match(
-            found[0].wanted.topic_filter,
+            found[0].wanted.pattern,
             max(each.request.qos for each in found),
             any(each.request.retain_as_published for each in found),
             tuple(sorted({each.identifier for each in found if each.identifier})),
@@ -126,7 +125,8 @@ class Subscriptions:
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
-    """A subscription as the notes of a durable session have it."""
+    """A subscription as the notes of a durable session have it. `condition`: the one that stood
+    beside its topic filter."""
 
     qos: int
     no_local: bool
@@ -144,7 +144,8 @@ def kept(subscription: Subscription) -> str:
     """Return the note of a subscription; its key has the topic filter."""
     request = subscription.request
     options = request.qos, request.no_local, request.retain_as_published, request.retain_handling
-    said = Kept(*options, subscription.identifier, subscription.wanted.condition)
+    beside = "" if has_condition(subscription.topic_filter) else subscription.wanted.condition or ""
+    said = Kept(*options, subscription.identifier, beside)
     return _encode(said).decode()
 
 

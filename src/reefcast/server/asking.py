@@ -42,8 +42,12 @@ def admit(
         return None
     if isinstance(asked, Advertise | Subscribe) and client is not None:
         _check_room(asked, limits, client)
-    wanted = FilterLimits(limits.filter_steps, limits.filter_depth, limits.name_chars)
-    return admit_filter(asked.filter, wanted)
+    return admit_filter(asked.filter, filter_limits(limits))
+
+
+def filter_limits(limits: LimitsSection) -> FilterLimits:
+    """Return what a filter may be."""
+    return FilterLimits(limits.filter_steps, limits.filter_depth, limits.name_chars)
 
 
 def refusal(asked: WithFilter | WithTopics, reason: str, me: str, client: str) -> ControlMessage:

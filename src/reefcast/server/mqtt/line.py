@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, cast
 
 from reefcast.errors import BusyError, InternalError, InvalidValueError, ProtocolError
 from reefcast.logs import part
+from reefcast.model.effort import FilterLimits
 from reefcast.model.messages import ControlMessage, Publish
 from reefcast.model.wire import Hello, Role, hello
 from reefcast.mqtt.decoding import Decoder
@@ -34,6 +35,7 @@ from reefcast.mqtt.requests import MOST_WORDS
 from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.principal import NOBODY, Principal
 from reefcast.protocol.proofs import Answer, Method
+from reefcast.server.asking import filter_limits
 from reefcast.server.auditing import said_of, who
 from reefcast.server.client_session import ClientSession
 from reefcast.server.clients import Welcome
@@ -205,7 +207,9 @@ class MqttLine(asyncio.Protocol):
 
     def _failed(self) -> None:
         words = "error while handling input from %s"
-        self.note("failures", words, said_of(self)["connection"], level=logging.ERROR, traceback=True)
+        self.note(
+            "failures", words, said_of(self)["connection"], level=logging.ERROR, traceback=True
+        )
         self.end(Reason.UNSPECIFIED_ERROR, "the broker failed on this input; its log says how")
 
     # --- who it is --------------------------------------------------------------------------------
@@ -354,6 +358,9 @@ class MqttLine(asyncio.Protocol):
     def may_see_system(self) -> bool:
         return self._front.may_see_system(self.principal)
 
+    def limits(self) -> FilterLimits:
+        return filter_limits(self._front.node.host.limits)
+
     # --- the end ----------------------------------------------------------------------------------
 
     def close(
@@ -396,7 +403,7 @@ class MqttLine(asyncio.Protocol):
         self._set_timer(CLOSING_S)
 
     def _last_packet(self, reason: Reason, words: str, server_reference: str) -> bytes:
-        if self.version < MQTT_5 and self._connected or reason is Reason.NORMAL_DISCONNECTION:
+        if (self.version < MQTT_5 and self._connected) or reason is Reason.NORMAL_DISCONNECTION:
             return b""
         if self._decoder.version is None:  # nobody knows what it speaks
             return b""

@@ -69,7 +69,5 @@ class SystemTopics:
             "subscriptions/count": sum(each.subscribed for each in core.clients.values()),
             "publish/messages/received": counters["published"],
             "publish/messages/sent": counters["delivered"],
-            "publish/messages/dropped": sum(
-                each.port.dropped for each in sessions.values()
-            ),
+            "publish/messages/dropped": sum(each.port.dropped for each in sessions.values()),
         }
