@@ -164,6 +164,8 @@ def _encoded_plain(retain: bool) -> tuple[msgspec.Raw, ...]:
 
 _PLAIN = (_encoded_plain(False), _encoded_plain(True))
 """The encoded attributes of messages without properties, by RETAIN and QoS."""
+PLAIN = bytes(_PLAIN[False][0])
+"""The encoded attributes of a message with QoS 0 without properties."""
 _QOS_0: dict[str, Value] = {QOS: 0}
 """The attributes of a message with QoS 0 without properties; nobody changes those of a
 publication."""

@@ -44,6 +44,11 @@ class Decoder:
         self._need = 0
         self._error: MqttError | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no part of a packet waits for the rest, and no error came."""
+        return not self._have and self._error is None
+
     def receive(self, data: bytes) -> tuple[list[Packet], MqttError | None]:
         """Return the packets that the bytes of a read complete, and the error behind them, if there
         is one. After an error the connection must be closed; further bytes are ignored."""
