@@ -182,8 +182,8 @@ def _with_properties(kind: type, fields: dict[str, Any]) -> dict[str, Any]:
 class MqttPlace:
     """A broker with an MQTT listener, on `port`."""
 
-    def __init__(self, node: Node, port: int) -> None:
-        self.node, self.port = node, port
+    def __init__(self, node: Node, port: int, front: MqttFront) -> None:
+        self.node, self.port, self.front = node, port, front
 
     async def client(self, client_id: str = "", **fields: Any) -> MqttClient:
         return await MqttClient.connect(self.port, client_id, **fields)
@@ -202,6 +202,6 @@ async def mqtt_broker(
     node.listeners.append(listener)
     await node.start()
     try:
-        yield MqttPlace(node, listener.port)
+        yield MqttPlace(node, listener.port, front)
     finally:
         await node.stop()

@@ -149,7 +149,7 @@ class Node:
             make,
             refuse=lambda: RefusedConnection(self.shared, reason),
             context=lambda: tls.value.answering,
-            failed=self._say_no_tls,
+            failed=self.say_no_tls,
         )
 
     def _admin_door(self) -> Door | None:
@@ -160,7 +160,7 @@ class Node:
             from reefcast.server.web.broker_door import broker_door  # loads aiohttp
         return broker_door(self, *address)
 
-    def _say_no_tls(self, other: str, error: BaseException) -> None:
+    def say_no_tls(self, other: str, error: BaseException) -> None:
         words = "no TLS with %s: %s"
         reason = in_words(error, other)
         fields = {"connection": other, "reason": reason}
