@@ -31,8 +31,12 @@ from reefcast.tls.identity import identity_of
 
 PATH, SUBPROTOCOL = "/mqtt", "mqtt"
 LEAST_MESSAGE_BYTES = 1 << 16
+MOST_FRAME_BYTES = (1 << 16) - 1
+"""The longest frame that is sent; the port may write much more at once."""
 _BINARY = 0x82
 """The first byte of a binary frame that is a whole message (RFC 6455, section 5.2)."""
+_BINARY_HEAD = bytes((_BINARY, 126))
+"""How a longer one begins; two bytes with its length follow."""
 
 
 class Frames(asyncio.Transport):
@@ -53,7 +57,7 @@ class Frames(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         if self.socket is not None and not self.is_closing():
-            self._below.writelines((_head(len(data)), data))
+            self._below.writelines(_framed(data))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._below.set_write_buffer_limits(high, low)
@@ -146,8 +150,7 @@ class WebSockets:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = cast(WebSocketConnection, request.protocol)
-        refused = self._refusal(request, connection.frames)
-        if refused is not None:
+        if (refused := self._refusal(request, connection.frames)) is not None:
             refused.force_close()
             return refused
         socket = web.WebSocketResponse(
@@ -159,7 +162,9 @@ class WebSockets:
         try:
             await socket.prepare(request)
         except web.HTTPBadRequest as error:
-            return text(400, f"this is no handshake of WebSocket: {error.text}")
+            refused = text(400, f"this is no handshake of WebSocket: {error.text}")
+            refused.force_close()
+            return refused
         connection.frames.socket = socket
         await _read(socket, connection)
         return socket
@@ -218,10 +223,13 @@ def _host_in(url: str) -> str:
         return ""
 
 
-def _head(size: int) -> bytes:
-    """Return what stands before so many bytes in a frame of a server (RFC 6455, section 5.2)."""
-    if size < 126:
-        return bytes((_BINARY, size))
-    if size < 1 << 16:
-        return bytes((_BINARY, 126)) + size.to_bytes(2)
-    return bytes((_BINARY, 127)) + size.to_bytes(8)
+def _framed(data: bytes | bytearray | memoryview[Any]) -> list[bytes | memoryview[Any]]:
+    """Return binary frames of a server with these bytes (RFC 6455, section 5.2)."""
+    pieces: list[bytes | memoryview[Any]] = []
+    view = memoryview(data)
+    for at in range(0, len(view), MOST_FRAME_BYTES):
+        piece = view[at : at + MOST_FRAME_BYTES]
+        size = len(piece)
+        head = bytes((_BINARY, size)) if size < 126 else _BINARY_HEAD + size.to_bytes(2)
+        pieces += (head, piece)
+    return pieces
