@@ -34,7 +34,7 @@ from reefcast.mqtt.lasting import (
 )
 from reefcast.mqtt.packets import Suback, TopicRequest, Unsuback
 from reefcast.mqtt.properties import Properties
-from reefcast.mqtt.reasons import MqttError, Reason
+from reefcast.mqtt.reasons import MqttError, Reason, reason_of_refusal
 from reefcast.mqtt.subscribing import Source, Wanted, wanted
 from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions, Way, kept, read_kept
 from reefcast.retaining.messages import Recall, Recalled, RecallOn
@@ -117,7 +117,7 @@ class Requests:
                 reasons.append(error.reason)
                 words.append(str(error))
             except ReefcastError as error:
-                reasons.append(Reason.NOT_AUTHORIZED)
+                reasons.append(reason_of_refusal(str(error)))
                 words.append(str(error))
         said = Properties(reason_string="; ".join(words)[:MOST_WORDS]) if words else Properties()
         self._client.write(Suback(packet.packet_id, tuple(reasons), said))
@@ -158,7 +158,7 @@ class Requests:
                 lambda token: Subscribe((self._publisher, number), filter, token)
             )
             if isinstance(answer, Refused):
-                raise MqttError(Reason.NOT_AUTHORIZED, answer.reason)
+                raise MqttError(reason_of_refusal(answer.reason), answer.reason)
             subscription.served = (0, number)
         elif subscription.way is Way.OWED:
             assert self.lasting is not None

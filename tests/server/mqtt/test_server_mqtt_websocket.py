@@ -38,10 +38,12 @@ VERSIONS = pytest.mark.parametrize("version", [MQTT_3_1_1, MQTT_5])
 SMALL = Settings(maximum_packet_size=1000)
 
 
-class Door(MqttPlace):
+class Door:
     """A broker with a listener for WebSocket on `port`. `http`: a client for HTTP."""
 
-    http: aiohttp.ClientSession
+    def __init__(self, place: MqttPlace, port: int, http: aiohttp.ClientSession) -> None:
+        self.node, self.front = place.node, place.front
+        self.port, self.http = port, http
 
     async def dial(self, version: int = MQTT_5, **more: Any) -> WebSocketClient:
         more = {"protocols": ("mqtt",), **more}
@@ -116,9 +118,7 @@ async def door(
         listener = Listener("127.0.0.1", 0, sockets.new_connection)
         place.node.listeners.append(listener)
         await listener.open("broker a")
-        found = Door(place.node, listener.port, place.front)
-        found.http = http
-        yield found
+        yield Door(place, listener.port, http)
 
 
 @VERSIONS
