@@ -99,7 +99,9 @@ class MqttClient:
         data = b"" if self.ended else await self.reader.read(1 << 16)
         if not data:
             self.ended = True
-            raise ConnectionResetError
+            raise ConnectionResetError(
+                f"the broker has closed the connection; unread: {self.inbox}"
+            )
         packets, error = self._decoder.receive(data)
         assert error is None, error
         self.inbox.extend(packets)

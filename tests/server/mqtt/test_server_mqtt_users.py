@@ -238,6 +238,12 @@ async def test_who_may_see_nothing_subscribes_to_nothing(
     answer = await client.subscribe("$share/g/#" if kind == "shared" else "#", 1)
     assert answer.reasons == (Reason.NOT_AUTHORIZED,)
     assert "may see nothing" in (answer.properties.reason_string or "")
+    answer = await client.publish("a", b"", 2)
+    assert answer is not None and not answer.reason.is_failure
+    place.node.regrant([FX, ALL])
+    await client.subscribe("$share/g/#" if kind == "shared" else "#", 1)
+    await client.publish("fx/1", b"", 1)
+    assert (await client.event()).topic == "fx/1"
 
 
 async def test_retained_values_are_narrowed(live: Live, tmp_path: Path) -> None:
