@@ -31,7 +31,8 @@ class Decoder:
     """Makes packets of the bytes of one connection.
 
     `version` is the protocol level, None before a CONNECT told it; a client's own side gives it.
-    When the version of a CONNECT is unknown here, `version` is the one in which to answer.
+    When a CONNECT asks for a version that is unknown here, `version` is the one in which to answer,
+    and None if it names no protocol of MQTT.
     `most_bytes` bounds a packet with its fixed header (5.0: Maximum Packet Size); it may be changed
     between two calls."""
 
@@ -71,10 +72,14 @@ class Decoder:
         """Read all packets that are complete; return where the next one begins."""
         at, size, version, most = 0, len(data), self.version, self.most_bytes
         readers, self._need = _READERS, 2
-        while size - at >= 2:
+        while at + 2 <= size:
             first, length, start = data[at], data[at + 1], at + 2
             if length > 0x7F:
-                length, start = _long_length(data, at, version)
+                if start < size and 0 < data[start] < 0x80:  # most long packets
+                    length += (data[start] << 7) - 0x80
+                    start += 1
+                else:
+                    length, start = _long_length(data, at, version)
                 if not start:
                     self._need = size - at + 1
                     break

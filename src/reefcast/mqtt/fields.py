@@ -30,15 +30,21 @@ def shown(text: str) -> str:
 
 class Cursor:
     """Reads the fields of one packet one after the other. `packet` names it in sentences; `at` is
-    the position of the next field in `data`, `end` the position behind the packet."""
+    the position of the next field in `data`, `end` the position behind the packet, and `start` the
+    one behind its fixed header (`at` if it is not given). `part` is what ends at `end`, in words:
+    the packet, or its properties.
 
-    __slots__ = ("_start", "at", "data", "end", "packet")
+    Each method takes the name of the field."""
 
-    def __init__(self, packet: str, data: bytes, at: int, end: int) -> None:
+    __slots__ = ("_start", "at", "data", "end", "packet", "part")
+
+    def __init__(self, packet: str, data: bytes, at: int, end: int, start: int = -1) -> None:
         self.packet = packet
+        self.part = packet
         self.data = data
-        self.at = self._start = at
+        self.at = at
         self.end = end
+        self._start = at if start < 0 else start
 
     @property
     def left(self) -> int:
@@ -49,36 +55,38 @@ class Cursor:
         """Where the cursor is, in words; the bytes behind the fixed header are counted from 0."""
         return f"at byte {self.at - self._start} behind the fixed header"
 
-    def _pass(self, size: int, field: str) -> int:
-        """Pass over `size` bytes; return where they begin."""
-        at = self.at
-        if at + size > self.end:
-            raise malformed(
-                f"{self.packet} ends within its {field}, which begins {self.place} and needs "
-                f"{size} bytes; send the whole field, or correct the lengths"
-            )
-        self.at = at + size
-        return at
-
     def byte(self, field: str) -> int:
-        return self.data[self._pass(1, field)]
+        at = self.at
+        if at >= self.end:
+            raise self._too_short(1, field)
+        self.at = at + 1
+        return self.data[at]
 
     def two_bytes(self, field: str) -> int:
-        at = self._pass(2, field)
+        at = self.at
+        if at + 2 > self.end:
+            raise self._too_short(2, field)
+        self.at = at + 2
         return self.data[at] << 8 | self.data[at + 1]
 
     def four_bytes(self, field: str) -> int:
-        at = self._pass(4, field)
+        at = self.at
+        if at + 4 > self.end:
+            raise self._too_short(4, field)
+        self.at = at + 4
         return int.from_bytes(self.data[at : at + 4])
 
     def variable(self, field: str) -> int:
         """Read a variable byte integer in its shortest form (MQTT-1.5.5-1)."""
-        value = 0
-        for shift in (0, 7, 14, 21):
+        value = self.byte(field)
+        if value < 0x80:
+            return value
+        value &= 0x7F
+        for shift in (7, 14, 21):
             byte = self.byte(field)
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                if shift and not byte:
+                if not byte:
                     raise malformed(
                         f"{self.packet}: the {field} has more bytes than it needs, {self.place}; "
                         f"encode {value} in its shortest form"
@@ -90,12 +98,22 @@ class Cursor:
         )
 
     def binary(self, field: str) -> bytes:
-        size = self.two_bytes(f"length of the {field}")
-        at = self._pass(size, field)
-        return self.data[at : at + size]
+        at = self.at + 2
+        if at > self.end:
+            raise self._too_short(2, f"length of the {field}")
+        end = at + (self.data[at - 2] << 8 | self.data[at - 1])
+        if end > self.end:
+            raise self._too_short(end - at + 2, field)
+        self.at = end
+        return self.data[at:end]
 
     def text(self, field: str) -> str:
-        return decoded(self.binary(field), f"{self.packet}: the {field}")
+        raw = self.binary(field)
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            text = "\0"
+        return decoded(raw, f"{self.packet}: the {field}") if "\0" in text else text
 
     def packet_id(self) -> int:
         """Read a packet identifier (MQTT-2.2.1-3; MQTT-2.3.1-1 of 3.1.1)."""
@@ -111,6 +129,12 @@ class Cursor:
                 f"{self.packet} has {self.left} more bytes than its fields need, {self.place}; "
                 "leave them out"
             )
+
+    def _too_short(self, size: int, field: str) -> MqttError:
+        return malformed(
+            f"{self.part} ends within the {field}, which begins {self.place} and needs "
+            f"{size} bytes; send the whole field, or correct the lengths"
+        )
 
 
 def decoded(raw: bytes, what: str) -> str:

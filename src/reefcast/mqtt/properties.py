@@ -210,6 +210,7 @@ def read_properties(cursor: Cursor, place: str) -> Properties:
             f"{cursor.packet}: the properties need {size} bytes, and {end - cursor.at} are left, "
             f"{cursor.place}; correct the property length"
         )
+    packet, cursor.part = cursor.part, f"the property list of {cursor.packet}"
     allowed = BY_PACKET[place]
     found: dict[str, Any] = {}
     while cursor.at < cursor.end:
@@ -224,7 +225,7 @@ def read_properties(cursor: Cursor, place: str) -> Properties:
             raise forbidden(f"{cursor.packet} has the {kept.name} twice; send it once")
         else:
             found[kept.field] = (value,) if kept.repeats else value
-    cursor.end = end
+    cursor.end, cursor.part = end, packet
     for field in _REPEATED:
         if field in found:
             found[field] = tuple(found[field])

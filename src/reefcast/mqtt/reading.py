@@ -6,7 +6,6 @@ the version; it raises `MqttError` as `decoding` says."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 
 from reefcast.mqtt.fields import Cursor, decoded, forbidden, malformed, shown
 from reefcast.mqtt.packets import (
@@ -47,10 +46,6 @@ from reefcast.mqtt.reasons import (
     Reason,
 )
 from reefcast.mqtt.topics import check_topic_name, is_shared
-
-_SHORT_TOPIC = 64
-"""Bytes of a topic name that is remembered, with its text."""
-
 
 Reader = Callable[[int, bytes, int, int, int], Packet]
 
@@ -139,47 +134,49 @@ def _read_connack(first: int, data: bytes, at: int, end: int, version: int) -> C
 # --- PUBLISH and its acknowledgements ------------------------------------------------------------
 
 
-def _topic_name(raw: bytes) -> str:
-    """Return the text of a topic name, which is checked; it may be empty."""
-    topic = decoded(raw, "PUBLISH: the topic name")
-    if topic:
-        check_topic_name(topic, "PUBLISH: the topic name")
-    return topic
-
-
-_short_topic_name = lru_cache(maxsize=4096)(_topic_name)
-"""Remembers topic names: a publisher uses few, again and again, and equal ones are then one string,
-whose hash is known."""
-
-
 def _read_publish(first: int, data: bytes, at: int, end: int, version: int) -> Publish:
-    """Read a PUBLISH: the hot path, without a cursor."""
-    if end - at < 2:
-        raise malformed("PUBLISH ends within the length of its topic name; send the whole field")
+    """Read a PUBLISH: the hot path, hence without a cursor where nothing is wrong."""
     start = at + 2
+    if start > end:
+        raise malformed("PUBLISH ends within the length of its topic name; send the whole field")
     at = start + (data[at] << 8 | data[at + 1])
     if at > end:
         raise malformed("PUBLISH ends within its topic name; send all of it, or correct its length")
-    raw = data[start:at]
-    topic = _short_topic_name(raw) if at - start <= _SHORT_TOPIC else _topic_name(raw)
-    qos, packet_id = first >> 1 & 3, 0
-    if qos:
-        cursor = Cursor("PUBLISH", data, start - 2, end)
-        cursor.at = at
-        packet_id = cursor.packet_id()
+    try:
+        topic = data[start:at].decode()
+    except UnicodeDecodeError:
+        topic = "\0"
+    if "\0" in topic or "+" in topic or "#" in topic:
+        _check_topic_name(data[start:at])
+    packet_id = 0
+    if first & 6:
+        packet_id = data[at] << 8 | data[at + 1] if at + 2 <= end else 0
+        if not packet_id:
+            Cursor("PUBLISH", data, at, end).packet_id()
         at += 2
     properties = NO_PROPERTIES
     if version == MQTT_5:
-        if at == end or data[at]:
-            cursor = Cursor("PUBLISH", data, start - 2, end)
-            cursor.at = at
+        if at < end and not data[at]:
+            at += 1
+        else:
+            cursor = Cursor("PUBLISH", data, at, end, start - 2)
             properties = read_properties(cursor, "PUBLISH")
             at = cursor.at
-        else:
-            at += 1
     if not topic:
         _check_alias(properties.topic_alias, version)
-    return Publish(topic, data[at:end], qos, first & 1 == 1, first & 8 == 8, packet_id, properties)
+    if first == 0x30:
+        return Publish(topic, data[at:end], properties=properties)
+    qos, retain, dup = _FLAGS[first & 15]
+    return Publish(topic, data[at:end], qos, retain, dup, packet_id, properties)
+
+
+_FLAGS = tuple((flags >> 1 & 3, flags & 1 == 1, flags & 8 == 8) for flags in range(16))
+"""QoS, RETAIN and DUP of the first byte of a PUBLISH."""
+
+
+def _check_topic_name(raw: bytes) -> None:
+    topic = decoded(raw, "PUBLISH: the topic name")
+    check_topic_name(topic, "PUBLISH: the topic name")
 
 
 def _check_alias(alias: int | None, version: int) -> None:
