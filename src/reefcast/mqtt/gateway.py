@@ -28,7 +28,7 @@ from reefcast.model.publication import Publication
 from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
 from reefcast.mqtt.content import ContentOptions
-from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer
+from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape
 from reefcast.mqtt.incoming import Answer, Incoming
 from reefcast.mqtt.lasting import (
     NEVER,
@@ -110,8 +110,8 @@ class Broker(Protocol):
 class Gateway:
     """One connection. `client_id`: the client's identifier; `publisher`: its id in the network;
     `encode`: makes bytes of a packet, for the version of the connection; `assigned`: whether this
-    broker chose the identifier. `will`: what to publish if the connection is lost. `expiry_s`: for
-    how many seconds the session outlives the connection, `NEVER`: for ever."""
+    broker chose the identifier. `will`: what to publish if the connection is lost. `most_bytes`:
+    the largest packet that the client takes. `expiry_s`: for how many seconds the session outlives the connection, `NEVER`: for ever."""
 
     def __init__(
         self,
@@ -140,7 +140,8 @@ class Gateway:
         self.expiry_s = min(_expiry_of(connect, version), settings.session_expiry_s)
         self._consumers = itertools.count(1)
         self._attached: dict[int, LastingSession] = {}
-        self._subscriptions = Subscriptions()
+        self._subscriptions = Subscriptions(version)
+        self.most_bytes = asked.maximum_packet_size or NO_LIMIT
         most = min(asked.receive_maximum or MOST_RECEIVED, MOST_RECEIVED)
         self._outgoing = Outgoing(most, broker.send, self._delivered)
         self._lasting: LastingSession | None = None
@@ -148,7 +149,7 @@ class Gateway:
         self._restored: set[int] = set()
         self._delivering = Delivering(
             *(self._subscriptions, self._outgoing, renderer, version),
-            *(asked.maximum_packet_size or NO_LIMIT, broker.send, broker.now_us),
+            *(self.most_bytes, broker.send, broker.now_us),
             publisher.__eq__,
         )
         self._incoming = Incoming(settings.receive_maximum, self._acknowledge)
@@ -482,6 +483,11 @@ class Gateway:
                 self.write(packets.Publish(topic, payload))
 
     # --- a full queue, and what must not be seen any more -----------------------------------------
+
+    @property
+    def shapes(self) -> dict[int, Shape]:
+        """The shapes of packets of plain events, by passing subscriptions (`Subscriptions`)."""
+        return self._subscriptions.shapes
 
     @property
     def waiting(self) -> int:

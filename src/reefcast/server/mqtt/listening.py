@@ -13,12 +13,12 @@ from reefcast.mqtt.packets import Connect
 from reefcast.mqtt.reasons import MqttError, Reason
 from reefcast.protocol.privacy import is_loopback
 from reefcast.server.listeners import Listener
+from reefcast.server.mqtt.front import MqttFront
 from reefcast.server.mqtt.line import MqttLine
 from reefcast.server.tls_listener import TlsListener
 
 if TYPE_CHECKING:
     from reefcast.network.listeners import ListenerEntry
-    from reefcast.server.mqtt.front import MqttFront
     from reefcast.server.node import Node
 
 Make = Callable[[], asyncio.BaseProtocol]
@@ -42,6 +42,17 @@ class LineWithoutTls(MqttLine):
 
     def _connect(self, packet: Connect) -> None:
         raise MqttError(Reason.NOT_AUTHORIZED, "this listener speaks TLS: connect with TLS")
+
+
+def front_of(node: Node) -> MqttFront:
+    """Return what the MQTT clients of a broker have in common, with the listeners that its network
+    file says; the broker opens them."""
+    front = MqttFront(node)
+    for entry in node.network.listener:
+        if entry.broker == node.name:
+            front.listeners += mqtt_listeners(node, front, entry)
+    node.listeners += [each.listener for each in front.listeners]
+    return front
 
 
 def mqtt_listeners(node: Node, front: MqttFront, entry: ListenerEntry) -> list[MqttListener]:
