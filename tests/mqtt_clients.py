@@ -99,7 +99,9 @@ class MqttClient:
         data = b"" if self.ended else await self.reader.read(1 << 16)
         if not data:
             self.ended = True
-            raise ConnectionResetError
+            raise ConnectionResetError(
+                f"the broker has closed the connection; unread: {self.inbox}"
+            )
         packets, error = self._decoder.receive(data)
         assert error is None, error
         self.inbox.extend(packets)
@@ -180,13 +182,28 @@ def _with_properties(kind: type, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class MqttPlace:
-    """A broker with an MQTT listener, on `port`."""
+    """A broker with one more listener, for MQTT over TCP on `port`; it opens with the others."""
 
-    def __init__(self, node: Node, port: int) -> None:
-        self.node, self.port = node, port
+    def __init__(self, node: Node, settings: Settings | None = None) -> None:
+        self.node, self.front = node, MqttFront(node)
+        offered = settings or Settings()
+        self._listener = Listener("127.0.0.1", 0, lambda: MqttLine(self.front, offered))
+        node.listeners.append(self._listener)
+
+    @property
+    def port(self) -> int:
+        return self._listener.port
 
     async def client(self, client_id: str = "", **fields: Any) -> MqttClient:
         return await MqttClient.connect(self.port, client_id, **fields)
+
+    async def refusal(self, version: int = MQTT_5, **fields: Any) -> Connack:
+        """Connect a client that must be refused; return the answer."""
+        client = await MqttClient.dial(self.port, version)
+        client.say_hello(**fields)
+        (answer,) = await client.until_closed()
+        assert isinstance(answer, Connack) and answer.reason.is_failure, answer
+        return answer
 
 
 @asynccontextmanager
@@ -197,11 +214,9 @@ async def mqtt_broker(
     network = make_network("a", **limits)
     network.sessions.directory = str(directory)
     node = Node(network, "a")
-    front = MqttFront(node)
-    listener = Listener("127.0.0.1", 0, lambda: MqttLine(front, settings or Settings()))
-    node.listeners.append(listener)
+    place = MqttPlace(node, settings)
     await node.start()
     try:
-        yield MqttPlace(node, listener.port)
+        yield place
     finally:
         await node.stop()

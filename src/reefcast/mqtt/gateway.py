@@ -242,6 +242,10 @@ class Gateway:
         self.write(packets.Pubrel(packet_id))
 
     async def _attach(self, session: LastingSession) -> None:
+        """Become the consumer of a session. A user who may see nothing is none of his own session,
+        and may publish all the same."""
+        if session.consumer:
+            return  # a subscription has come before
         consumer = self.attach_number()
         self._attached[consumer] = session
         own = session is self._lasting
@@ -249,11 +253,10 @@ class Gateway:
             await session.attach(consumer, self._window, alone=own)
         except SessionFailed as error:
             self._attached.pop(consumer, None)
-            session.consumer = 0
-            if not error.again:
+            if error.again:
+                self._broker.later(AGAIN_S, lambda: self.asking.begin(self._attach(session)))
+            elif error.gone or not own:
                 self._broker.end(Reason.ADMINISTRATIVE_ACTION, str(error))
-                return
-            self._broker.later(AGAIN_S, lambda: self.asking.begin(self._attach(session)))
             return
         session.flush()
 

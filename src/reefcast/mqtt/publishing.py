@@ -26,7 +26,7 @@ from reefcast.mqtt.incoming import Incoming, Wait
 from reefcast.mqtt.lasting import TAKEN, LastingSession, SessionFailed
 from reefcast.mqtt.packets import Packet, Publish, Will
 from reefcast.mqtt.properties import NO_PROPERTIES
-from reefcast.mqtt.reasons import MqttError, Reason
+from reefcast.mqtt.reasons import MqttError, Reason, reason_of_refusal
 from reefcast.retaining.messages import NotRetained, Retain
 
 if TYPE_CHECKING:
@@ -235,7 +235,8 @@ class Publishing:
     def refused(self, answer: messages.Refused) -> None:
         """Handle that the broker does not take a publication."""
         assert answer.publication is not None
-        if not self._incoming.refused(answer.publication[1], Reason.NOT_AUTHORIZED, answer.reason):
+        reason = reason_of_refusal(answer.reason)
+        if not self._incoming.refused(answer.publication[1], reason, answer.reason):
             self._count("mqtt_refused")
 
 

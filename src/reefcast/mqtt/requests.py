@@ -34,7 +34,7 @@ from reefcast.mqtt.lasting import (
 )
 from reefcast.mqtt.packets import Suback, TopicRequest, Unsuback
 from reefcast.mqtt.properties import Properties
-from reefcast.mqtt.reasons import MqttError, Reason
+from reefcast.mqtt.reasons import MqttError, Reason, reason_of_refusal
 from reefcast.mqtt.subscribing import Source, Wanted, wanted
 from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions, Way, kept, read_kept
 from reefcast.retaining.messages import Recall, Recalled, RecallOn
@@ -117,7 +117,7 @@ class Requests:
                 reasons.append(error.reason)
                 words.append(str(error))
             except ReefcastError as error:
-                reasons.append(Reason.NOT_AUTHORIZED)
+                reasons.append(reason_of_refusal(str(error)))
                 words.append(str(error))
         said = Properties(reason_string="; ".join(words)[:MOST_WORDS]) if words else Properties()
         self._client.write(Suback(packet.packet_id, tuple(reasons), said))
@@ -142,6 +142,8 @@ class Requests:
         """Have the network serve a subscription, and remember it; return the former one of its
         topic filter."""
         await self._serve(subscription)
+        if self.lasting is not None and subscription.way is Way.OWED and not self.lasting.consumer:
+            await self._attach_again(self.lasting)
         if self.lasting is not None and subscription.way is not Way.SYSTEM:
             note = {SUBSCRIPTION + subscription.topic_filter: kept(subscription)}
             await self.lasting.note(note)
@@ -158,7 +160,7 @@ class Requests:
                 lambda token: Subscribe((self._publisher, number), filter, token)
             )
             if isinstance(answer, Refused):
-                raise MqttError(Reason.NOT_AUTHORIZED, answer.reason)
+                raise MqttError(reason_of_refusal(answer.reason), answer.reason)
             subscription.served = (0, number)
         elif subscription.way is Way.OWED:
             assert self.lasting is not None
@@ -182,10 +184,22 @@ class Requests:
             await session.open_shared(self._share_s)
         number = await session.add_filter(what.filter)
         if not session.consumer:
-            await session.attach(self._client.attach_number(), self._window, alone=False)
+            await self._attach(session, alone=False)
             self._shared[name] = session
-            self._client.attached(session)
         subscription.served = (session.source, number)
+
+    async def _attach_again(self, session: LastingSession) -> None:
+        """Become the consumer of the client's own session, which was refused when the client came:
+        its user might see nothing then."""
+        try:
+            await self._attach(session, alone=True)
+        except SessionFailed as error:
+            if not error.again:  # else the client tries again by itself
+                raise
+
+    async def _attach(self, session: LastingSession, *, alone: bool) -> None:
+        await session.attach(self._client.attach_number(), self._window, alone=alone)
+        self._client.attached(session)
 
     # --- UNSUBSCRIBE ------------------------------------------------------------------------------
 

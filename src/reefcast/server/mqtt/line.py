@@ -296,8 +296,10 @@ class MqttLine(asyncio.Protocol):
         self._proving = self._loop.create_task(self._prove(packet, self.hello, assigned=assigned))
 
     async def _prove(self, packet: Connect, hello: Hello, *, assigned: bool) -> None:
-        greeting = RequestGreeting(hello, self.transport.get_extra_info, _shown(packet))
+        greeting = None
         try:
+            shown = self.transport.get_extra_info
+            greeting = RequestGreeting(hello, shown, _shown(packet))
             self.principal = await prove(self._shared.authenticator, greeting)
             if not self.over:
                 self._let_in(packet, assigned=assigned)
@@ -306,10 +308,8 @@ class MqttLine(asyncio.Protocol):
         except MqttError as error:
             self.end(error.reason, str(error))
         except ProtocolError as error:
-            self.tried = greeting.tried
-            shown = packet.user_name is not None or packet.password is not None
-            reason = Reason.BAD_USER_NAME_OR_PASSWORD if shown else Reason.NOT_AUTHORIZED
-            self.end(reason, str(error))
+            self.tried = greeting.tried if greeting is not None else ""
+            self.end(_refusal(packet), str(error))
         except Exception:
             self._failed()
 
@@ -549,6 +549,13 @@ def _shown(packet: Connect) -> Answer:
     if packet.user_name:
         return Answer(Method.PASSWORD, packet.user_name, secret)
     return Answer(Method.TOKEN, secret=secret)
+
+
+def _refusal(packet: Connect) -> Reason:
+    """Return why a client is refused that did not prove who it is."""
+    if packet.user_name is None and packet.password is None:
+        return Reason.NOT_AUTHORIZED
+    return Reason.BAD_USER_NAME_OR_PASSWORD
 
 
 def _lasts(packet: Connect, line: MqttLine) -> bool:
