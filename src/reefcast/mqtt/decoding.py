@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from reefcast.mqtt.fields import MOST_VARIABLE, Cursor, forbidden, malformed
 from reefcast.mqtt.packets import MQTT_3_1_1, MQTT_5, Packet, PacketType
-from reefcast.mqtt.reading import READERS, protocol_level, unsupported
+from reefcast.mqtt.reading import READERS, protocol_level, reserved_auth, unsupported
 from reefcast.mqtt.reasons import MqttError, Reason
 
 MOST_BYTES = 5 + MOST_VARIABLE
@@ -159,6 +159,8 @@ def _check_first_byte(first: int, version: int | None) -> None:
     """Refuse a packet of which nothing but the first byte needs to be known."""
     if _READERS[first] is _refuse:
         _refuse(first)
+    if version == MQTT_3_1_1 and first >> 4 == PacketType.AUTH:
+        raise reserved_auth()
     if version is None and first != _CONNECT:
         raise forbidden(f"{_name(first)} came first; the first packet must be CONNECT")
 
