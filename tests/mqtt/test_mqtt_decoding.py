@@ -640,7 +640,7 @@ def test_connect_settles_the_version(level: int) -> None:
         pytest.param(b"MQIsdp", 5, MQTT_3_1_1, id="MQTT-3.1.2-1:3.1-as-5"),
         pytest.param(b"MQTTT", 5, None, id="MQTT-3.1.2-1"),
         pytest.param(b"MQTT", 3, MQTT_3_1_1, id="MQTT-3.1.2-2:3"),
-        pytest.param(b"MQTT", 0x84, MQTT_5, id="MQTT-3.1.2-2:bridge"),
+        pytest.param(b"MQTT", 0x84, MQTT_3_1_1, id="MQTT-3.1.2-2:bridge"),
         pytest.param(b"MQTT", 6, MQTT_5, id="MQTT-3.1.2-2:6"),
     ],
 )
