@@ -48,7 +48,7 @@ class Decoder:
     @property
     def is_empty(self) -> bool:
         """Whether no part of a packet waits for the rest, and no error came."""
-        return not self._have and self._error is None
+        return not self._partial and self._error is None
 
     def receive(self, data: bytes) -> tuple[list[Packet], MqttError | None]:
         """Return the packets that the bytes of a read complete, and the error behind them, if there

@@ -24,13 +24,13 @@ from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication
 from reefcast.mqtt.content import (
     PLAIN,
+    Outbound,
     delivered_qos,
     is_topic_name,
-    outgoing_of,
+    outbound_of,
     packet_of,
     topic_for,
 )
-from reefcast.mqtt.content import Outgoing as Content
 from reefcast.mqtt.encoding import publish_parts
 from reefcast.mqtt.outgoing import Delivery, Outgoing
 from reefcast.mqtt.subscriptions import Match, Subscriptions
@@ -75,7 +75,7 @@ class Renderer:
         self._plain_of: object = None
         self._plain: dict[Shape, bytes] | None = None
         self._of: Publication | None = None
-        self._content: Content | None = None
+        self._content: Outbound | None = None
         self._parts: dict[Key, Parts | None] = {}
         self._wholes: dict[Key, bytes] = {}
 
@@ -126,11 +126,11 @@ class Renderer:
         packets[shape] = whole = self._wrap(b"".join(publish_parts(packet, version)), event, 0)
         return whole
 
-    def content(self, event: Publication, now_us: int) -> Content | None:
+    def content(self, event: Publication, now_us: int) -> Outbound | None:
         """Return what subscribers get of an event; None if it has expired."""
         if self._of is not event:
             self._of = event
-            self._content = outgoing_of(event, now_us)
+            self._content = outbound_of(event, now_us)
             self._parts.clear()
             self._wholes.clear()
         return self._content
@@ -138,7 +138,7 @@ class Renderer:
     def packet(
         self,
         event: Publication,
-        content: Content,
+        content: Outbound,
         key: Key,
         packet_id: int,
         *,
@@ -161,7 +161,7 @@ class Renderer:
             head = bytes((head[0] | DUP,)) + head[1:]
         return self._wrap(b"".join((head, packet_id.to_bytes(2), tail)), event, packet_id)
 
-    def _parts_of(self, event: Publication, content: Content, key: Key) -> Parts | None:
+    def _parts_of(self, event: Publication, content: Outbound, key: Key) -> Parts | None:
         if key in self._parts:
             return self._parts[key]
         match, version, retain = key

@@ -13,7 +13,7 @@ import msgspec
 
 from reefcast.model.patterns import is_topic_match
 from reefcast.mqtt.packets import MQTT_5, TopicRequest
-from reefcast.mqtt.subscribing import Wanted, has_condition
+from reefcast.mqtt.subscribing import MqttSubscription, has_condition
 
 Served = tuple[int, int]
 """Who says that an event matches: a durable session (`LastingSession.source`), or 0 for the broker
@@ -36,7 +36,9 @@ class Subscription:
 
     __slots__ = ("identifier", "request", "served", "wanted", "way")
 
-    def __init__(self, request: TopicRequest, wanted: Wanted, identifier: int, way: Way) -> None:
+    def __init__(
+        self, request: TopicRequest, wanted: MqttSubscription, identifier: int, way: Way
+    ) -> None:
         self.request, self.wanted, self.identifier = request, wanted, identifier
         self.way = way
         self.served: Served = (0, 0)
