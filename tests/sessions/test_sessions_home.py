@@ -46,6 +46,12 @@ steps_drawn = st.lists(
         st.tuples(st.just("reject"), small, st.sampled_from((0.0, 0.0, 1.5))),
         st.tuples(st.just("wait"), st.sampled_from((0.5, 1.75, 5.0))),
         st.tuples(st.sampled_from(("drain", "revive", "again"))),
+        st.tuples(
+            st.just("note"),
+            st.dictionaries(
+                st.sampled_from(("", "a", "ab", "b")), st.sampled_from((None, "", "x"))
+            ),
+        ),
     ),
     min_size=15,
     max_size=80,
@@ -94,6 +100,9 @@ class Pair:
             each.position for each in self.twin.items
         ]
         assert {each.event for each in owed.values()} == set(stored.events)
+        assert self.home.notes("", "s") == stored.sessions[1].notes == self.twin.notes
+        its = {key: text for key, text in self.twin.notes.items() if key[:1] == "a"}
+        assert self.home.notes("", "s", "a") == its
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -174,6 +183,10 @@ class Pair:
         self.home.due(end_s)
         self.twin.due()
 
+    def do_note(self, notes: dict[str, str | None]) -> None:
+        self.home.note("", "s", notes, self.driver.now)
+        self.twin.note(notes)
+
     def do_drain(self) -> None:
         assert self.home.drain("", "s", self.driver.now) == self.twin.drain()
 
@@ -226,6 +239,7 @@ def test_a_session_without_consumers_expires():
     driver.home.create("", "s", LINK, SessionOptions(expiry_s=10.0), 0.0)
     driver.home.attach("", "s", "c", 1, 0.0)
     driver.home.owe(publish(publication("p", 1)), {LINK: [1]}, 0.0)
+    driver.home.note("", "s", {"key": "text"}, 0.0)
     driver.settle()
     driver.home.due(100.0)
     assert driver.home.sessions()
