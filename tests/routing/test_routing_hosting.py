@@ -28,15 +28,20 @@ from reefcast.model.messages import (
 from reefcast.routing.broker import Broker
 from reefcast.sessions.home import Home
 from reefcast.sessions.messages import (
+    MOST_TEXT_BYTES,
     AddFilter,
     Asked,
     Attach,
     CloseSession,
     ConsumerEnded,
+    Detach,
     Done,
     Failed,
     ListSessions,
+    Note,
+    Notes,
     OpenSession,
+    ReadNotes,
     Resize,
     Sessions,
 )
@@ -175,6 +180,69 @@ def test_who_waits_for_a_session_that_is_closed_hears_so() -> None:
     assert [type(message) for message in ended] == [ConsumerEnded]
     [(_, answer)] = core.ask(Resize(token=2, consumer=7, window=1), client="d")
     assert isinstance(answer, Failed) and answer.gone and "not attached" in answer.reason
+
+
+def test_notes_are_done_and_read_when_they_are_on_disk() -> None:
+    core = opened()
+    assert core.ask(Note(token=2, session="s", notes={"a": "1", "b": "2", "ab": "3"})) == []
+    core.sync()
+    core.said.clear()
+    assert core.ask(Note(token=3, session="s", notes={"a": None, "b": "4"})) == []
+    assert core.ask(ReadNotes(token=4, session="s"), client="d") == []
+    assert core.ask(ReadNotes(token=5, session="s", prefix="a")) == []
+    assert core.sync() == [
+        ("c", Done(token=3)),
+        ("d", Notes(token=4, notes={"b": "4", "ab": "3"})),
+        ("c", Notes(token=5, notes={"ab": "3"})),
+    ]
+    assert core.ask(ReadNotes(token=6, session="s")) == [
+        ("c", Notes(token=6, notes={"b": "4", "ab": "3"}))
+    ]
+
+
+def test_many_notes_are_read_in_several_messages() -> None:
+    core = opened()
+    notes = {f"{number}": "x" * 100_000 for number in range(7)}
+    core.ask(Note(token=2, session="s", notes=notes))
+    core.sync()
+    told = [message for _, message in core.ask(ReadNotes(token=3, session="s"))]
+    read = [each for each in told if isinstance(each, Notes)]
+    assert [(len(each.notes), each.more) for each in read] == [
+        (2, True),
+        (2, True),
+        (2, True),
+        (1, False),
+    ]
+    assert {key: text for each in read for key, text in each.notes.items()} == notes
+
+
+def test_notes_that_are_not_kept_are_refused_with_a_sentence() -> None:
+    core = opened()
+    for notes, sentence in (
+        ({"a": "x" * (MOST_TEXT_BYTES + 1)}, "note 'a' has 1048577 bytes; it may have 1048576"),
+        ({"ä" * 35_001: ""}, "the key of a note has 70002 bytes; it may have 70000"),
+        ({f"{at}": "" for at in range(70_000)}, "the session has 70001 notes of"),
+    ):
+        [(_, failed)] = core.ask(Note(token=2, session="s", notes={"b": "", **notes}))
+        assert isinstance(failed, Failed) and not failed.gone and sentence in failed.reason
+    [(_, gone)] = core.ask(Note(token=3, session="t", notes={}))
+    assert gone == Failed(token=3, reason="there is no session 't' in this network", gone=True)
+    assert core.ask(ReadNotes(token=4, session="s")) == [("c", Notes(token=4, notes={}))]
+
+
+def test_notes_of_a_consumer_that_has_left_are_not_kept() -> None:
+    core = opened()
+    core.ask(Attach(token=2, session="s", consumer=0, window=1))
+    core.sync()
+    core.ask(Note(token=3, session="s", notes={"a": "1"}, consumer=0))
+    assert core.sync() == [("c", Done(token=3))]
+    [(_, other)] = core.ask(Note(token=1, session="s", notes={"a": "2"}, consumer=0), client="d")
+    core.ask(Detach(token=4, consumer=0))
+    [(_, late)] = core.ask(Note(token=5, session="s", notes={"a": "2"}, consumer=0))
+    for failed in (other, late):
+        assert isinstance(failed, Failed) and failed.gone and "not attached" in failed.reason
+    core.sync()
+    assert core.ask(ReadNotes(token=6, session="s")) == [("c", Notes(token=6, notes={"a": "1"}))]
 
 
 def test_nobody_says_what_is_not_for_him_to_say() -> None:
