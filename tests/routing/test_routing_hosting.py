@@ -243,6 +243,8 @@ def test_notes_of_a_consumer_that_has_left_are_not_kept() -> None:
         assert isinstance(failed, Failed) and failed.gone and "not attached" in failed.reason
     core.sync()
     assert core.ask(ReadNotes(token=6, session="s")) == [("c", Notes(token=6, notes={"a": "1"}))]
+    [(_, listed)] = core.ask(ListSessions(token=7))
+    assert isinstance(listed, Sessions) and listed.rows[0].notes == 1
 
 
 def test_nobody_says_what_is_not_for_him_to_say() -> None:

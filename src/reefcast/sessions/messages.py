@@ -237,6 +237,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     - `waiting`: publications for which the queue has no room yet.
     - `dropped`: events that went by limits and age since the broker started.
     - `oldest_s`: since when the oldest event is owed, 0 if there is none.
+    - `notes`: how many notes its user's programs have left with it; nobody else may read them.
     """
 
     owner: str
@@ -253,6 +254,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     oldest_s: float
     created_s: float
     home: str = ""
+    notes: int = 0
 
 
 class Sessions(ServiceMessage, frozen=True, kw_only=True, tag="sessions"):
