@@ -115,7 +115,9 @@ class TwinSession:
 
     # --- consumers -------------------------------------------------------------------------------
 
-    def attach(self, name: str, window: int, filter: str) -> None:
+    def attach(self, name: str, window: int, filter: str, *, alone: bool) -> None:
+        for other in list(self.takers) if alone else ():
+            self.detach(other)
         self.turn += 1
         self.takers[name] = Taker(window, filter, self.turn)
 

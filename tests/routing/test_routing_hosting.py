@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
 import pytest
 
 from reefcast.errors import ProtocolError
@@ -29,6 +30,7 @@ from reefcast.routing.broker import Broker
 from reefcast.sessions.home import Home
 from reefcast.sessions.messages import (
     MOST_TEXT_BYTES,
+    Acknowledge,
     AddFilter,
     Asked,
     Attach,
@@ -180,6 +182,33 @@ def test_who_waits_for_a_session_that_is_closed_hears_so() -> None:
     assert [type(message) for message in ended] == [ConsumerEnded]
     [(_, answer)] = core.ask(Resize(token=2, consumer=7, window=1), client="d")
     assert isinstance(answer, Failed) and answer.gone and "not attached" in answer.reason
+
+
+def test_who_attaches_alone_ends_all_others() -> None:
+    core = opened()
+    for client, consumer in (("c", 1), ("c", 2), ("d", 1)):
+        core.ask(Attach(token=9, session="s", consumer=consumer, window=1), client=client)
+    core.sync()
+    core.said.clear()
+    wrong = Attach(token=2, session="s", consumer=3, window=1, filter="n >", alone=True)
+    [(_, failed)] = core.ask(wrong, client="d")
+    assert isinstance(failed, Failed)
+    core.said.clear()
+    core.ask(Attach(token=3, session="s", consumer=2, window=1, alone=True), client="d")
+    core.sync()
+    ended = ConsumerEnded(consumer=1, reason="another client of this session took over")
+    assert core.said == [
+        ("d", Done(token=3)),
+        ("c", ended),
+        ("c", msgspec.structs.replace(ended, consumer=2)),
+        ("d", ended),
+    ]
+    [(_, late)] = core.ask(Acknowledge(token=4, consumer=1, positions=(1,)))
+    assert isinstance(late, Failed) and late.gone
+    core.ask(Attach(token=5, session="s", consumer=4, window=1))
+    core.sync()
+    [(_, listed)] = core.ask(ListSessions(token=6, session="s"))
+    assert isinstance(listed, Sessions) and list(listed.rows[0].consumers) == ["d#2", "c#4"]
 
 
 def test_notes_are_done_and_read_when_they_are_on_disk() -> None:

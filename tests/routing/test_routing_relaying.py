@@ -293,6 +293,46 @@ def test_a_session_that_was_made_anew_elsewhere_is_found_there() -> None:
     assert homes(network) == ["b"]
 
 
+# --- who takes a session over ---------------------------------------------------------------------
+
+
+def test_who_takes_over_from_anywhere_is_handed_at_once_what_others_had() -> None:
+    network = with_session()
+    first = attached(network)
+    here = attached(network, "c", "here")
+    published(network, "a")
+    network.run(200)  # and no time passes: what one of them has is not owed to others
+    had = [each for each in (first, here) if any(isinstance(said, Handed) for said in each.heard)]
+    assert len(had) == 1
+    for token, (broker, name) in enumerate((("b", "r"), ("c", "s"), ("a", "t")), 2):
+        second = Probe(network, name, broker)
+        second.say(Attach(token=token, session=NAME, consumer=1, window=10, alone=True))
+        network.run(200)
+        assert second.answer(token) == Done(token=token)
+        [owed] = [owed for each in second.heard if isinstance(each, Handed) for owed in each.events]
+        assert owed.tries == token
+    reason = "another client of this session took over"
+    for probe in (first, here, network.clients["r"], network.clients["s"]):
+        ended = [each for each in probe.heard if isinstance(each, ConsumerEnded)]
+        assert ended == [ConsumerEnded(consumer=1, reason=reason)]
+    assert not any(isinstance(each, ConsumerEnded) for each in second.heard)
+    # What comes late from one of them changes nothing.
+    first.say(Acknowledge(token=8, consumer=1, positions=(owed.position,)))
+    first.say(Note(token=9, session=NAME, notes={"a": "late"}, consumer=1))
+    second.say(Note(token=9, session=NAME, notes={"a": "now"}, consumer=1))
+    network.run(200)
+    for token in (8, 9):
+        late = first.answer(token)
+        assert isinstance(late, Failed) and late.gone and not late.again
+    assert second.answer(9) == Done(token=9)
+    second.say(ListSessions(token=10, session=NAME), ReadNotes(token=11, session=NAME))
+    network.run(200)
+    rows = second.answer(10)
+    assert isinstance(rows, Sessions)
+    assert (rows.rows[0].events, len(rows.rows[0].consumers)) == (1, 1)
+    assert second.answer(11) == Notes(token=11, notes={"a": "now"})
+
+
 # --- notes ----------------------------------------------------------------------------------------
 
 

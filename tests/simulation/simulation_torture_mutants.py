@@ -649,6 +649,15 @@ def notes_are_done_before_they_are_synced(patch: Patch) -> None:
     patch.setattr(Hosting, "_note", mutant)
 
 
+def who_takes_over_shares(patch: Patch) -> None:
+    attach = Home.attach
+
+    def mutant(self: Home, *args: Any, alone: bool = False, **how: Any) -> None:
+        attach(self, *args, **how)
+
+    patch.setattr(Home, "attach", mutant)
+
+
 MUTANTS = [
     Mutant("1", answers_at_once, "acyclic", ("P1",), quick=True),
     Mutant("1", answers_before_the_sync, "acyclic", ("P1",), quick=True),
@@ -709,6 +718,7 @@ MUTANTS = [
     Mutant("13", blocked_ones_are_never_answered, "acyclic", ("P4",)),
     Mutant("13", sessions_end_early, "acyclic", ("P1",)),
     Mutant("13", sessions_end_with_their_consumers, "acyclic", ("P1",)),
+    Mutant("11", who_takes_over_shares, "acyclic", ("rule 11",), first=31, quick=True),
     Mutant("notes", notes_are_written_later, "acyclic", ("notes",), first=7, quick=True),
     Mutant("notes", notes_are_written_by_halves, "acyclic", ("notes",), first=7, quick=True),
     Mutant("notes", removed_notes_stay, "acyclic", ("notes",), first=7, quick=True),
