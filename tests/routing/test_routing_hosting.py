@@ -115,8 +115,10 @@ def test_that_a_session_is_open_is_said_when_it_is_on_disk() -> None:
     core = Core()
     assert core.ask(OpenSession(token=1, session="s")) == []
     assert core.sync() == [("c", Done(token=1, value=1))]
-    core.ask(OpenSession(token=2, session="s"))
+    core.ask(OpenSession(token=2, session="s", options={"max_events": 7}))
     assert core.sync() == [("c", Done(token=2, value=0))]
+    again = core.ask(OpenSession(token=3, session="s", options={"max_events": 7}))
+    assert again == [("c", Done(token=3, value=0))]
 
 
 def test_a_subscription_is_done_when_it_has_settled_and_is_on_disk() -> None:
