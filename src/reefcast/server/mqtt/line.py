@@ -171,12 +171,9 @@ class MqttLine(asyncio.Protocol):
         if packets:
             if not self._may_handle(packets[0]):
                 return False
-            if self.gateway is not None:
-                most = min(self._credit, MOST_TOGETHER)
-                if taken := self.gateway.publishing.take_plain(packets, most):
-                    self._credit -= taken
-                    self.gateway.publishing.flush()
-                    return True
+            if self.gateway is not None and (taken := self._take_plain(self.gateway)):
+                self._credit -= taken
+                return True
             self._handle(packets.popleft())
         elif self._error is not None:
             raise self._error
@@ -186,11 +183,24 @@ class MqttLine(asyncio.Protocol):
             return False
         return True
 
+    def _take_plain(self, gateway: Gateway) -> int:
+        """Have plain publications taken that are packets by now; return how many."""
+        most = min(self._credit, MOST_TOGETHER)
+        taken = gateway.publishing.take_plain(self._packets, most)
+        if taken:
+            gateway.publishing.flush()
+            if self._session is not None and self._session.way is not None:
+                self._session.way.rested(taken)
+        return taken
+
     def _read(self) -> bool:
         """Make packets of the bytes that came; return False if they have to wait. Plain
         publications at their beginning are passed on as they are."""
-        data = self._unread
-        if self._is_ready and data[0] == PLAIN_PUBLISH and self._decoder.is_empty:
+        data, missing = self._unread, self._decoder.missing
+        if missing:  # the rest of a packet, and nothing behind it yet
+            data, self._unread = data[:missing], data[missing:]
+            return self._decode(data)
+        if self._is_ready and data[0] == PLAIN_PUBLISH:
             if self._credit <= 0:
                 return False
             if len(data) < self._need:
@@ -201,9 +211,13 @@ class MqttLine(asyncio.Protocol):
                 self._unread = data[taken.end :]
                 return taken.end > 0
         self._unread, self._need = b"", 0
+        return self._decode(data)
+
+    def _decode(self, data: bytes) -> bool:
+        """Make packets of these bytes; return whether there is something to handle now."""
         packets, self._error = self._decoder.receive(data)
         self._packets.extend(packets)
-        return bool(packets) or self._error is not None
+        return bool(packets) or self._error is not None or bool(self._unread)
 
     def _pass_on(self, data: bytes) -> Taken:
         """Pass on the plain publications that these bytes begin with by the compiled path."""
