@@ -193,7 +193,7 @@ class LastingSession:
         try:
             await self._done(
                 lambda token: Attach(
-                    token=token, session=self.name, consumer=consumer, window=window
+                    token=token, session=self.name, consumer=consumer, window=window, alone=alone
                 )
             )
         except SessionFailed:
