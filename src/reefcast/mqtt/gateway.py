@@ -109,9 +109,10 @@ class Broker(Protocol):
 
 class Gateway:
     """One connection. `client_id`: the client's identifier; `publisher`: its id in the network;
-    `encode`: makes bytes of a packet, for the version of the connection; `assigned`: whether this
+    `version`: the protocol level; `encode`: makes bytes of a packet; `assigned`: whether this
     broker chose the identifier. `will`: what to publish if the connection is lost. `most_bytes`:
-    the largest packet that the client takes. `expiry_s`: for how many seconds the session outlives the connection, `NEVER`: for ever."""
+    the largest packet that the client takes. `expiry_s`: for how many seconds the session outlives
+    the connection, `NEVER`: for ever."""
 
     def __init__(
         self,
@@ -136,7 +137,7 @@ class Gateway:
         self.asking = Asking(broker.control)
         asked = connect.properties
         self._tells_problems = asked.request_problem_information is not False
-        self._is_5 = version >= MQTT_5
+        self.version = version
         self.expiry_s = min(_expiry_of(connect, version), settings.session_expiry_s)
         self._consumers = itertools.count(1)
         self._attached: dict[int, LastingSession] = {}
@@ -156,7 +157,7 @@ class Gateway:
         aliases = Aliases(settings.topic_alias_maximum)
         self.publishing = Publishing(
             *(publisher, settings.content, self._incoming, aliases, self.asking),
-            *(broker.publish, broker.now_us, broker.count),
+            *(broker.publish, broker.now_us, broker.count, lambda: renderer.packets),
         )
         window = min(most, settings.receive_maximum)
         self._window = window
@@ -488,6 +489,12 @@ class Gateway:
     def shapes(self) -> dict[int, Shape]:
         """The shapes of packets of plain events, by passing subscriptions (`Subscriptions`)."""
         return self._subscriptions.shapes
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every plain event is delivered to this client with nothing but its topic and its
+        payload."""
+        return self._subscriptions.is_plain
 
     @property
     def waiting(self) -> int:

@@ -35,7 +35,7 @@ from reefcast.mqtt.lasting import (
 from reefcast.mqtt.packets import Suback, TopicRequest, Unsuback
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.reasons import MqttError, Reason, reason_of_refusal
-from reefcast.mqtt.subscribing import Source, Wanted, wanted
+from reefcast.mqtt.subscribing import MqttSubscription, Origin, subscription_of
 from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions, Way, kept, read_kept
 from reefcast.retaining.messages import Recall, Recalled, RecallOn
 
@@ -104,7 +104,7 @@ class Requests:
         reasons, words, recalls = [], [], []
         for request in packet.requests:
             try:
-                what = wanted(
+                what = subscription_of(
                     request.topic_filter, packet.properties.user_properties, self._limits()
                 )
                 identifier = next(iter(packet.properties.subscription_identifiers), 0)
@@ -127,8 +127,8 @@ class Requests:
             else:
                 self._asking.begin(self._recall(subscription))
 
-    def _new(self, request: TopicRequest, what: Wanted, identifier: int) -> Subscription:
-        if what.source is Source.SYS:
+    def _new(self, request: TopicRequest, what: MqttSubscription, identifier: int) -> Subscription:
+        if what.origin is Origin.SYS:
             way = Way.SYSTEM
         elif what.group:
             way = Way.SHARED
@@ -279,7 +279,7 @@ class Requests:
             pairs = (("filter", condition),) if condition else ()
             try:
                 subscription = self._new(
-                    request, wanted(topic_filter, pairs, self._limits()), identifier
+                    request, subscription_of(topic_filter, pairs, self._limits()), identifier
                 )
                 number = numbers.get(subscription.wanted.filter)
                 if subscription.way is Way.OWED and number is not None:

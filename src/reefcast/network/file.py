@@ -15,7 +15,7 @@ from reefcast.errors import ConfigurationError
 from reefcast.model.wire import QUEUE_POLICIES
 from reefcast.network.admin_addresses import EVERYWHERE, AdminAddress, check_admin
 from reefcast.network.checks import Section, address_in, check_choices, check_keys, check_numbers
-from reefcast.network.listeners import ListenerEntry, Taken, check_listeners
+from reefcast.network.listeners import ListenerEntry, TakenAddress, check_listeners
 from reefcast.network.roles import grants_of
 from reefcast.network.sections import (
     SECTIONS,
@@ -361,12 +361,12 @@ def _check_listeners(network: NetworkFile) -> None:
         )
     machines = {each.name: _machine(each) for each in network.broker}
     taken = [
-        Taken(machines[each.name], each.address, f"listen of broker {each.name}")
+        TakenAddress(machines[each.name], each.address, f"listen of broker {each.name}")
         for each in network.broker
         if each.listen
     ]
     taken += [
-        Taken(each.machine, each.address, f"the admin address of {each.who}")
+        TakenAddress(each.machine, each.address, f"the admin address of {each.who}")
         for each in _admin_addresses(network)
     ]
     check_listeners(

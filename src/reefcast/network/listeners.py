@@ -97,14 +97,14 @@ def name_of(broker: str, listen: str, websocket: str) -> str:
     return f"{broker} {listen or websocket}"
 
 
-class Taken(NamedTuple):
+class TakenAddress(NamedTuple):
     """An address that is taken. `machine`: where, as far as the file says; `what`: in words."""
 
     machine: str
     address: tuple[str, int]
     what: str
 
-    def meets(self, other: Taken) -> bool:
+    def meets(self, other: TakenAddress) -> bool:
         """Return whether both cannot be there."""
         (host, port), (others_host, others_port) = self.address, other.address
         if self.machine != other.machine or port != others_port:
@@ -115,7 +115,7 @@ class Taken(NamedTuple):
 def check_listeners(
     listeners: Sequence[ListenerEntry],
     machines: Mapping[str, str],
-    taken: Iterable[Taken],
+    taken: Iterable[TakenAddress],
     *,
     has_tls: bool,
     insecure: bool,
@@ -169,17 +169,21 @@ def _check_tls(entry: ListenerEntry, has_tls: bool, insecure: bool) -> None:
         )
 
 
-def _places(listeners: Iterable[ListenerEntry], machines: Mapping[str, str]) -> Iterator[Taken]:
+def _places(
+    listeners: Iterable[ListenerEntry], machines: Mapping[str, str]
+) -> Iterator[TakenAddress]:
     for each in listeners:
         machine = machines[each.broker]
         for key, address in (("listen", each.address), ("websocket", each.websocket_address)):
             if address is not None:
-                yield Taken(machine, address, f"{key} in a [[listener]] of broker {each.broker}")
+                yield TakenAddress(
+                    machine, address, f"{key} in a [[listener]] of broker {each.broker}"
+                )
 
 
-def _check_places(places: Sequence[Taken]) -> None:
+def _check_places(places: Sequence[TakenAddress]) -> None:
     """Check that no two of them meet; a file may have thousands."""
-    by_port: dict[tuple[str, int], list[Taken]] = {}
+    by_port: dict[tuple[str, int], list[TakenAddress]] = {}
     for each in places:
         others = by_port.setdefault((each.machine, each.address[1]), [])
         for other in others:
