@@ -21,6 +21,8 @@ import reefcast
 from live_networks import PATIENCE_S, linked, make_network, path_network, until, url_of
 from mqtt_clients import MqttClient
 from reefcast.errors import ConfigurationError, LocalError
+from reefcast.model import wire
+from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.mqtt.encoding import encode
 from reefcast.mqtt.packets import MQTT_5, Connack, Connect, Will
 from reefcast.mqtt.reasons import Reason
@@ -105,7 +107,7 @@ async def test_a_broker_listens_where_its_file_says(live: Live, tmp_path: Path) 
     await live.up(network)
     node = live.nodes["a"]
     tcp, websocket = ports(node)
-    assert node.status(reefcast.model.wire.StatusRequest())["mqtt"] == {
+    assert node.status(StatusRequest())["mqtt"] == {
         "connected": 0,
         "listeners": [
             {"listen": f"127.0.0.1:{tcp}", "over": "tcp", "tls": False},
@@ -278,11 +280,11 @@ def test_who_comes_to_the_wrong_door_is_ended(
         network = with_mqtt(make_network("a"), tmp_path)
         node = await live.node(network, "a")
         tcp, websocket = ports(node)
+        hello = wire.encode(FrameKind.HELLO, wire.hello(Role.CLIENT, "c", "", "s"))
         for port in (tcp, websocket):
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 await asyncio.open_connection("127.0.0.1", port, ssl=trusting(office))
-            with pytest.raises(reefcast.ReefcastError):
-                await reefcast.connect(f"reefcast://127.0.0.1:{port}")
+            assert (await said_to(port, hello) == b"") is (port == tcp)
         connect = encode(Connect("c"), MQTT_5)
         assert b"400" in await said_to(websocket, connect)
         _, native = network.address("a")
