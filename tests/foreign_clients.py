@@ -9,8 +9,9 @@ import pytest
 
 MOSQUITTO = shutil.which("mosquitto_pub") and shutil.which("mosquitto_sub")
 NODE = shutil.which("node")
-MQTT_JS = Path(__file__).parents[1] / "out" / "node" / "node_modules" / "mqtt" / "dist" / "mqtt.js"
-"""Where `make node` installs it: for Node and for browsers."""
+MQTT_JS = Path(__file__).parents[1] / "out" / "node" / "node_modules" / "mqtt"
+"""Where `make node` installs it."""
+MQTT_JS_FOR_PAGES = MQTT_JS / "dist" / "mqtt.min.js"
 
 NEEDS_MOSQUITTO = pytest.mark.skipif(
     not MOSQUITTO,

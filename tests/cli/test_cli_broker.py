@@ -177,14 +177,13 @@ async def test_mqtt_clients_carry_an_event(children: Children) -> None:
     )
     native = await children.start(*subscribe[1:])
     assert await line_of(native.stderr) == b"reefcast: subscribed\n"
-    reader = await asyncio.create_subprocess_exec(*for_mqtt, "-d", stdout=subprocess.PIPE)
-    while b"Subscribed" not in (line := await line_of(reader.stdout)):
-        assert line
-    publisher = await asyncio.create_subprocess_exec(*from_mqtt)
-    assert await publisher.wait() == 0
-    while not (line := await line_of(reader.stdout)).startswith(b"stock/IBM"):
-        assert line
-    assert line == b'stock/IBM {"price": 99}\n'
+    reader = await asyncio.create_subprocess_exec(*for_mqtt, stdout=subprocess.PIPE)
+    reading = asyncio.create_task(line_of(reader.stdout))
+    while not reading.done():  # it does not say when it has subscribed
+        publisher = await asyncio.create_subprocess_exec(*from_mqtt)
+        assert await publisher.wait() == 0
+        await asyncio.wait([reading], timeout=0.2)
+    assert await reading == b'stock/IBM {"price": 99}\n'
     assert (await line_of(native.stdout)).endswith(b"price=99\n")
     reader.terminate()
     await reader.wait()

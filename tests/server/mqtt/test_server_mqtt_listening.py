@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 import uvloop
 from live_brokers import Live
+from mqtt_listeners import ports, with_mqtt
 from secured_brokers import principals
 
 import reefcast
@@ -31,7 +32,6 @@ from reefcast.network.listeners import ListenerEntry
 from reefcast.network.sections import CertificateEntry
 from reefcast.server.mqtt.listening import settings_of
 from reefcast.server.node import Node
-from reefcast.server.supervisor import free_ports
 from reefcast.tls.files import TlsFiles
 from secured import PASSWORD, secured
 from tls_files import Office
@@ -59,23 +59,6 @@ def run(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
             runner.run(whole(scenario))
 
     return running
-
-
-def with_mqtt(network: NetworkFile, folder: Path, **fields: Any) -> NetworkFile:
-    """The network with a listener for MQTT at each broker, over TCP and over WebSocket."""
-    network.sessions.directory = str(folder / "sessions")
-    for name in network.names:
-        listen, websocket = (f"127.0.0.1:{port}" for port in free_ports(2))
-        entry = ListenerEntry(
-            broker=name, protocol="mqtt", listen=listen, websocket=websocket, **fields
-        )
-        network.listener.append(entry)
-    return network.validate()
-
-
-def ports(node: Node) -> list[int]:
-    assert node.mqtt is not None
-    return [each.listener.port for each in node.mqtt.listeners]
 
 
 def trusting(office: Office, files: TlsFiles | None = None) -> ssl.SSLContext:
