@@ -15,14 +15,13 @@ from typing import Any, NamedTuple, Protocol
 import aiomqtt
 import paho.mqtt.client as paho
 import pytest
-import pytest_asyncio
-from dashboards import browser
+from aiohttp import web
+from dashboards import browser, page_of
 from live_brokers import Live
 from mqtt_listeners import ports, with_mqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
-from playwright.async_api import Browser
 
 from foreign_clients import MQTT_JS, MQTT_JS_FOR_PAGES, NEEDS_MOSQUITTO, NEEDS_MQTT_JS, NODE
 from live_networks import PATIENCE_S, make_network
@@ -350,31 +349,28 @@ async def test_mqtt_js(place: Place, version: int, over: str) -> None:
     check(json.loads(output))
 
 
-@pytest_asyncio.fixture
-async def chromium() -> AsyncIterator[Browser]:
-    async with browser() as found:
-        yield found
+PAGE = """<!doctype html><title>MQTT</title>
+<script src="mqtt.min.js"></script><script src="scenario.js"></script>"""
 
 
 @asynccontextmanager
-async def page_at(chromium: Browser, origin: str) -> AsyncIterator[Any]:
-    """A page of this origin with MQTT.js; nobody serves it but the test."""
-    page = await chromium.new_page()
-    page.on("console", lambda m: print("CONSOLE", m.text))
-    await page.route(f"{origin}/", lambda route: route.fulfill(body="<title>MQTT</title>"))
-    await page.goto(f"{origin}/")
-    for script in (MQTT_JS_FOR_PAGES, SCENARIO):
-        await page.add_script_tag(path=script)
-    yield page
-    await page.close()
+async def site() -> AsyncIterator[str]:
+    """A page with MQTT.js, on this machine; the address."""
+
+    async def page(request: web.BaseRequest) -> web.StreamResponse:
+        files = {"/mqtt.min.js": MQTT_JS_FOR_PAGES, "/scenario.js": SCENARIO}
+        if request.path in files:
+            return web.FileResponse(files[request.path])
+        return web.Response(text=PAGE, content_type="text/html")
+
+    server = await asyncio.get_running_loop().create_server(web.Server(page), "127.0.0.1", 0)
+    yield "http://127.0.0.1:{1}/".format(*server.sockets[0].getsockname())
+    server.close()
 
 
 @pytest.mark.long
 @NEEDS_MQTT_JS
-async def test_a_page_in_a_browser(place: Place, chromium: Browser) -> None:
+async def test_a_page_in_a_browser(place: Place) -> None:
     run = "([url, version]) => scenario(mqtt, url, version)"
-    async with page_at(chromium, "http://localhost:8000") as page:
+    async with browser() as chromium, site() as base, page_of(chromium, base) as page:
         check(await page.evaluate(run, [place.url("websocket"), 5]))
-    async with page_at(chromium, "http://shop.example") as page:
-        with pytest.raises(Exception, match="closed"):
-            await page.evaluate(run, [place.url("websocket"), 5])
