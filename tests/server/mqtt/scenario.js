@@ -3,7 +3,7 @@ async function scenario(mqtt, url, version) {
   const lasting = { clean: false, properties: { sessionExpiryInterval: 100 } };
 
   function connect(clientId, more = {}) {
-    const options = { clientId, protocolVersion: version, reconnectPeriod: 0, ...more };
+    const options = { clientId, protocolVersion: version, reconnectPeriod: 0, timerVariant: "native", ...more };
     const client = mqtt.connect(url, options);
     const events = [], waiting = [];
     client.on("message", (topic, payload, { qos, retain }) => {
