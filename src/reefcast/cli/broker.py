@@ -152,8 +152,9 @@ def _listener(mqtt: str, websocket: str) -> list[ListenerEntry]:
     told that it is some, as what a newcomer publishes says nothing of itself."""
     if not (mqtt or websocket):
         return []
-    where = {"listen": mqtt, "websocket": websocket}
-    return [ListenerEntry(broker=ALONE, protocol="mqtt", content="json", **where)]
+    entry = ListenerEntry(broker=ALONE, protocol="mqtt", listen=mqtt, websocket=websocket)
+    entry.content = "json"
+    return [entry]
 
 
 def _check(

@@ -78,7 +78,7 @@ async def over_websocket(
         except aiohttp.WSServerHandshakeError:
             return None
         await socket.send_bytes(encode(packet, MQTT_5))
-        client = MqttClient(None, None, MQTT_5)  # type: ignore[arg-type]
+        client = MqttClient(None, None, MQTT_5)  # type: ignore[arg-type]  # only its decoder is used
         packets, _ = client._decoder.receive((await socket.receive()).data)
         (answer,) = packets
         assert isinstance(answer, Connack)

@@ -283,7 +283,7 @@ class Mosquitto:
         assert reader.returncode == 0
         found = [line.rsplit(" ", 2) for line in output.decode().splitlines()]
         return [
-            Seen(*event.split(" ", 1), int(qos), retain == "1")  # type: ignore[misc]
+            Seen(*event.partition(" ")[::2], int(qos), retain == "1")
             for event, qos, retain in found
         ]
 
