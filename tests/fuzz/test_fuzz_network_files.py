@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import msgspec
-from fuzzing import OFTEN_AND_SOAKED, changed_bytes, changed_text, changed_tree, knock
 
+from fuzzing import OFTEN_AND_SOAKED, changed_bytes, changed_text, changed_tree, knock
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import dump_network, parse_network, read_network, toml_lines
 

@@ -8,9 +8,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from fuzzing import OFTEN_AND_SOAKED, changed_bytes, changed_packed, knock
 
 from drawn_changes import Changes
+from fuzzing import OFTEN_AND_SOAKED, changed_bytes, changed_packed, knock
 from reefcast.errors import ConfigurationError
 from reefcast.keeping.coding import opened, sealed
 from reefcast.keeping.store import SqliteStore

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
 import mqtt5
@@ -15,14 +13,12 @@ from hypothesis import strategies as st
 from mqtt5_twin import from_theirs, plain, to_theirs
 from mqtt_strategies import packets
 
+from fuzzing import changed_bytes
 from reefcast.mqtt.decoding import Decoder
 from reefcast.mqtt.encoding import encode
 from reefcast.mqtt.fields import variable
 from reefcast.mqtt.packets import MQTT_5, Auth, Packet
 from reefcast.mqtt.reasons import MqttError
-
-sys.path.append(str(Path(__file__).parents[1] / "fuzz"))
-from fuzzing import changed_bytes
 
 MUTATIONS = 30
 """Changed packets that are tried for each one that is drawn."""
