@@ -8,6 +8,7 @@ Rules
   identifiers (MQTT-3.3.4-3 to -5).
 - A retained value that is sent because of a new subscription has the RETAIN flag; an event that is
   published now has it only if the subscription wants it as published (MQTT-3.3.1-8 to -13).
+- What was sent before is sent again although it has expired since (MQTT-4.3.3-7).
 - What the client cannot take, because it is larger than its Maximum Packet Size or has expired, is
   not sent, and counts as done (MQTT-3.1.2-24, MQTT-3.1.2-25, MQTT-3.3.2-5)."""
 
@@ -19,7 +20,14 @@ from functools import partial
 from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication
 from reefcast.mqtt.content import Outgoing as Content
-from reefcast.mqtt.content import delivered_qos, outgoing_of, packet_of, topic_for
+from reefcast.mqtt.content import (
+    delivered_qos,
+    last_us,
+    outgoing_of,
+    packet_of,
+    same_until_us,
+    topic_for,
+)
 from reefcast.mqtt.encoding import publish_parts
 from reefcast.mqtt.outgoing import Delivery, Outgoing
 from reefcast.mqtt.subscriptions import Match, Subscriptions
@@ -42,20 +50,22 @@ class Renderer:
     """Makes PUBLISH packets, as `wrap` returns them. Those of the event that is being delivered are
     kept: clients whose subscriptions ask for the same get the same bytes."""
 
-    __slots__ = ("_content", "_of", "_parts", "_wholes", "_wrap")
+    __slots__ = ("_content", "_of", "_parts", "_until_us", "_wholes", "_wrap")
 
     def __init__(self, wrap: Wrap = lambda data, event, packet_id: data) -> None:
         self._wrap = wrap
         self._of: Publication | None = None
         self._content: Content | None = None
+        self._until_us = 0
         self._parts: dict[Key, Parts | None] = {}
         self._wholes: dict[Key, bytes] = {}
 
     def content(self, event: Publication, now_us: int) -> Content | None:
-        """Return what subscribers get of an event; None if it has expired."""
-        if self._of is not event:
+        """Return what subscribers get of an event at this time; None if it has expired."""
+        if self._of is not event or now_us >= self._until_us:
             self._of = event
             self._content = outgoing_of(event, now_us)
+            self._until_us = same_until_us(event, now_us)
             self._parts.clear()
             self._wholes.clear()
         return self._content
@@ -156,20 +166,28 @@ class Delivering:
         match = self._subscriptions.matched(source, owed.subscriptions, own=is_own)
         if match is None:
             return None
-        delivery = self._delivery(event, match, source, owed.position, retained=False)
+        again = own and owed.tries > 1
+        delivery = self._delivery(event, match, source, owed.position, retained=False, again=again)
         if delivery is None:
             return None
         if not delivery.qos:
             if packet := delivery.make(0, False):
                 self._write(packet)
             return None
-        delivery.own, delivery.again = own, owed.tries > 1
+        delivery.own, delivery.again = own, again
         return delivery
 
     def _delivery(
-        self, event: Publication, match: Match, source: int, position: int, *, retained: bool
+        self,
+        event: Publication,
+        match: Match,
+        source: int,
+        position: int,
+        *,
+        retained: bool,
+        again: bool = False,
     ) -> Delivery | None:
-        content = self._renderer.content(event, self._now_us())
+        content = self._content(event, again=again)
         if content is None:
             return None
         qos = delivered_qos(content, match.qos)
@@ -181,8 +199,12 @@ class Delivering:
 
     def _packet(self, event: Publication, key: Key, packet_id: int, again: bool) -> bytes:
         """Return a packet; empty if the client cannot have it."""
-        content = self._renderer.content(event, self._now_us())
+        content = self._content(event, again=again)
         if content is None:
             return b""
         packet = self._renderer.packet(event, content, key, packet_id, again=again)
         return packet if len(packet) <= self._most_bytes else b""
+
+    def _content(self, event: Publication, *, again: bool) -> Content | None:
+        now_us = self._now_us()
+        return self._renderer.content(event, min(now_us, last_us(event)) if again else now_us)

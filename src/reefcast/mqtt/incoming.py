@@ -5,6 +5,10 @@ Rules
 - They are confirmed publications (`routing.confirming`): PUBACK and PUBREC say that the event is
   where it must be. A retained one is answered when its value is kept as well.
 - PUBACK and PUBREC come in the order of the publications (MQTT-4.6.0-2, MQTT-4.6.0-3).
+- A client that sends a QoS 2 publication again over the same connection gets its PUBREC again, and
+  nothing is published (MQTT-4.3.3-10).
+- What a former connection left counts for the Receive Maximum when it comes again, not before: the
+  client begins each connection with all of it (section 4.9).
 - A QoS 2 publication has the number (`Publication.seq`) that its packet identifier had first, until
   the client has released it by PUBREL. A client that sends it again, also after a broker died, does
   not publish it twice: whoever has it knows it by this number. `keep` writes the number to the
@@ -57,7 +61,8 @@ class Incoming:
         self._arrivals: deque[Arrival] = deque()
         self._by_seq: dict[int, Arrival] = {}
         self.taken: dict[int, int] = {}
-        self._open = 0
+        self._open: set[int] = set()
+        self._open_of_qos_1 = 0
 
     def __len__(self) -> int:
         """Return how many publications wait for the broker's answer."""
@@ -66,21 +71,27 @@ class Incoming:
     def restore(self, packet_id: int, seq: int) -> None:
         """Note a QoS 2 publication of a former connection that is not released."""
         self.taken[packet_id] = seq
-        self._open += 1
 
     def number_of(self, packet: Publish, fresh: int) -> int:
         """Return the number of a publication: `fresh`, or the one that it had before; 0 if the
         broker is about to answer it anyway. Raises `MqttError` if there are too many."""
-        known = self.taken.get(packet.packet_id) if packet.qos == 2 else None
-        if known is not None:
-            return 0 if known in self._by_seq else known
-        if self._open >= self._most:
+        id = packet.packet_id
+        known = self.taken.get(id) if packet.qos == 2 else None
+        if known is not None and id in self._open:
+            if known not in self._by_seq:
+                self.begin(packet, known, Wait.NOTHING)
+                self._tell()
+            return 0
+        if len(self._open) + self._open_of_qos_1 >= self._most:
             raise MqttError(
                 Reason.RECEIVE_MAXIMUM_EXCEEDED,
                 f"more than {self._most} publications are not acknowledged, the Receive Maximum",
             )
-        self._open += 1
-        return fresh
+        if packet.qos == 2:
+            self._open.add(id)
+        else:
+            self._open_of_qos_1 += 1
+        return fresh if known is None else known
 
     def begin(self, packet: Publish, seq: int, waits: Wait) -> None:
         """Note a publication, and what is to come before it is acknowledged."""
@@ -107,11 +118,12 @@ class Incoming:
         return True
 
     def release(self, packet: Pubrel) -> bool:
-        """Handle a PUBREL; return whether it is of a publication that was taken."""
-        seq = self.taken.pop(packet.packet_id, None)
-        if seq is None:
+        """Handle a PUBREL; return whether it is of a publication whose PUBREC was sent."""
+        seq = self.taken.get(packet.packet_id)
+        if seq is None or seq in self._by_seq:
             return False
-        self._open -= 1
+        del self.taken[packet.packet_id]
+        self._open.discard(packet.packet_id)
         return True
 
     def _tell(self) -> None:
@@ -121,9 +133,10 @@ class Incoming:
             arrival = arrivals.popleft()
             del self._by_seq[arrival.seq]
             id, failed = arrival.packet_id, arrival.reason.is_failure
-            if arrival.qos == 1 or failed:
-                self._open -= 1
-            if arrival.qos == 2 and failed:
+            if arrival.qos == 1:
+                self._open_of_qos_1 -= 1
+            elif failed:
+                self._open.discard(id)
                 self.taken.pop(id, None)
             make = Puback if arrival.qos == 1 else Pubrec
             self._answer(make(id, arrival.reason), arrival.words)

@@ -28,6 +28,11 @@ Make = Callable[[int, bool], bytes]
 client cannot be sent it: it is too large, or has expired."""
 
 
+def own_id(position: int) -> int:
+    """Return the packet identifier of the event at a position of the client's own session."""
+    return HALF + position % HALF
+
+
 class State(IntEnum):
     """What a delivery waits for: its turn, a PUBACK or PUBREC, the broker's disk before its PUBREL,
     or a PUBCOMP."""
@@ -72,6 +77,7 @@ class Outgoing:
         self._done = done
         self._waiting: deque[Delivery] = deque()
         self._sent: dict[int, Delivery] = {}
+        self._releasing: deque[Delivery] = deque()
         self._last = 0
 
     def __len__(self) -> int:
@@ -120,19 +126,35 @@ class Outgoing:
         """Handle a PUBREC; return the delivery that is to be released now. Raises `KeyError` for an
         identifier that nothing has."""
         delivery = self._sent[packet.packet_id]
-        if delivery.qos != 2 or delivery.state is State.RELEASING:
+        if delivery.qos != 2 or delivery in self._releasing:
             return None
         if packet.reason.is_failure and delivery.state is State.SENT:
             self._end(delivery)
             return None
         if delivery.state is State.SENT:
             delivery.state = State.RELEASING
+            self._releasing.append(delivery)
         return delivery
+
+    def released(self, delivery: Delivery) -> list[Delivery]:
+        """Release a delivery; return all that get their PUBREL now, in the order of their PUBREC
+        packets (MQTT-4.6.0-4)."""
+        delivery.state = State.RELEASED
+        if delivery not in self._releasing:
+            return [delivery]
+        now: list[Delivery] = []
+        while self._releasing and self._releasing[0].state is State.RELEASED:
+            now.append(self._releasing.popleft())
+        return now
 
     def completed(self, packet: Pubcomp) -> None:
         """Handle a PUBCOMP. One for which nothing waits is ignored."""
         delivery = self._sent.get(packet.packet_id)
-        if delivery is not None and delivery.state is State.RELEASED:
+        if (
+            delivery is not None
+            and delivery.state is State.RELEASED
+            and delivery not in self._releasing
+        ):
             self._end(delivery)
 
     def not_sent(self, packet_id: int) -> None:
@@ -144,8 +166,11 @@ class Outgoing:
     def _end(self, delivery: Delivery) -> None:
         del self._sent[delivery.packet_id]
         self._done(delivery)
-        while self._waiting and self._try(self._waiting[0]):
-            self._waiting.popleft()
+        while self._waiting:
+            following = self._waiting.popleft()  # before it is written, which may drop others
+            if not self._try(following):
+                self._waiting.appendleft(following)
+                break
 
     # --- sending ----------------------------------------------------------------------------------
 
@@ -153,7 +178,7 @@ class Outgoing:
         """Send a delivery if there is room for it; return whether it need not wait any more."""
         if len(self._sent) >= self.receive_maximum:
             return False
-        packet_id = self._own_id(delivery) if delivery.own else self._next_id()
+        packet_id = own_id(delivery.position) if delivery.own else self._next_id()
         if packet_id in self._sent:
             return False
         packet = delivery.make(packet_id, delivery.again)
@@ -164,9 +189,6 @@ class Outgoing:
         self._sent[packet_id] = delivery
         self._write(packet)
         return True
-
-    def _own_id(self, delivery: Delivery) -> int:
-        return HALF + delivery.position % HALF
 
     def _next_id(self) -> int:
         """Return an identifier of no delivery, or one that is taken if all are."""

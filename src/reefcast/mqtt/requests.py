@@ -142,7 +142,7 @@ class Requests:
         """Have the network serve a subscription, and remember it; return the former one of its
         topic filter."""
         await self._serve(subscription)
-        if self.lasting is not None and subscription.way is not Way.SYSTEM:
+        if self.lasting is not None:
             note = {SUBSCRIPTION + subscription.topic_filter: kept(subscription)}
             await self.lasting.note(note)
         former = self._subscriptions.put(subscription)
