@@ -149,6 +149,16 @@ def encode_body(
     return _encode((publisher, seq, time_us, attributes, (topic,), content)), unreadable
 
 
+def plain_publication(
+    publisher: str, seq: int, time_us: int, topic: str, payload: bytes
+) -> tuple[Publication, bytes]:
+    """Return what `publication_of` and `encode_body` do for a message with QoS 0 that has nothing
+    but a topic and a payload."""
+    topics = (topic,)
+    made = Publication(publisher, seq, time_us, _QOS_0, topics, payload)
+    return made, _encode((publisher, seq, time_us, _PLAIN[False][0], topics, payload))
+
+
 def _encoded_plain(retain: bool) -> tuple[msgspec.Raw, ...]:
     made = (attributes_of(Publish("", b"", qos, retain), ContentOptions()) for qos in (0, 1, 2))
     return tuple(msgspec.Raw(_encode(attributes)) for attributes, _ in made)
@@ -156,6 +166,9 @@ def _encoded_plain(retain: bool) -> tuple[msgspec.Raw, ...]:
 
 _PLAIN = (_encoded_plain(False), _encoded_plain(True))
 """The encoded attributes of messages without properties, by RETAIN and QoS."""
+_QOS_0: dict[str, Value] = {QOS: 0}
+"""The attributes of a message with QoS 0 without properties; nobody changes those of a
+publication."""
 
 
 # --- to MQTT -------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ Rules
 - A retained value that is sent because of a new subscription has the RETAIN flag; an event that is
   published now has it only if the subscription wants it as published (MQTT-3.3.1-8 to -13).
 - What was sent before is sent again although it has expired since (MQTT-4.3.3-7).
+- Most deliveries are of plain events to single subscriptions; the port makes them by itself
+  (`Renderer.plain`), with the same bytes.
 - What the client cannot take, because it is larger than its Maximum Packet Size or has expired, is
   not sent, and counts as done (MQTT-3.1.2-24, MQTT-3.1.2-25, MQTT-3.3.2-5)."""
 
@@ -17,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from reefcast.model.messages import Publish
 from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication
 from reefcast.mqtt.content import Outgoing as Content
 from reefcast.mqtt.content import (
     delivered_qos,
+    is_topic_name,
     last_us,
     outgoing_of,
     packet_of,
@@ -42,6 +46,10 @@ Parts = tuple[bytes, bytes]
 Key = tuple[Match, int, bool]
 """What the packets of one event may differ in: what the subscriptions say, the version, and the
 RETAIN flag."""
+Shape = tuple[int, bool, tuple[int, ...]]
+"""What the packets of one plain event may differ in: the version, whether the RETAIN flag stays as
+it was published, the identifiers of the subscription. A *plain* event was published with QoS 0
+under one topic."""
 Wrap = Callable[[bytes, Publication, int], bytes]
 """Returns the bytes of a packet, and remembers for which event and packet identifier."""
 
@@ -50,15 +58,57 @@ class Renderer:
     """Makes PUBLISH packets, as `wrap` returns them. Those of the event that is being delivered are
     kept: clients whose subscriptions ask for the same get the same bytes."""
 
-    __slots__ = ("_content", "_of", "_parts", "_until_us", "_wholes", "_wrap")
+    __slots__ = (
+        "_content",
+        "_of",
+        "_parts",
+        "_plain",
+        "_plain_content",
+        "_plain_of",
+        "_until_us",
+        "_wholes",
+        "_wrap",
+    )
 
     def __init__(self, wrap: Wrap = lambda data, event, packet_id: data) -> None:
         self._wrap = wrap
+        self._plain_of: object = None
+        self._plain: dict[Shape, bytes] | None = None
+        self._plain_content: Content | None = None
         self._of: Publication | None = None
         self._content: Content | None = None
         self._until_us = 0
         self._parts: dict[Key, Parts | None] = {}
         self._wholes: dict[Key, bytes] = {}
+
+    def plain(self, publish: Publish, now_us: Callable[[], int]) -> dict[Shape, bytes] | None:
+        """Return the packets of an event by their shapes, as far as they are made; None for an
+        event that is not plain."""
+        if self._plain_of is not publish:
+            self._plain_of = publish
+            event = publish.publication
+            content = self.content(event, now_us()) if len(event.topics) == 1 else None
+            is_plain = content is not None and content.qos == 0 and is_topic_name(event.topics[0])
+            self._plain = {} if is_plain else None
+            self._plain_content = content
+        return self._plain
+
+    def plain_packet(self, publish: Publish, shape: Shape) -> bytes:
+        """Make the packet of a plain event, which `plain` has returned last."""
+        content, packets = self._plain_content, self._plain
+        assert content is not None and packets is not None
+        version, as_published, identifiers = shape
+        event = publish.publication
+        packet = packet_of(
+            content,
+            event.topics[0],
+            0,
+            version,
+            retain=as_published and content.retain,
+            subscription_identifiers=identifiers,
+        )
+        packets[shape] = whole = self._wrap(b"".join(publish_parts(packet, version)), event, 0)
+        return whole
 
     def content(self, event: Publication, now_us: int) -> Content | None:
         """Return what subscribers get of an event at this time; None if it has expired."""

@@ -28,7 +28,7 @@ from reefcast.model.publication import Publication
 from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
 from reefcast.mqtt.content import ContentOptions
-from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer
+from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape
 from reefcast.mqtt.fitting import fitted
 from reefcast.mqtt.incoming import Answer, Incoming
 from reefcast.mqtt.lasting import (
@@ -111,8 +111,9 @@ class Broker(Protocol):
 class Gateway:
     """One connection. `client_id`: the client's identifier; `publisher`: its id in the network;
     `encode`: makes bytes of a packet, for the version of the connection; `assigned`: whether this
-    broker chose the identifier. `will`: what to publish if the connection is lost. `expiry_s`: for
-    how many seconds the session outlives the connection, `NEVER`: for ever."""
+    broker chose the identifier. `will`: what to publish if the connection is lost. `most_bytes`:
+    the largest packet that the client takes. `expiry_s`: for how many seconds the session outlives
+    the connection, `NEVER`: for ever."""
 
     def __init__(
         self,
@@ -141,8 +142,8 @@ class Gateway:
         self.expiry_s = min(_expiry_of(connect, version), settings.session_expiry_s)
         self._consumers = itertools.count(1)
         self._attached: dict[int, LastingSession] = {}
-        self._subscriptions = Subscriptions()
-        self._most_bytes = asked.maximum_packet_size or NO_LIMIT
+        self._subscriptions = Subscriptions(version)
+        self.most_bytes = asked.maximum_packet_size or NO_LIMIT
         most = asked.receive_maximum or MOST_RECEIVED
         self._outgoing = Outgoing(most, broker.send, self._delivered)
         self._lasting: LastingSession | None = None
@@ -150,7 +151,7 @@ class Gateway:
         self._known: set[int] = set()
         self._delivering = Delivering(
             *(self._subscriptions, self._outgoing, renderer, version),
-            *(self._most_bytes, broker.send, broker.now_us),
+            *(self.most_bytes, broker.send, broker.now_us),
             publisher.__eq__,
         )
         open_most = settings.receive_maximum if self._is_5 else MOST_RECEIVED  # not in 3.1.1
@@ -463,14 +464,14 @@ class Gateway:
     def write(self, packet: Packet) -> None:
         """Send a packet, as the client accepts it. End the connection if it cannot be sent, unless
         it is a publication."""
-        data = fitted(packet, self._encode, self._most_bytes, tells=self._tells_problems)
+        data = fitted(packet, self._encode, self.most_bytes, tells=self._tells_problems)
         if data:
             self._broker.write(data)
         elif not isinstance(packet, packets.Publish):
             self._broker.end(
                 Reason.PACKET_TOO_LARGE,
                 f"{type(packet).__name__.upper()} exceeds the client's Maximum Packet Size, "
-                f"{self._most_bytes} bytes",
+                f"{self.most_bytes} bytes",
             )
 
     def _acknowledge(self, answer: Answer, words: str) -> None:
@@ -509,6 +510,11 @@ class Gateway:
                 self.write(packets.Publish(topic, payload))
 
     # --- a full queue, and what must not be seen any more -----------------------------------------
+
+    @property
+    def shapes(self) -> dict[int, Shape]:
+        """The shapes of packets of plain events, by passing subscriptions (`Subscriptions`)."""
+        return self._subscriptions.shapes
 
     @property
     def waiting(self) -> int:

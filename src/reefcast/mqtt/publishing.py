@@ -11,16 +11,18 @@ Rules
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from reefcast.model import messages
 from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication
 from reefcast.mqtt.asking import Asking
-from reefcast.mqtt.content import ContentOptions, encode_body
+from reefcast.mqtt.content import ContentOptions, encode_body, plain_publication
 from reefcast.mqtt.incoming import Incoming, Wait
 from reefcast.mqtt.lasting import TAKEN, LastingSession, SessionFailed
-from reefcast.mqtt.packets import Publish, Will
+from reefcast.mqtt.packets import Packet, Publish, Will
+from reefcast.mqtt.properties import NO_PROPERTIES
 from reefcast.mqtt.reasons import MqttError, Reason
 from reefcast.retaining.messages import NotRetained, Retain
 
@@ -107,6 +109,28 @@ class Publishing:
             return
         self._incoming.begin(packet, seq, _waits(packet))
         self._confirmed(packet, topic, seq)
+
+    def take_plain(self, packets: deque[Packet], most: int) -> int:
+        """Take the first packets, as far as they are publications with QoS 0 that have nothing but
+        a topic and a payload, and at most so many; return how many. They are most of all packets:
+        this has the same result as `handle` for each, in a third of the time."""
+        if self._content.json:
+            return 0
+        now_us, publisher, last, count = self._now_us(), self._publisher, self._last, 0
+        while packets and count < most:
+            packet = packets[0]
+            if type(packet) is not Publish or packet.qos or packet.retain:
+                break
+            topic = packet.topic
+            if packet.properties is not NO_PROPERTIES or topic.startswith(SYSTEM):
+                break
+            packets.popleft()
+            last = max(last + 1, now_us)
+            event, body = plain_publication(publisher, last, now_us, topic, packet.payload)
+            self._batch.append(messages.Publish(event, body=body))
+            count += 1
+        self._last = last
+        return count
 
     def publish_will(self, will: Will) -> None:
         """Publish a will; nobody waits for its answer."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from reefcast.model.patterns import is_topic_match
-from reefcast.mqtt.packets import TopicRequest
+from reefcast.mqtt.packets import MQTT_5, TopicRequest
 from reefcast.mqtt.subscribing import Wanted, has_condition
 
 Served = tuple[int, int]
@@ -59,9 +59,13 @@ class Match(NamedTuple):
 
 
 class Subscriptions:
-    """The subscriptions by their topic filters, and by where their events come from."""
+    """The subscriptions by their topic filters, and by where their events come from. `shapes`: of
+    packets of plain events (`delivering.Shape`), by the numbers of passing subscriptions that want
+    the client's own events, too. `version`: the protocol level."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int = MQTT_5) -> None:
+        self._version = version
+        self.shapes: dict[int, tuple[int, bool, tuple[int, ...]]] = {}
         self._by_filter: dict[str, Subscription] = {}
         self._served: dict[Served, dict[str, Subscription]] = {}
 
@@ -81,6 +85,10 @@ class Subscriptions:
         if former is not None:
             self._unserve(former)
         self._served.setdefault(subscription.served, {})[subscription.topic_filter] = subscription
+        if subscription.way is Way.PASSING and not subscription.request.no_local:
+            as_published = subscription.request.retain_as_published
+            identifiers = (subscription.identifier,) if subscription.identifier else ()
+            self.shapes[subscription.served[1]] = (self._version, as_published, identifiers)
         return former
 
     def remove(self, topic_filter: str) -> Subscription | None:
@@ -91,6 +99,8 @@ class Subscriptions:
         return subscription
 
     def _unserve(self, subscription: Subscription) -> None:
+        if subscription.way is Way.PASSING:
+            self.shapes.pop(subscription.served[1], None)
         served = self._served[subscription.served]
         served.pop(subscription.topic_filter, None)
         if not served:

@@ -155,6 +155,11 @@ class MqttLine(asyncio.Protocol):
         until_s = stopwatch_s() + SLICE_S
         try:
             while self._packets and not self.over and self._may_handle(self._packets[0]):
+                if self.gateway is not None:
+                    taken = self.gateway.publishing.take_plain(self._packets, self._credit)
+                    self._credit -= taken
+                    if taken:
+                        continue
                 self._handle(self._packets.popleft())
                 if stopwatch_s() > until_s:
                     break
@@ -281,8 +286,8 @@ class MqttLine(asyncio.Protocol):
         self._silence_s = _silence_s(packet, self._settings.keep_alive_s)
 
         def make_port() -> MqttPort:
-            self._port = MqttPort(self._shared.flusher, self.granted)
-            self._port.gateway = self._make_gateway(packet, identity, assigned=assigned)
+            self._port = MqttPort(self._shared.flusher, front.renderer, self.granted)
+            self._port.serve(self._make_gateway(packet, identity, assigned=assigned))
             return self._port
 
         session = front.node.clients.admit(self, asked, make_port, self._welcome)

@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from reefcast.model.messages import ControlMessage, Publish
 from reefcast.model.publication import Publication
 from reefcast.model.wire import Dropped, encode_publication
+from reefcast.mqtt.delivering import Renderer, Shape
 from reefcast.mqtt.gateway import Gateway
 from reefcast.server.client_port import ClientPort, Numbers
 from reefcast.server.outbox import Flusher
+from reefcast.timing import now_us
 
 _PUBLISH = 3
 _NO_EVENT = Publication("", 0, 0, {})
@@ -27,19 +29,37 @@ class DeliveryPacket(bytes):
 
 
 class MqttPort(ClientPort):
-    """`gateway`: of the connection, set before the first message. `on_credit` is called with the
-    credit that the client has got."""
+    """`gateway`: of the connection, see `serve`. `on_credit` is called with the credit that the
+    client has got."""
 
-    __slots__ = ("gateway", "on_credit")
+    __slots__ = ("_most_bytes", "_renderer", "_shapes", "gateway", "on_credit")
 
-    def __init__(self, flusher: Flusher, on_credit: Callable[[int], None]) -> None:
+    def __init__(
+        self, flusher: Flusher, renderer: Renderer, on_credit: Callable[[int], None]
+    ) -> None:
         super().__init__(flusher, keeps=False)
+        self._renderer = renderer
+        self._shapes: dict[int, Shape] = {}
+        self._most_bytes = 0
         self.gateway: Gateway
         self.on_credit = on_credit
+
+    def serve(self, gateway: Gateway) -> None:
+        """Serve this connection's client."""
+        self.gateway = gateway
+        self._shapes, self._most_bytes = gateway.shapes, gateway.most_bytes
 
     # --- what the core says -----------------------------------------------------------------------
 
     def deliver(self, numbers: Sequence[int], publish: Publish) -> None:
+        shape = self._shapes.get(numbers[0]) if len(numbers) == 1 else None
+        if shape is not None:
+            packets = self._renderer.plain(publish, now_us)
+            if packets is not None:
+                packet = packets.get(shape) or self._renderer.plain_packet(publish, shape)
+                if len(packet) <= self._most_bytes:
+                    self.push_delivery(packet)
+                return
         self.gateway.deliver(numbers, publish.publication)
         if self.queue_len > self.limit:
             self._over_limit()
