@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -180,10 +180,11 @@ def _with_properties(kind: type, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class MqttPlace:
-    """A broker with an MQTT listener, on `port`."""
+    """A broker with an MQTT listener, on `port`, and others with settings of their own, on
+    `ports`."""
 
-    def __init__(self, node: Node, port: int) -> None:
-        self.node, self.port = node, port
+    def __init__(self, node: Node, port: int, ports: Mapping[str, int]) -> None:
+        self.node, self.port, self.ports = node, port, ports
 
     async def client(self, client_id: str = "", **fields: Any) -> MqttClient:
         return await MqttClient.connect(self.port, client_id, **fields)
@@ -191,17 +192,26 @@ class MqttPlace:
 
 @asynccontextmanager
 async def mqtt_broker(
-    directory: Path, settings: Settings | None = None, **limits: Any
+    directory: Path,
+    settings: Settings | None = None,
+    *,
+    others: Mapping[str, Settings] | None = None,
+    **limits: Any,
 ) -> AsyncIterator[MqttPlace]:
     """Run a broker that keeps its sessions in this directory."""
     network = make_network("a", **limits)
     network.sessions.directory = str(directory)
     node = Node(network, "a")
     front = MqttFront(node)
-    listener = Listener("127.0.0.1", 0, lambda: MqttLine(front, settings or Settings()))
-    node.listeners.append(listener)
+
+    def listen(settings: Settings) -> Listener:
+        node.listeners.append(Listener("127.0.0.1", 0, lambda: MqttLine(front, settings)))
+        return node.listeners[-1]
+
+    listener = listen(settings or Settings())
+    more = {name: listen(each) for name, each in (others or {}).items()}
     await node.start()
     try:
-        yield MqttPlace(node, listener.port)
+        yield MqttPlace(node, listener.port, {name: each.port for name, each in more.items()})
     finally:
         await node.stop()
