@@ -36,6 +36,7 @@ from reefcast.mqtt.lasting import (
     RELEASED,
     SUBSCRIPTION,
     TAKEN,
+    TOLD,
     LastingSession,
     SessionFailed,
     expiry_s,
@@ -223,7 +224,9 @@ class Gateway:
         """Go on with a session that these notes are of."""
         for key, note in notes.items():
             if key.startswith(TAKEN):
-                self._incoming.restore(int(key.removeprefix(TAKEN)), int(note))
+                number, _, told = note.partition(" ")
+                packet_id = int(key.removeprefix(TAKEN))
+                self._incoming.restore(packet_id, int(number), told=bool(told))
             elif key.startswith(RELEASED):
                 self._restore(session, int(key.removeprefix(RELEASED)), int(note))
         own = {
@@ -478,9 +481,18 @@ class Gateway:
         if words:
             said = Properties(reason_string=words[:MOST_WORDS])
             answer = msgspec.structs.replace(answer, properties=said)
-        if isinstance(answer, packets.Pubrec) and answer.reason.is_failure and self._lasting:
-            self._lasting.forget_note(f"{TAKEN}{answer.packet_id}")
+        if isinstance(answer, packets.Pubrec) and self._lasting is not None:
+            self._note_answer(self._lasting, answer)
         self.write(answer)
+
+    def _note_answer(self, session: LastingSession, answer: packets.Pubrec) -> None:
+        """Have the session remember that a publication is answered, so that it is not published
+        again."""
+        id = answer.packet_id
+        if answer.reason.is_failure:
+            session.note_later(f"{TAKEN}{id}", None)
+        elif id not in self._incoming.told:
+            session.note_later(f"{TAKEN}{id}", f"{self._incoming.taken[id]} {TOLD}")
 
     def send(self, event: Publication, match: Match) -> None:
         """Send a retained value for a new subscription."""
