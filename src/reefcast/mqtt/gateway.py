@@ -250,15 +250,24 @@ class Gateway:
             self._known.add(position)
         self.write(packets.Pubrel(packet_id))
 
-    async def _attach(self, session: LastingSession) -> None:
-        consumer = self.attach_number()
+    async def attach(self, session: LastingSession) -> None:
+        """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
+        consumer = next(self._consumers)
         self._attached[consumer] = session
         own = session is self._lasting
         try:
             await session.attach(consumer, self._window, alone=own)
-        except SessionFailed as error:
+        except SessionFailed:
             self._attached.pop(consumer, None)
             session.consumer = 0
+            raise
+
+    async def _attach(self, session: LastingSession) -> None:
+        """Become a consumer of a session, as soon as its home can be reached."""
+        own = session is self._lasting
+        try:
+            await self.attach(session)
+        except SessionFailed as error:
             if not error.again:
                 self._broker.end(Reason.ADMINISTRATIVE_ACTION, str(error))
                 return
@@ -497,14 +506,6 @@ class Gateway:
     def send(self, event: Publication, match: Match) -> None:
         """Send a retained value for a new subscription."""
         self._delivering.send(event, match, retained=True)
-
-    def attached(self, session: LastingSession) -> None:
-        """Note a session whose events come from now on."""
-        self._attached[session.consumer] = session
-
-    def attach_number(self) -> int:
-        """Return a number for a consumer that was never used."""
-        return next(self._consumers)
 
     def system(self, subscription: Subscription) -> None:
         """Send what the broker says of itself now."""

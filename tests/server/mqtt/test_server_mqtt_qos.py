@@ -331,7 +331,7 @@ async def test_releases_keep_the_order_of_what_was_received(
         **({"session_expiry_interval": 9} if lasting and version != MQTT_3_1_1 else {}),
     )
     publisher = await place.client()
-    await publisher.publish(f"{topic}/kept", b"", 2, retain=True)
+    await publisher.publish(f"{topic}/kept", b"kept", 2, retain=True)
     await client.subscribe(f"{topic}/+", 2)
     for _ in range(5):
         await publisher.publish(f"{topic}/x", b"", 2)
