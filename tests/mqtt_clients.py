@@ -99,7 +99,9 @@ class MqttClient:
         data = b"" if self.ended else await self.reader.read(1 << 16)
         if not data:
             self.ended = True
-            raise ConnectionResetError
+            raise ConnectionResetError(
+                f"the broker has closed the connection; unread: {self.inbox}"
+            )
         packets, error = self._decoder.receive(data)
         assert error is None, error
         self.inbox.extend(packets)
@@ -180,14 +182,42 @@ def _with_properties(kind: type, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class MqttPlace:
-    """A broker with an MQTT listener, on `port`, and others with settings of their own, on
-    `ports`."""
+    """A broker with one more listener, for MQTT over TCP on `port`, and others for clients with
+    settings of their own, on `ports`; they open with the others."""
 
-    def __init__(self, node: Node, port: int, ports: Mapping[str, int]) -> None:
-        self.node, self.port, self.ports = node, port, ports
+    def __init__(
+        self,
+        node: Node,
+        settings: Settings | None = None,
+        others: Mapping[str, Settings] | None = None,
+    ) -> None:
+        self.node, self.front = node, MqttFront(node)
+        self._listener = self._listen(settings or Settings())
+        self._others = {name: self._listen(each) for name, each in (others or {}).items()}
+
+    def _listen(self, settings: Settings) -> Listener:
+        listener = Listener("127.0.0.1", 0, lambda: MqttLine(self.front, settings))
+        self.node.listeners.append(listener)
+        return listener
+
+    @property
+    def port(self) -> int:
+        return self._listener.port
+
+    @property
+    def ports(self) -> dict[str, int]:
+        return {name: each.port for name, each in self._others.items()}
 
     async def client(self, client_id: str = "", **fields: Any) -> MqttClient:
         return await MqttClient.connect(self.port, client_id, **fields)
+
+    async def refusal(self, version: int = MQTT_5, **fields: Any) -> Connack:
+        """Connect a client that must be refused; return the answer."""
+        client = await MqttClient.dial(self.port, version)
+        client.say_hello(**fields)
+        (answer,) = await client.until_closed()
+        assert isinstance(answer, Connack) and answer.reason.is_failure, answer
+        return answer
 
 
 @asynccontextmanager
@@ -202,16 +232,9 @@ async def mqtt_broker(
     network = make_network("a", **limits)
     network.sessions.directory = str(directory)
     node = Node(network, "a")
-    front = MqttFront(node)
-
-    def listen(settings: Settings) -> Listener:
-        node.listeners.append(Listener("127.0.0.1", 0, lambda: MqttLine(front, settings)))
-        return node.listeners[-1]
-
-    listener = listen(settings or Settings())
-    more = {name: listen(each) for name, each in (others or {}).items()}
+    place = MqttPlace(node, settings, others)
     await node.start()
     try:
-        yield MqttPlace(node, listener.port, {name: each.port for name, each in more.items()})
+        yield place
     finally:
         await node.stop()

@@ -19,12 +19,12 @@ from reefcast.model.publication import INT64_MAX, INT64_MIN, Publication, Value
 from reefcast.model.wire import decode_publication, encode_publication
 from reefcast.mqtt.content import (
     ContentOptions,
-    Outgoing,
+    Outbound,
     attributes_of,
     delivered_qos,
     encode_body,
     encode_plain,
-    outgoing_of,
+    outbound_of,
     packet_of,
     publication_of,
     topic_for,
@@ -73,8 +73,8 @@ def publication(
     return Publication("shop", 1, NOW_US, attributes, topics, payload)
 
 
-def outgoing(made: Publication, now_us: int = NOW_US) -> Outgoing:
-    found = outgoing_of(made, now_us)
+def outbound(made: Publication, now_us: int = NOW_US) -> Outbound:
+    found = outbound_of(made, now_us)
     assert found is not None
     return found
 
@@ -103,7 +103,7 @@ def test_what_came_by_mqtt_leaves_as_it_came(
     arrived = decode_publication(encode_publication(made))
     name = topic_for(arrived, "#" if not topic.startswith("$") else topic)
     assert name == topic
-    packet = packet_of(outgoing(arrived), name, 2, MQTT_5, retain=message.retain, packet_id=7)
+    packet = packet_of(outbound(arrived), name, 2, MQTT_5, retain=message.retain, packet_id=7)
     kept = msgspec.structs.replace(message.properties, topic_alias=None)
     expected = msgspec.structs.replace(
         message,
@@ -121,7 +121,7 @@ def test_older_clients_get_topic_and_payload(
 ) -> None:
     made, _ = publication_of("m", 1, NOW_US, topic, message, options)
     packet = packet_of(
-        outgoing(made), topic, 0, MQTT_3_1_1, subscription_identifiers=(1, 2), retain=True
+        outbound(made), topic, 0, MQTT_3_1_1, subscription_identifiers=(1, 2), retain=True
     )
     assert decoded(packet, MQTT_3_1_1) == Publish(topic, message.payload, 0, True)
 
@@ -147,7 +147,7 @@ def test_the_encoding_of_plain_packets_is_that_of_others(
     properties = msgspec.structs.replace(message.properties, topic_alias=None)
     assert (quickly is not None) == (not message.qos and properties == NO_PROPERTIES)
     if quickly is not None:
-        assert quickly == encode(packet_of(outgoing(made), topic, 2, version), version)
+        assert quickly == encode(packet_of(outbound(made), topic, 2, version), version)
 
 
 # --- from MQTT -----------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_a_program_of_our_own_without_a_payload() -> None:
         "inf": float("inf"),
         "big": INT64_MIN,
     }
-    found = outgoing(publication(attributes))
+    found = outbound(publication(attributes))
     shown = '{"z":1,"order.price":2.5,"a":"é\\u0000","ok":true,"big":-9223372036854775808}'
     assert found.payload.decode() == shown
     assert found.properties == Properties(
@@ -306,29 +306,29 @@ def test_a_program_of_our_own_without_a_payload() -> None:
 
 def test_a_program_of_our_own_with_a_payload() -> None:
     made = publication({"a": 1, "content.type": "image/png"}, b"\x89PNG")
-    found = outgoing(made)
-    assert found == Outgoing(b"\x89PNG", None, False, Properties(content_type="image/png"))
-    assert outgoing(publication({"a": 1}, b"x")).properties is NO_PROPERTIES
+    found = outbound(made)
+    assert found == Outbound(b"\x89PNG", None, False, Properties(content_type="image/png"))
+    assert outbound(publication({"a": 1}, b"x")).properties is NO_PROPERTIES
 
 
 def test_nothing_is_nothing() -> None:
-    assert outgoing(publication({})) == Outgoing(b"", None, False, Properties())
-    assert outgoing(publication({"reply.to": "me"})).payload == b""
-    assert outgoing(publication({"mqtt.qos": 0, "a": 1})).payload == b""
+    assert outbound(publication({})) == Outbound(b"", None, False, Properties())
+    assert outbound(publication({"reply.to": "me"})).payload == b""
+    assert outbound(publication({"mqtt.qos": 0, "a": 1})).payload == b""
 
 
 @pytest.mark.parametrize("granted", [0, 1, 2])
 def test_the_quality_of_a_delivery(granted: int) -> None:
     for published in (0, 1, 2):
-        came = outgoing(publication({"mqtt.qos": published}))
+        came = outbound(publication({"mqtt.qos": published}))
         assert delivered_qos(came, granted) == min(published, granted)
     for odd in (3, -1, True, 1.0, "1"):
-        assert delivered_qos(outgoing(publication({"mqtt.qos": odd})), granted) == granted
+        assert delivered_qos(outbound(publication({"mqtt.qos": odd})), granted) == granted
 
 
 def test_subscription_identifiers_are_each_subscribers_own() -> None:
     properties = Properties(content_type="text/plain")
-    shared = Outgoing(b"x", 1, True, properties)
+    shared = Outbound(b"x", 1, True, properties)
     packet = packet_of(shared, "t", 2, MQTT_5, packet_id=9, subscription_identifiers=(3, 4))
     assert packet.properties == Properties(
         content_type="text/plain", subscription_identifiers=(3, 4)
@@ -356,7 +356,7 @@ SPECIAL = (
 def test_whatever_programs_of_our_own_say_becomes_a_packet(
     attributes: dict[str, Value], payload: bytes, version: int
 ) -> None:
-    found = outgoing_of(publication(attributes, payload), NOW_US)
+    found = outbound_of(publication(attributes, payload), NOW_US)
     if found is None:
         assert attributes["$expires_s"] == 0
         return
@@ -385,7 +385,7 @@ def test_the_interval_that_is_left(interval: int, seconds: int, more_us: int) ->
     message = Publish("t", b"x", properties=properties)
     made, _ = publication_of("m", 1, NOW_US, "t", message, OPTIONS[0])
     elapsed_us = seconds * SECOND_US + more_us
-    found = outgoing_of(made, NOW_US + elapsed_us)
+    found = outbound_of(made, NOW_US + elapsed_us)
     left_us = interval * SECOND_US - max(elapsed_us, 0)
     if left_us > 0 or (interval == 0 and elapsed_us <= 0):
         assert found is not None
@@ -400,17 +400,17 @@ def test_sessions_and_packets_agree_on_when_it_is_over(interval: int, side: int)
     made, _ = publication_of("m", 1, NOW_US, "t", message, OPTIONS[0])
     now_us = NOW_US + interval * SECOND_US + side * 1000
     over = 0 < expiry_of(Published(made)) <= now_us / 1e6
-    assert over == (side > 0) == (outgoing_of(made, now_us) is None)
+    assert over == (side > 0) == (outbound_of(made, now_us) is None)
 
 
 @pytest.mark.parametrize("lifetime", [0, -1, True, "5", float("nan")])
 def test_what_is_no_lifetime_is_none(lifetime: Value) -> None:
-    assert outgoing(publication({"$expires_s": lifetime}, b"x")).properties == Properties()
+    assert outbound(publication({"$expires_s": lifetime}, b"x")).properties == Properties()
 
 
 @pytest.mark.parametrize("lifetime", [1e300, float("inf"), INT64_MAX, 1 << 32])
 def test_a_long_lifetime_is_the_longest_interval(lifetime: Value) -> None:
-    found = outgoing(publication({"$expires_s": lifetime}, b"x"))
+    found = outbound(publication({"$expires_s": lifetime}, b"x"))
     assert found.properties.message_expiry_interval == (1 << 32) - 1
 
 

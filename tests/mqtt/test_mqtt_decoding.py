@@ -640,7 +640,7 @@ def test_connect_settles_the_version(level: int) -> None:
         pytest.param(b"MQIsdp", 5, MQTT_3_1_1, id="MQTT-3.1.2-1:3.1-as-5"),
         pytest.param(b"MQTTT", 5, None, id="MQTT-3.1.2-1"),
         pytest.param(b"MQTT", 3, MQTT_3_1_1, id="MQTT-3.1.2-2:3"),
-        pytest.param(b"MQTT", 0x84, MQTT_5, id="MQTT-3.1.2-2:bridge"),
+        pytest.param(b"MQTT", 0x84, MQTT_3_1_1, id="MQTT-3.1.2-2:bridge"),
         pytest.param(b"MQTT", 6, MQTT_5, id="MQTT-3.1.2-2:6"),
     ],
 )
@@ -723,10 +723,10 @@ def test_most_bytes_of_the_standard() -> None:
 
 
 def test_wrong_first_byte_is_refused_before_the_packet_has_come() -> None:
-    for data in (b"\x36\x7f", b"\x00\x7f", b"\x61\xff\xff"):
-        _, error = Decoder(MQTT_5).receive(data)
-        assert error is None or error.reason is MALFORMED
-    assert Decoder(MQTT_5).receive(b"\x36\x7f")[1] is not None
+    for version, data in ((MQTT_5, b"\x36\x7f"), (MQTT_5, b"\0\x7f"), (MQTT_3_1_1, b"\xf0\x7f")):
+        _, error = Decoder(version).receive(data)
+        assert error is not None
+        assert error.reason is MALFORMED
 
 
 def test_every_cut_of_a_packet() -> None:

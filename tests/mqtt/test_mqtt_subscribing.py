@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from urllib.parse import quote
 
 import pytest
@@ -14,7 +15,7 @@ from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.patterns import is_topic_match
 from reefcast.model.reserved import names_reserved
 from reefcast.mqtt.reasons import MqttError, Reason
-from reefcast.mqtt.subscribing import Source, Wanted, wanted
+from reefcast.mqtt.subscribing import MqttSubscription, Origin, subscription_of
 from reefcast.mqtt.topics import parse_topic_filter
 
 LIMITS = FilterLimits(2400, 100, 200)
@@ -36,8 +37,8 @@ TOPICS = ("a", "x", "x/a", "it's", "it's/é", "/a", "a/x/b c", "$a/x", "$a", "%4
 conditions = st.sampled_from(CONDITIONS)
 
 
-def want(text: str, *properties: tuple[str, str]) -> Wanted:
-    return wanted(text, properties, LIMITS)
+def want(text: str, *properties: tuple[str, str]) -> MqttSubscription:
+    return subscription_of(text, properties, LIMITS)
 
 
 def refusal(text: str, *properties: tuple[str, str]) -> MqttError:
@@ -149,6 +150,32 @@ def test_a_wrong_condition_shows_where() -> None:
     assert (cause.line, cause.column) == (1, 27) and "a number" in cause.expected
 
 
+@given(st.text("a=1'()%$/{}\n \u2028é+#", max_size=20), st.sampled_from(("", "x", "$share/g/x")))
+def test_whatever_is_asked_has_an_answer(condition: str, pattern: str) -> None:
+    """Also without limits of a broker."""
+    for limits in (LIMITS, FilterLimits(8, 1, 2), FilterLimits(1 << 40, 1 << 40, 1 << 40)):
+        for text, properties in (
+            (pattern, (("filter", condition),)),
+            (f"$filter/{condition}/{pattern}", ()),
+            (condition, ()),
+        ):
+            with suppress(MqttError):
+                found = subscription_of(text, properties, limits)
+                assert parse_filter(found.filter)
+
+
+def test_a_topic_filter_may_be_too_long_without_limits_too() -> None:
+    unlimited = FilterLimits(1 << 40, 1 << 40, 1 << 40)
+    assert subscription_of("x" * 65_000, (), unlimited)
+    with pytest.raises(MqttError, match="its filter has 65551 characters, and may have 65536"):
+        subscription_of("x" * 65_535, (), unlimited)
+
+
+def test_what_is_said_fits_into_a_reason_string() -> None:
+    error = refusal("a", ("filter", f"b = 'x' '{chr(0x1F600) * 15_000}'"))
+    assert "line 1, column 9: expected" in str(error) and len(str(error)) < 600
+
+
 @pytest.mark.parametrize(
     ("text", "properties"),
     [
@@ -177,16 +204,16 @@ def test_conditions_and_topic_filters_have_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "source"),
+    ("text", "origin"),
     [
-        *(("a", Source.CLIENTS), ("#", Source.CLIENTS), ("+/a", Source.CLIENTS)),
-        *(("$a/#", Source.CLIENTS), ("$SYSTEM/a", Source.CLIENTS), ("a/$SYS/b", Source.CLIENTS)),
-        *(("$SYS/#", Source.SYS), ("$SYS", Source.SYS), ("$share/g/$SYS/broker/+", Source.SYS)),
-        *(("$reefcast/#", Source.ADVISORIES), ("$reefcast/session/+", Source.ADVISORIES)),
-        ("$filter/a = 1/$reefcast/session/#", Source.ADVISORIES),
+        *(("a", Origin.CLIENTS), ("#", Origin.CLIENTS), ("+/a", Origin.CLIENTS)),
+        *(("$a/#", Origin.CLIENTS), ("$SYSTEM/a", Origin.CLIENTS), ("a/$SYS/b", Origin.CLIENTS)),
+        *(("$SYS/#", Origin.SYS), ("$SYS", Origin.SYS), ("$share/g/$SYS/broker/+", Origin.SYS)),
+        *(("$reefcast/#", Origin.ADVISORIES), ("$reefcast/session/+", Origin.ADVISORIES)),
+        ("$filter/a = 1/$reefcast/session/#", Origin.ADVISORIES),
     ],
 )
-def test_topics_that_others_than_clients_publish_under(text: str, source: Source) -> None:
+def test_topics_that_others_than_clients_publish_under(text: str, origin: Origin) -> None:
     found = want(text)
-    assert found.source is source
-    assert names_reserved(parse_filter(found.filter)) == (source is Source.ADVISORIES)
+    assert found.origin is origin
+    assert names_reserved(parse_filter(found.filter)) == (origin is Origin.ADVISORIES)

@@ -80,8 +80,10 @@ def _is_deep(payload: bytes) -> bool:
 
 def _is_flat(members: dict[str, Any]) -> bool:
     """Return whether small members are attributes as they are. For speed: most are."""
+    if TOPIC in members or not is_plain(members):
+        return False
     reserved = [name for name in members if name.startswith(RESERVED)]
-    return not reserved and TOPIC not in members and is_plain(members)
+    return not reserved
 
 
 def _flattened(members: dict[str, Any]) -> dict[str, Value] | None:
@@ -91,33 +93,26 @@ def _flattened(members: dict[str, Any]) -> dict[str, Value] | None:
     while around:
         prefix, items = around[-1]
         for key, value in items:
-            if not key or not _travels(value):
+            kind = type(value)
+            if kind is str:
+                travels = len(value) <= MAX_TEXT_CHARS
+            elif kind is int:
+                travels = INT64_MIN <= value <= INT64_MAX
+            else:
+                travels = kind is float or kind is bool or (kind is dict and value)
+            if not travels or not key:
                 continue
             name = prefix + key
-            room -= len(name)
-            count += 1
-            if room < 0 or count > MAX_ATTRIBUTES:
+            count, room = count + 1, room - len(name)
+            if count > MAX_ATTRIBUTES or room < 0:
                 return None
-            if type(value) is dict:
+            if kind is dict:
                 name += "."
                 if not name.startswith(RESERVED):
                     around.append((name, iter(value.items())))
                     break
-            elif name not in flat and name != TOPIC and not name.startswith(RESERVED):
+            elif name not in flat and (prefix or not is_reserved_name(name)):
                 flat[name] = value
         else:
             around.pop()
     return flat
-
-
-def _travels(value: Any) -> bool:
-    """Return whether a value is, or may contain, one that an attribute can have."""
-    kind = type(value)
-    if kind is str:
-        return len(value) <= MAX_TEXT_CHARS
-    if kind is int:
-        fits: bool = INT64_MIN <= value <= INT64_MAX
-        return fits
-    if kind is dict:
-        return bool(value)
-    return kind is not list and value is not None

@@ -4,7 +4,7 @@
 |---|---|
 | topic name | the only one of `topics` |
 | payload | `payload`, unchanged |
-| QoS | `mqtt.qos`: what has it came by MQTT |
+| QoS | `mqtt.qos`; every event that has it counts as one that came by MQTT |
 | RETAIN | `mqtt.retain`, TRUE; missing if it was not set |
 | Payload Format Indicator | `mqtt.format` |
 | Message Expiry Interval | `$expires_s`, from the publication's `time_us` on |
@@ -14,10 +14,12 @@
 | members of a JSON object as payload | attributes of these names (`model.json_attributes`) |
 | User Properties, if the listener says so | attributes of these names; the first of each |
 
-Members of payloads win over User Properties of the same name, and neither can have a name of this
-table's. Programs of our own can: their events reach MQTT with the properties that such attributes
-say, but without those that no packet could have. Of their attributes the rest becomes the payload,
-a JSON object, if they have none.
+Members of payloads win over User Properties of the same name. Neither can have a name of this
+table, nor another reserved one (`is_reserved_name`).
+
+Events of native clients may have attributes of these names. They reach MQTT as properties, unless
+no packet could have such a value; then the property is left out. If such an event has no payload
+and no `mqtt.qos`, its other attributes become its payload, a JSON object.
 """
 
 from __future__ import annotations
@@ -166,6 +168,8 @@ def _encoded_plain(retain: bool) -> tuple[msgspec.Raw, ...]:
 
 _PLAIN = (_encoded_plain(False), _encoded_plain(True))
 """The encoded attributes of messages without properties, by RETAIN and QoS."""
+PLAIN = bytes(_PLAIN[False][0])
+"""The encoded attributes of a message with QoS 0 without properties."""
 _QOS_0: dict[str, Value] = {QOS: 0}
 """The attributes of a message with QoS 0 without properties; nobody changes those of a
 publication."""
@@ -174,7 +178,7 @@ publication."""
 # --- to MQTT -------------------------------------------------------------------------------------
 
 
-class Outgoing(msgspec.Struct, frozen=True, gc=False):
+class Outbound(msgspec.Struct, frozen=True, gc=False):
     """What all subscribers get of an event. `qos`, `retain`: as it was published by MQTT; None:
     it came from a program of our own. `properties`: for those who speak 5.0."""
 
@@ -184,13 +188,13 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     properties: Properties
 
 
-def outgoing_of(publication: Publication, now_us: int) -> Outgoing | None:
+def outbound_of(publication: Publication, now_us: int) -> Outbound | None:
     """Return what subscribers get of an event at `now_us`, in microseconds UTC; None if it has
     expired."""
     attributes, payload = publication.attributes, publication.payload
     qos = _qos_of(attributes)
     if (payload or qos is not None) and _OF_PROPERTIES.isdisjoint(attributes):
-        return Outgoing(payload, qos, attributes.get(RETAIN) is True, NO_PROPERTIES)
+        return Outbound(payload, qos, attributes.get(RETAIN) is True, NO_PROPERTIES)
     interval = None
     if lifetime := lifetime_of(attributes):
         interval = _interval_of(lifetime, now_us - publication.time_us)
@@ -201,11 +205,11 @@ def outgoing_of(publication: Publication, now_us: int) -> Outgoing | None:
         payload = _encode_json(members)
         fields |= {"content_type": JSON_TYPE, "payload_format_indicator": 1}
     properties = Properties(message_expiry_interval=interval, **fields)
-    return Outgoing(payload, qos, attributes.get(RETAIN) is True, properties)
+    return Outbound(payload, qos, attributes.get(RETAIN) is True, properties)
 
 
 def same_until_us(publication: Publication, now_us: int) -> int:
-    """Return until when `outgoing_of` returns the same as at `now_us`, in microseconds UTC."""
+    """Return until when `outbound_of` returns the same as at `now_us`, in microseconds UTC."""
     lifetime = lifetime_of(publication.attributes)
     if not lifetime:
         return NEVER_US
@@ -222,7 +226,7 @@ def last_us(publication: Publication) -> int:
 
 
 def packet_of(
-    outgoing: Outgoing,
+    outbound: Outbound,
     topic: str,
     granted_qos: int,
     version: int,
@@ -234,20 +238,20 @@ def packet_of(
 ) -> Publish:
     """Return the PUBLISH packet of an event for one subscriber. `packet_id`: left out if its QoS is
     0 (see `delivered_qos`)."""
-    qos = delivered_qos(outgoing, granted_qos)
-    properties = outgoing.properties if version == MQTT_5 else NO_PROPERTIES
+    qos = delivered_qos(outbound, granted_qos)
+    properties = outbound.properties if version == MQTT_5 else NO_PROPERTIES
     if subscription_identifiers and version == MQTT_5:
         properties = msgspec.structs.replace(
             properties, subscription_identifiers=subscription_identifiers
         )
     number = packet_id if qos else 0
-    return Publish(topic, outgoing.payload, qos, retain, dup, number, properties)
+    return Publish(topic, outbound.payload, qos, retain, dup, number, properties)
 
 
-def delivered_qos(outgoing: Outgoing, granted_qos: int) -> int:
+def delivered_qos(outbound: Outbound, granted_qos: int) -> int:
     """Return the QoS with which a subscriber gets an event (MQTT-3.8.4-8): an event that came
     without any has the one that was granted."""
-    return granted_qos if outgoing.qos is None else min(outgoing.qos, granted_qos)
+    return granted_qos if outbound.qos is None else min(outbound.qos, granted_qos)
 
 
 def encode_plain(publication: Publication, topic: str, version: int) -> bytes | None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from reefcast.mqtt.fields import MOST_VARIABLE, Cursor, forbidden, malformed
 from reefcast.mqtt.packets import MQTT_3_1_1, MQTT_5, Packet, PacketType
-from reefcast.mqtt.reading import READERS, protocol_level, unsupported
+from reefcast.mqtt.reading import READERS, protocol_level, reserved_auth, unsupported
 from reefcast.mqtt.reasons import MqttError, Reason
 
 MOST_BYTES = 5 + MOST_VARIABLE
@@ -36,13 +36,19 @@ class Decoder:
     `most_bytes` bounds a packet with its fixed header (5.0: Maximum Packet Size); it may be changed
     between two calls."""
 
+    __slots__ = ("_error", "_need", "_partial", "most_bytes", "version")
+
     def __init__(self, version: int | None = None, most_bytes: int = MOST_BYTES) -> None:
-        self.version = version
+        self.version: int | None = version
         self.most_bytes = most_bytes
-        self._chunks: list[bytes] = []
-        self._have = 0
+        self._partial = bytearray()
         self._need = 0
         self._error: MqttError | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no part of a packet waits for the rest, and no error came."""
+        return not self._partial and self._error is None
 
     def receive(self, data: bytes) -> tuple[list[Packet], MqttError | None]:
         """Return the packets that the bytes of a read complete, and the error behind them, if there
@@ -50,22 +56,19 @@ class Decoder:
         packets: list[Packet] = []
         if self._error is not None:
             return packets, self._error
-        if self._have:
-            self._chunks.append(data)
-            self._have += len(data)
-            if self._have < self._need:
+        if self._partial:
+            self._partial += data
+            if len(self._partial) < self._need:
                 return packets, None
-            data = b"".join(self._chunks)
-            self._chunks.clear()
-            self._have = 0
+            data = bytes(self._partial)
+            self._partial = bytearray()
         try:
             start = self._read(data, packets)
         except MqttError as error:
             self._error = error
         else:
             if start < len(data):
-                self._chunks.append(data[start:])
-                self._have = len(data) - start
+                self._partial += memoryview(data)[start:]
         return packets, self._error
 
     def _read(self, data: bytes, packets: list[Packet]) -> int:
@@ -105,7 +108,8 @@ class Decoder:
         _check_first_byte(first, None)
         cursor = Cursor("CONNECT", data, start, end)
         level = protocol_level(cursor)
-        self.version = MQTT_5 if level >= MQTT_5 else MQTT_3_1_1
+        # bridges of mosquitto set the greatest bit, and ask again without it when they are refused
+        self.version = MQTT_5 if level & 0x7F >= MQTT_5 else MQTT_3_1_1
         if level != self.version:
             raise unsupported(f"CONNECT asks for the protocol level {level}")
         if level == MQTT_5:
@@ -159,6 +163,8 @@ def _check_first_byte(first: int, version: int | None) -> None:
     """Refuse a packet of which nothing but the first byte needs to be known."""
     if _READERS[first] is _refuse:
         _refuse(first)
+    if version == MQTT_3_1_1 and first >> 4 == PacketType.AUTH:
+        raise reserved_auth()
     if version is None and first != _CONNECT:
         raise forbidden(f"{_name(first)} came first; the first packet must be CONNECT")
 

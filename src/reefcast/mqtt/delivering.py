@@ -18,16 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from reefcast.model.messages import Publish
 from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication
-from reefcast.mqtt.content import Outgoing as Content
 from reefcast.mqtt.content import (
+    PLAIN,
+    Outbound,
     delivered_qos,
     is_topic_name,
     last_us,
-    outgoing_of,
+    outbound_of,
     packet_of,
     same_until_us,
     topic_for,
@@ -36,6 +38,9 @@ from reefcast.mqtt.encoding import publish_parts
 from reefcast.mqtt.outgoing import Delivery, Outgoing
 from reefcast.mqtt.subscriptions import Match, Subscriptions
 from reefcast.sessions.messages import Owed
+
+if TYPE_CHECKING:
+    from reefcast.matching.packets import Packets
 
 NO_LIMIT = 1 << 28
 """More bytes than a packet has."""
@@ -50,6 +55,8 @@ Shape = tuple[int, bool, tuple[int, ...]]
 """What the packets of one plain event may differ in: the version, whether the RETAIN flag stays as
 it was published, the identifiers of the subscription. A *plain* event was published with QoS 0
 under one topic."""
+Made = tuple[bytes, int, int]
+"""Packets, how many they are, and where their frames ended."""
 Wrap = Callable[[bytes, Publication, int], bytes]
 """Returns the bytes of a packet, and remembers for which event and packet identifier."""
 
@@ -59,27 +66,42 @@ class Renderer:
     kept: clients whose subscriptions ask for the same get the same bytes."""
 
     __slots__ = (
-        "_content",
-        "_of",
-        "_parts",
-        "_plain",
-        "_plain_content",
-        "_plain_of",
-        "_until_us",
-        "_wholes",
-        "_wrap",
+        *("_content", "_made", "_made_of", "_of", "_packets", "_parts", "_plain", "_plain_content"),
+        *("_plain_of", "_until_us", "_wholes", "_wrap"),
     )
 
     def __init__(self, wrap: Wrap = lambda data, event, packet_id: data) -> None:
         self._wrap = wrap
+        self._packets: Packets | None = None
+        self._made_of: tuple[object, int, int] = (None, 0, 0)
+        self._made: Made = (b"", 0, 0)
         self._plain_of: object = None
         self._plain: dict[Shape, bytes] | None = None
-        self._plain_content: Content | None = None
+        self._plain_content: Outbound | None = None
         self._of: Publication | None = None
-        self._content: Content | None = None
+        self._content: Outbound | None = None
         self._until_us = 0
         self._parts: dict[Key, Parts | None] = {}
         self._wholes: dict[Key, bytes] = {}
+
+    @property
+    def packets(self) -> Packets:
+        """The kernels, loaded at the first use."""
+        if self._packets is None:
+            from reefcast.matching.packets import Packets
+
+            self._packets = Packets(PLAIN)
+        return self._packets
+
+    def from_frames(self, data: bytes, start: int, version: int, most_bytes: int) -> Made:
+        """Return the packets of plain DELIVER frames from `start` on, in compiled code; how many
+        they are; where they end. Clients that get the same bytes share what is made of them."""
+        if start:
+            return self.packets.packets(data, start, version, most_bytes)
+        of = (data, version, most_bytes)
+        if of[0] is not self._made_of[0] or of[1:] != self._made_of[1:]:
+            self._made_of, self._made = of, self.packets.packets(data, 0, version, most_bytes)
+        return self._made
 
     def plain(self, publish: Publish, now_us: Callable[[], int]) -> dict[Shape, bytes] | None:
         """Return the packets of an event by their shapes, as far as they are made; None for an
@@ -110,11 +132,11 @@ class Renderer:
         packets[shape] = whole = self._wrap(b"".join(publish_parts(packet, version)), event, 0)
         return whole
 
-    def content(self, event: Publication, now_us: int) -> Content | None:
+    def content(self, event: Publication, now_us: int) -> Outbound | None:
         """Return what subscribers get of an event at this time; None if it has expired."""
         if self._of is not event or now_us >= self._until_us:
             self._of = event
-            self._content = outgoing_of(event, now_us)
+            self._content = outbound_of(event, now_us)
             self._until_us = same_until_us(event, now_us)
             self._parts.clear()
             self._wholes.clear()
@@ -123,7 +145,7 @@ class Renderer:
     def packet(
         self,
         event: Publication,
-        content: Content,
+        content: Outbound,
         key: Key,
         packet_id: int,
         *,
@@ -146,7 +168,7 @@ class Renderer:
             head = bytes((head[0] | DUP,)) + head[1:]
         return self._wrap(b"".join((head, packet_id.to_bytes(2), tail)), event, packet_id)
 
-    def _parts_of(self, event: Publication, content: Content, key: Key) -> Parts | None:
+    def _parts_of(self, event: Publication, content: Outbound, key: Key) -> Parts | None:
         if key in self._parts:
             return self._parts[key]
         match, version, retain = key
@@ -255,6 +277,6 @@ class Delivering:
         packet = self._renderer.packet(event, content, key, packet_id, again=again)
         return packet if len(packet) <= self._most_bytes else b""
 
-    def _content(self, event: Publication, *, again: bool) -> Content | None:
+    def _content(self, event: Publication, *, again: bool) -> Outbound | None:
         now_us = self._now_us()
         return self._renderer.content(event, min(now_us, last_us(event)) if again else now_us)

@@ -123,8 +123,13 @@ def _publish_head(packet: Publish, version: int) -> tuple[bytes, bytes]:
         kept = packet.properties
         properties = b"\0" if kept is NO_PROPERTIES else encoded(kept, "PUBLISH")
     topic, qos = text(packet.topic), packet.qos
-    size = len(topic) + len(properties) + len(packet.payload) + (2 if qos else 0)
-    first = 0x30 | packet.dup << 3 | qos << 1 | packet.retain
+    size = len(topic) + len(properties) + len(packet.payload)
+    first = 0x30
+    if qos:
+        size += 2
+        first |= packet.dup << 3 | qos << 1
+    if packet.retain:
+        first |= 1
     if size < 0x80:
         return bytes((first, size)) + topic, properties
     return first.to_bytes() + _length(size) + topic, properties

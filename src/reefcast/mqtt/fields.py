@@ -31,19 +31,19 @@ def shown(text: str) -> str:
 class Cursor:
     """Reads the fields of one packet one after the other. `packet` names it in sentences; `at` is
     the position of the next field in `data`, `end` the position behind the packet, and `start` the
-    one behind its fixed header (`at` if it is not given). `part` is what ends at `end`, in words:
-    the packet, or its properties.
+    one behind its fixed header (`at` if it is not given). `in_properties` says that
+    `end` is that of the properties.
 
     Each method takes the name of the field."""
 
-    __slots__ = ("_start", "at", "data", "end", "packet", "part")
+    __slots__ = ("_start", "at", "data", "end", "in_properties", "packet")
 
     def __init__(self, packet: str, data: bytes, at: int, end: int, start: int = -1) -> None:
         self.packet = packet
-        self.part = packet
         self.data = data
         self.at = at
         self.end = end
+        self.in_properties = False
         self._start = at if start < 0 else start
 
     @property
@@ -131,8 +131,9 @@ class Cursor:
             )
 
     def _too_short(self, size: int, field: str) -> MqttError:
+        what = f"the property list of {self.packet}" if self.in_properties else self.packet
         return malformed(
-            f"{self.part} ends within the {field}, which begins {self.place} and needs "
+            f"{what} ends within the {field}, which begins {self.place} and needs "
             f"{size} bytes; send the whole field, or correct the lengths"
         )
 

@@ -111,7 +111,7 @@ class Broker(Protocol):
 
 class Gateway:
     """One connection. `client_id`: the client's identifier; `publisher`: its id in the network;
-    `encode`: makes bytes of a packet, for the version of the connection; `assigned`: whether this
+    `version`: the protocol level; `encode`: makes bytes of a packet; `assigned`: whether this
     broker chose the identifier. `will`: what to publish if the connection is lost. `most_bytes`:
     the largest packet that the client takes. `expiry_s`: for how many seconds the session outlives
     the connection, `NEVER`: for ever."""
@@ -139,7 +139,7 @@ class Gateway:
         self.asking = Asking(broker.control)
         asked = connect.properties
         self._tells_problems = asked.request_problem_information is not False
-        self._is_5 = version >= MQTT_5
+        self.version = version
         self.expiry_s = min(_expiry_of(connect, version), settings.session_expiry_s)
         self._consumers = itertools.count(1)
         self._attached: dict[int, LastingSession] = {}
@@ -155,12 +155,12 @@ class Gateway:
             *(self.most_bytes, broker.send, broker.now_us),
             publisher.__eq__,
         )
-        open_most = settings.receive_maximum if self._is_5 else MOST_RECEIVED  # not in 3.1.1
+        open_most = settings.receive_maximum if version == MQTT_5 else MOST_RECEIVED
         self._incoming = Incoming(open_most, self._acknowledge)
         aliases = Aliases(settings.topic_alias_maximum)
         self.publishing = Publishing(
             *(publisher, settings.content, self._incoming, aliases, self.asking),
-            *(broker.publish, broker.now_us, broker.count),
+            *(broker.publish, broker.now_us, broker.count, lambda: renderer.packets),
         )
         window = min(most, settings.receive_maximum)
         self._window = window
@@ -263,15 +263,18 @@ class Gateway:
             raise
 
     async def _attach(self, session: LastingSession) -> None:
-        """Become a consumer of a session, as soon as its home can be reached."""
+        """Become a consumer of a session, as soon as its home can be reached. A user who may see
+        nothing is none of his own session, and may publish all the same."""
+        if session.consumer:
+            return  # a subscription has come before
         own = session is self._lasting
         try:
             await self.attach(session)
         except SessionFailed as error:
-            if not error.again:
+            if error.again:
+                self._broker.later(AGAIN_S, lambda: self.asking.begin(self._attach(session)))
+            elif error.gone or not own:
                 self._broker.end(Reason.ADMINISTRATIVE_ACTION, str(error))
-                return
-            self._broker.later(AGAIN_S, lambda: self.asking.begin(self._attach(session)))
             return
         session.flush()
         if own:
@@ -528,6 +531,12 @@ class Gateway:
     def shapes(self) -> dict[int, Shape]:
         """The shapes of packets of plain events, by passing subscriptions (`Subscriptions`)."""
         return self._subscriptions.shapes
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every plain event is delivered to this client with nothing but its topic and its
+        payload."""
+        return self._subscriptions.is_plain
 
     @property
     def waiting(self) -> int:

@@ -191,9 +191,15 @@ class LastingSession:
         """Become its consumer under this number, `alone`: instead of all others. Raises
         `SessionFailed`."""
         self.consumer = consumer
-        await self._done(
-            lambda token: Attach(token=token, session=self.name, consumer=consumer, window=window)
-        )
+        try:
+            await self._done(
+                lambda token: Attach(
+                    token=token, session=self.name, consumer=consumer, window=window
+                )
+            )
+        except SessionFailed:
+            self.consumer = 0
+            raise
 
     def detach(self) -> None:
         """Be its consumer no more."""

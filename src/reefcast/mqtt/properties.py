@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -123,10 +124,10 @@ _PAIR = Kind(_read_pair, _pair)
 
 
 class Property(NamedTuple):
-    """A row of table 2-4. `field` is the attribute of `Properties`, `name` its name in sentences;
-    those with `repeats` are tuples."""
+    """A row of table 2-4. `identifier` is the byte that begins it; `field` is the attribute of
+    `Properties`, `name` its name in sentences; those with `repeats` are tuples."""
 
-    number: int
+    identifier: bytes
     field: str
     name: str
     kind: Kind
@@ -176,7 +177,7 @@ _ROWS: tuple[tuple[int, str, Kind, str], ...] = (
 def _named(number: int, field: str, kind: Kind) -> Property:
     words = field.replace("_", " ").replace("user properties", "user property")
     words = words.replace("subscription identifiers", "subscription identifier")
-    return Property(number, field, words, kind, field in _REPEATED)
+    return Property(number.to_bytes(), field, words, kind, field in _REPEATED)
 
 
 ALL: Mapping[int, Property] = {
@@ -198,38 +199,70 @@ BY_PACKET = _of_all(f"CONNECT {_MESSAGE} SUBSCRIBE UNSUBSCRIBE {_ANSWERS}".split
 
 # --- all properties of a packet ------------------------------------------------------------------
 
+_SHORT = 64
+"""Bytes of properties that are remembered with what they say."""
+
 
 def read_properties(cursor: Cursor, place: str) -> Properties:
     """Read the properties of a packet or will; `place` is its key in `BY_PACKET`."""
     size = cursor.variable("property length")
     if not size:
         return NO_PROPERTIES
-    end, cursor.end = cursor.end, cursor.at + size
+    at, end = cursor.at, cursor.end
+    cursor.end = at + size
     if cursor.end > end:
         raise malformed(
-            f"{cursor.packet}: the properties need {size} bytes, and {end - cursor.at} are left, "
+            f"{cursor.packet}: the properties need {size} bytes, and {end - at} are left, "
             f"{cursor.place}; correct the property length"
         )
-    packet, cursor.part = cursor.part, f"the property list of {cursor.packet}"
-    allowed = BY_PACKET[place]
+    if size <= _SHORT and place == "PUBLISH":
+        try:
+            properties = _publish_properties(cursor.data[at : cursor.end])
+        except MqttError:
+            pass  # what is wrong is told below, with its place
+        else:
+            cursor.at, cursor.end = cursor.end, end
+            return properties
+    properties = _read_all(cursor, place)
+    cursor.end, cursor.in_properties = end, False
+    return properties
+
+
+@lru_cache(maxsize=1024)
+def _publish_properties(raw: bytes) -> Properties:
+    """Return the properties of a PUBLISH, and remember them: most publishers send the same ones
+    again and again."""
+    return _read_all(Cursor("PUBLISH", raw, 0, len(raw)), "PUBLISH")
+
+
+def _read_all(cursor: Cursor, place: str) -> Properties:
+    """Read properties up to the end of the cursor, without their length."""
+    cursor.in_properties = True
+    allowed, data, end = BY_PACKET[place], cursor.data, cursor.end
     found: dict[str, Any] = {}
-    while cursor.at < cursor.end:
-        number = cursor.byte("property identifier")
+    while cursor.at < end:
+        number = data[cursor.at]
         kept = allowed.get(number)
         if kept is None:
             raise malformed(_misplaced(cursor, number, place))
-        value = kept.kind.read(cursor, kept.name)
-        if kept.repeats and (place != "SUBSCRIBE" or kept.number != 0x0B):
-            found.setdefault(kept.field, []).append(value)
-        elif kept.field in found:
-            raise forbidden(f"{cursor.packet} has the {kept.name} twice; send it once")
+        cursor.at += 1
+        field, value = kept.field, kept.kind.read(cursor, kept.name)
+        if kept.repeats:
+            found.setdefault(field, []).append(value)
+        elif field not in found:
+            found[field] = value
         else:
-            found[kept.field] = (value,) if kept.repeats else value
-    cursor.end, cursor.part = end, packet
+            raise _twice(cursor, kept.name)
     for field in _REPEATED:
         if field in found:
             found[field] = tuple(found[field])
+    if place == "SUBSCRIBE" and len(found.get("subscription_identifiers", ())) > 1:
+        raise _twice(cursor, "subscription identifier")
     return Properties(**found)
+
+
+def _twice(cursor: Cursor, name: str) -> MqttError:
+    return forbidden(f"{cursor.packet} has the {name} twice; send it once")
 
 
 def _misplaced(cursor: Cursor, number: int, place: str) -> str:
@@ -253,6 +286,6 @@ def encoded(properties: Properties, place: str) -> bytes:
         if value is None or value == ():
             continue
         for one in value if each.repeats else (value,):
-            made += (each.number.to_bytes(), each.kind.write(one))
+            made += (each.identifier, each.kind.write(one))
     body = b"".join(made)
     return variable(len(body)) + body

@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from reefcast.model import messages
 from reefcast.model.publication import Publication
@@ -23,8 +26,11 @@ from reefcast.mqtt.incoming import Incoming, Wait
 from reefcast.mqtt.lasting import TAKEN, LastingSession, SessionFailed
 from reefcast.mqtt.packets import Packet, Publish, Will
 from reefcast.mqtt.properties import NO_PROPERTIES
-from reefcast.mqtt.reasons import MqttError, Reason
+from reefcast.mqtt.reasons import MqttError, Reason, reason_of_refusal
 from reefcast.retaining.messages import NotRetained, Retain
+
+if TYPE_CHECKING:
+    from reefcast.matching.packets import Packets
 
 SYSTEM = "$SYS/"
 MAY_NOT = "topics that begin with '$SYS/' are for what brokers say of themselves"
@@ -58,10 +64,19 @@ class Aliases:
         return self._topics[alias]
 
 
+class Taken(NamedTuple):
+    """PUBLISH frames; how many; where their packets end in the bytes of the read."""
+
+    frames: bytes
+    number: int
+    end: int
+
+
 class Publishing:
     """The publications of one connection. `publisher`: the client's id in the network; `content`:
     how payloads become attributes; `publish` passes publications on, `count` counts by name.
-    `lasting`: the session that remembers QoS 2, None if that ends with the connection."""
+    `packets`: returns the kernels. `lasting`: the session that remembers QoS 2, None if that ends
+    with the connection."""
 
     def __init__(
         self,
@@ -73,8 +88,11 @@ class Publishing:
         publish: Callable[[list[messages.Publish]], None],
         now_us: Callable[[], int],
         count: Callable[[str], None],
+        packets: Callable[[], Packets],
     ) -> None:
         self._publisher = publisher
+        self._encoded = msgspec.msgpack.encode(publisher)
+        self._packets = packets
         self._content = content
         self._incoming = incoming
         self._aliases = aliases
@@ -131,6 +149,16 @@ class Publishing:
             count += 1
         self._last = last
         return count
+
+    def take_frames(self, data: bytes, version: int, most_bytes: int, most: int) -> Taken:
+        """As `take_plain`, for the packets that the bytes of a read begin with, in compiled
+        code."""
+        if self._content.json or self._batch:
+            return Taken(b"", 0, 0)
+        frames, count, end, self._last = self._packets().frames(
+            *(data, version, most_bytes, self._encoded, self._last, self._now_us(), most)
+        )
+        return Taken(frames, count, end)
 
     def publish_will(self, will: Will) -> None:
         """Publish a will; nobody waits for its answer."""
@@ -207,7 +235,8 @@ class Publishing:
     def refused(self, answer: messages.Refused) -> None:
         """Handle that the broker does not take a publication."""
         assert answer.publication is not None
-        if not self._incoming.refused(answer.publication[1], Reason.NOT_AUTHORIZED, answer.reason):
+        reason = reason_of_refusal(answer.reason)
+        if not self._incoming.refused(answer.publication[1], reason, answer.reason):
             self._count("mqtt_refused")
 
 

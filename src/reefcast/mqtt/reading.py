@@ -327,9 +327,13 @@ def _read_disconnect(first: int, data: bytes, at: int, end: int, version: int) -
     return Disconnect(reason, properties)
 
 
+def reserved_auth() -> MqttError:
+    return malformed("a packet has the type 15, which 3.1.1 reserves")
+
+
 def _read_auth(first: int, data: bytes, at: int, end: int, version: int) -> Auth:
     if version == MQTT_3_1_1:
-        raise malformed("a packet has the type 15, which 3.1.1 reserves")
+        raise reserved_auth()
     cursor = Cursor("AUTH", data, at, end)
     if not cursor.left:
         return Auth()

@@ -103,6 +103,15 @@ DISCONNECT_REASONS_OF_SERVERS = _named(
 DISCONNECT_REASONS = _named(*DISCONNECT_REASONS_OF_CLIENTS, *DISCONNECT_REASONS_OF_SERVERS)
 AUTH_REASONS = _named(0x00, 0x18, 0x19)
 
+OF_LIMITS = " in [limits])"
+"""How the sentences end with which a broker refuses what exceeds a limit."""
+
+
+def reason_of_refusal(words: str) -> Reason:
+    """Return why a broker refuses a publication or a subscription, with these words."""
+    return Reason.QUOTA_EXCEEDED if words.endswith(OF_LIMITS) else Reason.NOT_AUTHORIZED
+
+
 CONNACK_OF_RETURN_CODE: Mapping[int, Reason] = MappingProxyType(
     {
         0: Reason.SUCCESS,

@@ -34,8 +34,8 @@ from reefcast.mqtt.lasting import (
 )
 from reefcast.mqtt.packets import Suback, TopicRequest, Unsuback
 from reefcast.mqtt.properties import Properties
-from reefcast.mqtt.reasons import MqttError, Reason
-from reefcast.mqtt.subscribing import Source, Wanted, wanted
+from reefcast.mqtt.reasons import MqttError, Reason, reason_of_refusal
+from reefcast.mqtt.subscribing import MqttSubscription, Origin, subscription_of
 from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions, Way, kept, read_kept
 from reefcast.retaining.messages import Recall, Recalled, RecallOn
 
@@ -101,7 +101,7 @@ class Requests:
         reasons, words, recalls = [], [], []
         for request in packet.requests:
             try:
-                what = wanted(
+                what = subscription_of(
                     request.topic_filter, packet.properties.user_properties, self._limits()
                 )
                 identifier = next(iter(packet.properties.subscription_identifiers), 0)
@@ -114,7 +114,7 @@ class Requests:
                 reasons.append(error.reason)
                 words.append(str(error))
             except ReefcastError as error:
-                reasons.append(Reason.NOT_AUTHORIZED)
+                reasons.append(reason_of_refusal(str(error)))
                 words.append(str(error))
         said = Properties(reason_string="; ".join(words)[:MOST_WORDS]) if words else Properties()
         self._client.write(Suback(packet.packet_id, tuple(reasons), said))
@@ -124,8 +124,8 @@ class Requests:
             else:
                 self._asking.begin(self._recall(subscription))
 
-    def _new(self, request: TopicRequest, what: Wanted, identifier: int) -> Subscription:
-        if what.source is Source.SYS:
+    def _new(self, request: TopicRequest, what: MqttSubscription, identifier: int) -> Subscription:
+        if what.origin is Origin.SYS:
             way = Way.SYSTEM
         elif what.group:
             way = Way.SHARED
@@ -162,7 +162,7 @@ class Requests:
                 lambda token: Subscribe((self._publisher, number), filter, token)
             )
             if isinstance(answer, Refused):
-                raise MqttError(Reason.NOT_AUTHORIZED, answer.reason)
+                raise MqttError(reason_of_refusal(answer.reason), answer.reason)
             subscription.served = (0, number)
         elif subscription.way is Way.OWED:
             assert self.lasting is not None
@@ -189,18 +189,30 @@ class Requests:
         subscription.served = (session.source, number)
 
     async def _consume(self, subscription: Subscription) -> None:
-        """Become a consumer of the session of a shared subscription, which is known by now: what is
-        handed out at once is for it."""
+        """Become a consumer of the session that serves a subscription, which is known by now: what
+        is handed out at once is for it. The client's own one may have been refused when it came:
+        its user might see nothing then."""
+        if subscription.way is Way.OWED:
+            assert self.lasting is not None
+            await self._attach(self.lasting)
         for session in self._shared.values():
-            if session.source != subscription.served[0] or session.consumer:
-                continue
-            try:
-                await self._client.attach(session)
-            except SessionFailed:
-                self._subscriptions.remove(subscription.topic_filter)
-                self._shared.pop(session.name, None)
-                raise
+            if session.source == subscription.served[0]:
+                try:
+                    await self._attach(session)
+                except SessionFailed:
+                    self._subscriptions.remove(subscription.topic_filter)
+                    self._shared.pop(session.name, None)
+                    raise
+                return
+
+    async def _attach(self, session: LastingSession) -> None:
+        if session.consumer:
             return
+        try:
+            await self._client.attach(session)
+        except SessionFailed as error:
+            if not error.again or session is not self.lasting:  # else the client tries again
+                raise
 
     # --- UNSUBSCRIBE ------------------------------------------------------------------------------
 
@@ -280,7 +292,7 @@ class Requests:
             pairs = (("filter", condition),) if condition else ()
             try:
                 subscription = self._new(
-                    request, wanted(topic_filter, pairs, self._limits()), identifier
+                    request, subscription_of(topic_filter, pairs, self._limits()), identifier
                 )
                 number = numbers.get(subscription.wanted.filter)
                 if subscription.way is Way.OWED and number is not None:

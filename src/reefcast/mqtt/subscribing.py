@@ -24,7 +24,7 @@ import msgspec
 from reefcast.errors import FilterSyntaxError, LimitError
 from reefcast.model.effort import FilterLimits, admit_filter
 from reefcast.model.expression import literal_to_sql
-from reefcast.model.filters import TOPIC, Filter, parse_filter
+from reefcast.model.filters import TOPIC, parse_filter
 from reefcast.model.language import MAX_LENGTH
 from reefcast.model.reserved import RESERVED
 from reefcast.mqtt.fields import shown
@@ -35,10 +35,12 @@ FILTER = "$filter/"
 PROPERTY = "filter"
 """The user property with a condition."""
 SYS = "$SYS"
+MOST_CHARS = 400
+"""The most characters of what is wrong with a condition; a reason string may have few."""
 _BROKEN_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
-class Source(Enum):
+class Origin(Enum):
     """Who publishes what a subscription is about: clients, the broker itself under `$SYS`, or
     brokers under `$reefcast` (advisory events)."""
 
@@ -47,7 +49,7 @@ class Source(Enum):
     ADVISORIES = "$reefcast"
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class MqttSubscription(msgspec.Struct, frozen=True):
     """A subscription. `text`: its whole topic filter, which tells it from others; `group`: who
     share it, "" for a subscription of one client; `pattern`: what topics must match; `condition`:
     what else must hold, if anything; `filter`: both together."""
@@ -57,10 +59,12 @@ class Wanted(msgspec.Struct, frozen=True):
     pattern: str
     condition: str | None
     filter: str
-    source: Source
+    origin: Origin
 
 
-def wanted(text: str, user_properties: Iterable[tuple[str, str]], limits: FilterLimits) -> Wanted:
+def subscription_of(
+    text: str, user_properties: Iterable[tuple[str, str]], limits: FilterLimits
+) -> MqttSubscription:
     """Return what a topic filter of a SUBSCRIBE asks for. `user_properties`: those of the packet.
 
     Raises `MqttError` with the reason for the SUBACK, and a sentence that says what is wrong and
@@ -77,12 +81,12 @@ def wanted(text: str, user_properties: Iterable[tuple[str, str]], limits: Filter
             f"{shown(text)} has {len(conditions)} conditions: give one, as the user property "
             f"'{PROPERTY}' or after {FILTER}; join several with AND",
         )
-    source = _source_of(parsed.pattern)
-    if conditions and source is Source.SYS:
+    origin = _origin_of(parsed.pattern)
+    if conditions and origin is Origin.SYS:
         raise _invalid(text, "what is below $SYS has no attributes; leave the condition out")
     condition = conditions[0] if conditions else None
     filter = _filter_of(text, parsed.pattern, condition, limits)
-    return Wanted(text, parsed.share_name, parsed.pattern, condition, filter, source)
+    return MqttSubscription(text, parsed.share_name, parsed.pattern, condition, filter, origin)
 
 
 def has_condition(text: str) -> bool:
@@ -133,43 +137,38 @@ def _percent_decoded(text: str, encoded: str) -> str:
 
 def _filter_of(text: str, pattern: str, condition: str | None, limits: FilterLimits) -> str:
     filter = f"{TOPIC} MATCHES {literal_to_sql(pattern)}"
-    if condition is None:
-        _admit(filter, limits)
-        return filter
-    _check(condition, limits)  # by itself, so that it cannot end early and go on as something else
-    filter = f"{filter} AND ({condition})"
+    if condition is not None:
+        _check(condition, limits)  # by itself: it must not end early and go on as something else
+        filter = f"{filter} AND ({condition})"
     if len(filter) > MAX_LENGTH:
-        raise _invalid(text, f"its filter has {len(filter)} characters; at most {MAX_LENGTH} may")
-    _check(filter, limits)  # which is nested deeper
+        raise _invalid(text, f"its filter has {len(filter)} characters, and may have {MAX_LENGTH}")
+    _check(filter, limits)  # the whole is nested deeper; the broker finds it parsed
     return filter
 
 
 def _check(filter: str, limits: FilterLimits) -> None:
     """Check a filter; a wrong one is shown where it is wrong, in one line."""
-    read = _admit(filter, limits)
     try:
+        read = admit_filter(filter, limits)
         parse_filter(filter)  # at once, if `read` is there
         del read
+    except LimitError as error:
+        raise MqttError(Reason.QUOTA_EXCEEDED, str(error)) from error
     except FilterSyntaxError as error:
         what, *shown_line = str(error).splitlines()
+        if len(what) > MOST_CHARS:  # it quotes a long text
+            what = f"{what[:MOST_CHARS]}..."
         place = f" (in {shown_line[0].strip()!r})" if filter.strip() else ""
         raise MqttError(
             Reason.TOPIC_FILTER_INVALID, f"the condition is wrong at {what}{place}"
         ) from error
 
 
-def _admit(filter: str, limits: FilterLimits) -> Filter | None:
-    try:
-        return admit_filter(filter, limits)
-    except LimitError as error:
-        raise MqttError(Reason.QUOTA_EXCEEDED, str(error)) from error
-
-
-def _source_of(pattern: str) -> Source:
+def _origin_of(pattern: str) -> Origin:
     if pattern.startswith(RESERVED):
-        return Source.ADVISORIES
+        return Origin.ADVISORIES
     first, _, _ = pattern.partition("/")
-    return Source.SYS if first == SYS else Source.CLIENTS
+    return Origin.SYS if first == SYS else Origin.CLIENTS
 
 
 def _invalid(text: str, why: str) -> MqttError:

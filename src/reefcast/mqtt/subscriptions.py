@@ -13,7 +13,7 @@ import msgspec
 
 from reefcast.model.patterns import is_topic_match
 from reefcast.mqtt.packets import MQTT_5, TopicRequest
-from reefcast.mqtt.subscribing import Wanted, has_condition
+from reefcast.mqtt.subscribing import MqttSubscription, has_condition
 
 Served = tuple[int, int]
 """Who says that an event matches: a durable session (`LastingSession.source`), or 0 for the broker
@@ -36,7 +36,9 @@ class Subscription:
 
     __slots__ = ("identifier", "request", "served", "wanted", "way")
 
-    def __init__(self, request: TopicRequest, wanted: Wanted, identifier: int, way: Way) -> None:
+    def __init__(
+        self, request: TopicRequest, wanted: MqttSubscription, identifier: int, way: Way
+    ) -> None:
         self.request, self.wanted, self.identifier = request, wanted, identifier
         self.way = way
         self.served: Served = (0, 0)
@@ -61,11 +63,13 @@ class Match(NamedTuple):
 class Subscriptions:
     """The subscriptions by their topic filters, and by where their events come from. `shapes`: of
     packets of plain events (`delivering.Shape`), by the numbers of passing subscriptions that want
-    the client's own events, too. `version`: the protocol level."""
+    the client's own events, too; `is_plain`: all passing ones have such shapes, without
+    identifiers. `version`: the protocol level."""
 
     def __init__(self, version: int = MQTT_5) -> None:
         self._version = version
         self.shapes: dict[int, tuple[int, bool, tuple[int, ...]]] = {}
+        self.is_plain = False
         self._by_filter: dict[str, Subscription] = {}
         self._served: dict[Served, dict[str, Subscription]] = {}
 
@@ -89,6 +93,7 @@ class Subscriptions:
             as_published = subscription.request.retain_as_published
             identifiers = (subscription.identifier,) if subscription.identifier else ()
             self.shapes[subscription.served[1]] = (self._version, as_published, identifiers)
+        self._look()
         return former
 
     def remove(self, topic_filter: str) -> Subscription | None:
@@ -96,7 +101,15 @@ class Subscriptions:
         subscription = self._by_filter.pop(topic_filter, None)
         if subscription is not None:
             self._unserve(subscription)
+            self._look()
         return subscription
+
+    def _look(self) -> None:
+        """Find out whether plain events are delivered alike, whichever subscriptions match."""
+        passing = sum(each.way is Way.PASSING for each in self)
+        self.is_plain = len(self.shapes) == passing > 0 and not any(
+            identifiers for _, _, identifiers in self.shapes.values()
+        )
 
     def _unserve(self, subscription: Subscription) -> None:
         if subscription.way is Way.PASSING:

@@ -21,6 +21,7 @@ from reefcast.server.shared import Shared
 from reefcast.timing import MACHINE
 
 if TYPE_CHECKING:
+    from reefcast.server.mqtt.listening import MqttListener
     from reefcast.server.node import Node
 
 ID = "mqtt:"
@@ -29,7 +30,7 @@ ID = "mqtt:"
 
 class MqttFront:
     """See the module's docstring. `renderer`: makes the packets of all connections; `wills`: those
-    that wait."""
+    that wait; `listeners`: where clients come in."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -37,6 +38,7 @@ class MqttFront:
         self.wills = Wills()
         self._system = SystemTopics(node)
         self._lines: dict[Key, MqttLine] = {}
+        self.listeners: list[MqttListener] = []
         self._key: bytes | None = None
 
     @property
@@ -64,6 +66,11 @@ class MqttFront:
     def connected(self) -> int:
         """How many clients are connected."""
         return len(self._lines)
+
+    def status(self) -> dict[str, object]:
+        """Return how many clients are connected, and where others may come in."""
+        listening = [each.status() for each in self.listeners]
+        return {"connected": self.connected, "listeners": listening}
 
     # --- ids --------------------------------------------------------------------------------------
 

@@ -60,6 +60,10 @@ if TYPE_CHECKING:
 
 PATIENCE = 1.5
 """How many keep-alive intervals a client may be silent."""
+PLAIN_PUBLISH = 0x30
+"""The first byte of a PUBLISH with QoS 0 and no flags."""
+MOST_TOGETHER = 256
+"""Publications that are handed over together, if they are not passed on as they are."""
 MOST_ID_CHARS = 180
 CLOSING_S = 2.0
 """How long the last packet of a connection may take to be written."""
@@ -79,6 +83,7 @@ class MqttLine(asyncio.Protocol):
         self._shared = front.shared
         self._loop = asyncio.get_running_loop()
         self._decoder = Decoder(most_bytes=settings.maximum_packet_size)
+        self._unread = b""
         self._packets: deque[Packet] = deque()
         self._error: MqttError | None = None
         self._paused = self._stopped_reading = self._working = False
@@ -119,8 +124,7 @@ class MqttLine(asyncio.Protocol):
         self._heard_s = self._loop.time()
         if self.over:
             return
-        packets, self._error = self._decoder.receive(data)
-        self._packets.extend(packets)
+        self._unread = self._unread + data if self._unread else data
         if not self._working:
             self._work()
 
@@ -149,24 +153,15 @@ class MqttLine(asyncio.Protocol):
     # --- packets ----------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Handle packets, as far as they can be handled now."""
+        """Handle what came, as far as it can be handled now."""
         self._working = True
         stopwatch_s = MACHINE.get().stopwatch_s
         until_s = stopwatch_s() + SLICE_S
         try:
-            while self._packets and not self.over and self._may_handle(self._packets[0]):
-                if self.gateway is not None:
-                    taken = self.gateway.publishing.take_plain(self._packets, self._credit)
-                    self._credit -= taken
-                    if taken:
-                        continue
-                self._handle(self._packets.popleft())
-                if stopwatch_s() > until_s:
-                    break
-            if self.gateway is not None:
+            while not self.over and self._step() and stopwatch_s() < until_s:
+                pass
+            if self.gateway is not None and not self.over:
                 self.gateway.flush()
-            if not self._packets and self._error is not None and not self.over:
-                raise self._error
         except MqttError as error:
             self.end(error.reason, str(error))
         except ProtocolError as error:
@@ -177,6 +172,59 @@ class MqttLine(asyncio.Protocol):
             self._failed()
         self._working = False
         self._go_on_later()
+
+    def _step(self) -> bool:
+        """Handle some of what waits; return False if nothing can be handled now. Raises `MqttError`
+        for the bytes behind the last packet, among others."""
+        packets = self._packets
+        if packets:
+            if not self._may_handle(packets[0]):
+                return False
+            if self.gateway is not None:
+                most = min(self._credit, MOST_TOGETHER)
+                if taken := self.gateway.publishing.take_plain(packets, most):
+                    self._credit -= taken
+                    self.gateway.publishing.flush()
+                    return True
+            self._handle(packets.popleft())
+        elif self._error is not None:
+            raise self._error
+        elif self._unread:
+            return self._read()
+        else:
+            return False
+        return True
+
+    def _read(self) -> bool:
+        """Make packets of the bytes that came; return False if they have to wait. Plain
+        publications at their beginning are passed on as they are."""
+        data = self._unread
+        if self._is_ready and data[0] == PLAIN_PUBLISH and self._decoder.is_empty:
+            if self._credit <= 0:
+                return False
+            if passed_on := self._pass_on(data):
+                self._unread = data[passed_on:]
+                return True
+        self._unread = b""
+        packets, self._error = self._decoder.receive(data)
+        self._packets.extend(packets)
+        return bool(packets) or self._error is not None
+
+    def _pass_on(self, data: bytes) -> int:
+        """Pass on the plain publications that these bytes begin with by the compiled path; return
+        where they end."""
+        session, gateway = self._session, self.gateway
+        cutter = None if session is None or session.way is None else session.way.cutter
+        if session is None or gateway is None or cutter is None:
+            return 0
+        most_bytes = self._settings.maximum_packet_size
+        taken = gateway.publishing.take_frames(data, self.version, most_bytes, self._credit)
+        if not taken.number:
+            return 0
+        self._credit -= taken.number
+        run, _ = cutter(taken.frames, 0)
+        session.run(run)
+        return taken.end
 
     def _may_handle(self, packet: Packet) -> bool:
         """Return whether a packet can be handled now: others need the CONNACK, publications need
@@ -199,8 +247,12 @@ class MqttLine(asyncio.Protocol):
         """Read on if nothing waits; come back soon if what waits may be handled."""
         if self.over:
             return
-        waits = bool(self._packets)
-        if waits and self._may_handle(self._packets[0]):
+        waits = bool(self._packets or self._unread)
+        if self._packets:
+            may_go_on = self._may_handle(self._packets[0])
+        else:
+            may_go_on = waits and (self._credit > 0 or not self._is_ready)
+        if may_go_on:
             self._loop.call_soon(self._go_on)
         if waits is not self._paused:
             self._paused = waits
@@ -217,7 +269,7 @@ class MqttLine(asyncio.Protocol):
     def granted(self, credit: int) -> None:
         """Take credit for further publications."""
         self._credit += credit
-        if self._packets and not self._working:
+        if (self._packets or self._unread) and not self._working:
             self._loop.call_soon(self._go_on)
 
     def _failed(self) -> None:
@@ -255,8 +307,10 @@ class MqttLine(asyncio.Protocol):
         self._proving = self._loop.create_task(self._prove(packet, self.hello, assigned=assigned))
 
     async def _prove(self, packet: Connect, hello: Hello, *, assigned: bool) -> None:
-        greeting = RequestGreeting(hello, self.transport.get_extra_info, _shown(packet))
+        greeting = None
         try:
+            shown = self.transport.get_extra_info
+            greeting = RequestGreeting(hello, shown, _shown(packet))
             self.principal = await prove(self._shared.authenticator, greeting)
             if not self.over:
                 self._let_in(packet, assigned=assigned)
@@ -265,10 +319,8 @@ class MqttLine(asyncio.Protocol):
         except MqttError as error:
             self.end(error.reason, str(error))
         except ProtocolError as error:
-            self.tried = greeting.tried
-            shown = packet.user_name is not None or packet.password is not None
-            reason = Reason.BAD_USER_NAME_OR_PASSWORD if shown else Reason.NOT_AUTHORIZED
-            self.end(reason, str(error))
+            self.tried = greeting.tried if greeting is not None else ""
+            self.end(_refusal(packet), str(error))
         except Exception:
             self._failed()
 
@@ -514,6 +566,13 @@ def _shown(packet: Connect) -> Answer:
     if packet.user_name:
         return Answer(Method.PASSWORD, packet.user_name, secret)
     return Answer(Method.TOKEN, secret=secret)
+
+
+def _refusal(packet: Connect) -> Reason:
+    """Return why a client is refused that did not prove who it is."""
+    if packet.user_name is None and packet.password is None:
+        return Reason.NOT_AUTHORIZED
+    return Reason.BAD_USER_NAME_OR_PASSWORD
 
 
 def _lasts(packet: Connect, line: MqttLine) -> bool:

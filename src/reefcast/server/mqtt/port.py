@@ -6,19 +6,58 @@ has no words for credit (the broker stops reading instead), and none for a gap."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from reefcast.model.messages import ControlMessage, Publish
 from reefcast.model.publication import Publication
-from reefcast.model.wire import Dropped, encode_publication
+from reefcast.model.wire import (
+    HEAD,
+    HEAD_BYTES,
+    LENGTH_BYTES,
+    Dropped,
+    FrameKind,
+    decode_numbers,
+    decode_publication,
+    encode_publication,
+    split_parts,
+)
+from reefcast.mqtt import packets
+from reefcast.mqtt.content import plain_publication
+from reefcast.mqtt.decoding import Decoder
 from reefcast.mqtt.delivering import Renderer, Shape
 from reefcast.mqtt.gateway import Gateway
+from reefcast.mqtt.packets import PacketType
+from reefcast.protocol.batches import Batch
 from reefcast.server.client_port import ClientPort, Numbers
 from reefcast.server.outbox import Flusher
 from reefcast.timing import now_us
 
-_PUBLISH = 3
-_NO_EVENT = Publication("", 0, 0, {})
+
+class PacketBatch(Batch, frozen=True):
+    """Several PUBLISH packets in one bytes object."""
+
+    def frames(self) -> Iterator[bytes]:
+        data, start = self.data, 0
+        while start < len(data):
+            end = packet_end(data, start)
+            yield data[start:end]
+            start = end
+
+    def cut(self, count: int) -> tuple[Batch, Batch]:
+        data, end = self.data, 0
+        for _ in range(count):
+            end = packet_end(data, end)
+        return PacketBatch(data[:end], count), PacketBatch(data[end:], self.count - count)
+
+
+def packet_end(data: bytes, start: int) -> int:
+    """Return where the packet that begins at `start` ends."""
+    length, at = 0, start + 1
+    while True:
+        length |= (data[at] & 0x7F) << 7 * (at - start - 1)
+        at += 1
+        if data[at - 1] < 0x80:
+            return at + length
 
 
 class DeliveryPacket(bytes):
@@ -71,6 +110,37 @@ class MqttPort(ClientPort):
     def grant(self, count: int) -> None:
         self.on_credit(count)
 
+    @property
+    def takes_frames(self) -> bool:  # type: ignore[override]  # that changes with subscriptions
+        """Whether it takes batches of the compiled path: most of what they bring is plain."""
+        return self.gateway.is_plain
+
+    def push_batch(self, batch: Batch) -> bool:
+        """Queue what a batch of DELIVER frames brings. It applies the limit of the queue itself."""
+        data, at, version = batch.data, 0, self.gateway.version
+        has_room = len(self._frames) + self._surplus + batch.count <= self.limit
+        while at < len(data):
+            if has_room and self.gateway.is_plain:
+                made, count, at = self._renderer.from_frames(*(data, at, version, self._most_bytes))
+                if count:
+                    self._frames.append(made if count == 1 else PacketBatch(made, count))
+                    self._surplus += count - 1
+                    if not self._dirty:
+                        self._mark()
+            if at < len(data):
+                at = self._push_frame(data, at)
+        return True
+
+    def _push_frame(self, data: bytes, at: int) -> int:
+        """Queue the delivery of the frame that begins there; return where it ends."""
+        length, kind = HEAD.unpack_from(data, at)
+        end = at + LENGTH_BYTES + int(length)
+        head, rest = split_parts(data[at + HEAD_BYTES : end])
+        numbers, body = decode_numbers(bytes(head)), bytes(rest)
+        again = kind == FrameKind.DELIVER_AGAIN
+        self.deliver(numbers, Publish(decode_publication(body), body=body, again=again))
+        return end
+
     # --- packets ----------------------------------------------------------------------------------
 
     def push_packet(self, packet: bytes) -> None:
@@ -81,7 +151,7 @@ class MqttPort(ClientPort):
     @property
     def queue_len(self) -> int:
         """Deliveries that wait for the socket, or for acknowledgements of earlier ones."""
-        return len(self._frames) - self._controls + self.gateway.waiting
+        return len(self._frames) + self._surplus - self._controls + self.gateway.waiting
 
     def drop_oldest(self) -> bytes:
         """Drop the oldest delivery, which must exist. MQTT cannot tell the client."""
@@ -123,7 +193,7 @@ class MqttPort(ClientPort):
         return b""
 
     def is_delivery(self, frame: bytes) -> bool:
-        return isinstance(frame, DeliveryPacket)
+        return frame[0] >> 4 == PacketType.PUBLISH
 
     def is_numbered(self, frame: bytes) -> bool:
         return False
@@ -132,8 +202,11 @@ class MqttPort(ClientPort):
         return ()
 
     def body_of(self, delivery: bytes) -> bytes:
-        event = delivery.event if isinstance(delivery, DeliveryPacket) else _NO_EVENT
-        return encode_publication(event)
+        if isinstance(delivery, DeliveryPacket):
+            return encode_publication(delivery.event)
+        ((packet,), _) = Decoder(self.gateway.version).receive(delivery)
+        assert isinstance(packet, packets.Publish)
+        return plain_publication("", 0, 0, packet.topic, packet.payload)[1]
 
 
 def packet_of(data: bytes, event: Publication, packet_id: int) -> DeliveryPacket:
