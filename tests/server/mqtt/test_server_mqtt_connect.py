@@ -10,7 +10,7 @@ import pytest_asyncio
 from mqtt_clients import MqttClient, MqttPlace, mqtt_broker
 from mqtt_statements import fresh, shows
 from reefcast.mqtt.encoding import encode
-from reefcast.mqtt.gateway import Settings
+from reefcast.mqtt.gateway import Gateway, Settings
 from reefcast.mqtt.packets import (
     MQTT_3_1_1,
     MQTT_5,
@@ -61,7 +61,7 @@ async def ended(client: MqttClient, reason: Reason) -> None:
 # --- the order of packets ------------------------------------------------------------------------
 
 
-@shows("3.1.0-2 3.2.0-2 3.14.2-2 3.14.4-2 4.13.1-1", "3.1.0-2 4.8.0-1")
+@shows("3.1.0-2 3.2.0-2 3.14.2-2 3.14.4-1 3.14.4-2 4.13.1-1", "3.1.0-2 4.8.0-1")
 async def test_a_second_connect_ends_the_connection(place: MqttPlace, version: int) -> None:
     client = await place.client(version=version)
     client.say_hello()
@@ -114,6 +114,19 @@ async def test_an_unknown_version_is_named_in_the_connack(place: MqttPlace, leve
     (answer,) = await client.until_closed()
     assert isinstance(answer, Connack)
     assert answer.reason is Reason.UNSUPPORTED_PROTOCOL_VERSION
+
+
+@shows(three="4.8.0-2")
+async def test_a_failure_of_the_broker_ends_the_connection(
+    place: MqttPlace, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, bystander = [await place.client(version=version) for _ in range(2)]
+    with monkeypatch.context() as failing:
+        failing.setattr(Gateway, "handle", lambda self, packet: 1 / 0)
+        client.send(Pingreq())
+        assert not await client.until_closed()
+    bystander.send(Pingreq())
+    await bystander.next(Pingresp)
 
 
 # --- authentication ------------------------------------------------------------------------------
