@@ -336,7 +336,8 @@ class Gateway:
             self._release(delivery)
 
     async def _release_later(self, session: LastingSession, delivery: Delivery) -> None:
-        """Release a delivery once the session's disk knows that the client has received it."""
+        """Release a delivery once the session's disk knows that the client has received it. Its
+        home answers in order, so PUBREL packets have that of PUBREC packets (MQTT-4.6.0-4)."""
         position = delivery.position if delivery.own else 0
         try:
             await session.note({f"{RELEASED}{delivery.packet_id}": str(position)})
@@ -350,8 +351,8 @@ class Gateway:
         self._release(delivery)
 
     def _release(self, delivery: Delivery) -> None:
-        for each in self._outgoing.released(delivery):
-            self.write(packets.Pubrel(each.packet_id))
+        delivery.state = State.RELEASED
+        self.write(packets.Pubrel(delivery.packet_id))
 
     def _released(self, packet: packets.Pubrel) -> None:
         if not self._incoming.release(packet):

@@ -77,7 +77,6 @@ class Outgoing:
         self._done = done
         self._waiting: deque[Delivery] = deque()
         self._sent: dict[int, Delivery] = {}
-        self._releasing: deque[Delivery] = deque()
         self._last = 0
 
     def __len__(self) -> int:
@@ -126,35 +125,19 @@ class Outgoing:
         """Handle a PUBREC; return the delivery that is to be released now. Raises `KeyError` for an
         identifier that nothing has."""
         delivery = self._sent[packet.packet_id]
-        if delivery.qos != 2 or delivery in self._releasing:
+        if delivery.qos != 2 or delivery.state is State.RELEASING:
             return None
         if packet.reason.is_failure and delivery.state is State.SENT:
             self._end(delivery)
             return None
         if delivery.state is State.SENT:
             delivery.state = State.RELEASING
-            self._releasing.append(delivery)
         return delivery
-
-    def released(self, delivery: Delivery) -> list[Delivery]:
-        """Release a delivery; return all that get their PUBREL now, in the order of their PUBREC
-        packets (MQTT-4.6.0-4)."""
-        delivery.state = State.RELEASED
-        if delivery not in self._releasing:
-            return [delivery]
-        now: list[Delivery] = []
-        while self._releasing and self._releasing[0].state is State.RELEASED:
-            now.append(self._releasing.popleft())
-        return now
 
     def completed(self, packet: Pubcomp) -> None:
         """Handle a PUBCOMP. One for which nothing waits is ignored."""
         delivery = self._sent.get(packet.packet_id)
-        if (
-            delivery is not None
-            and delivery.state is State.RELEASED
-            and delivery not in self._releasing
-        ):
+        if delivery is not None and delivery.state is State.RELEASED:
             self._end(delivery)
 
     def not_sent(self, packet_id: int) -> None:
