@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
 
 from mqtt_clients import MqttClient
 from reefcast.mqtt.packets import (
@@ -47,10 +50,8 @@ class Device:
     async def run(self) -> None:
         """Stay connected, until cancelled."""
         while True:
-            try:
+            with suppress(OSError, asyncio.IncompleteReadError):
                 await self._connection(self._ports[0])
-            except (OSError, asyncio.IncompleteReadError):
-                pass
             self._client = None
             self._ports.append(self._ports.pop(0))
             await asyncio.sleep(PAUSE_S)
@@ -69,11 +70,8 @@ class Device:
             request = TopicRequest(self._topic_filter, self._qos)
             client.send(Subscribe(1, (request,)))
         for packet in self.unacknowledged.values():
-            if isinstance(packet, Publish):
-                packet = Publish(
-                    packet.topic, packet.payload, packet.qos, False, True, packet.packet_id
-                )
-            client.send(packet)
+            is_publish = isinstance(packet, Publish)
+            client.send(msgspec.structs.replace(packet, dup=True) if is_publish else packet)
         while True:
             self._handle(client, await client.next(object))  # type: ignore[type-var]
 
