@@ -18,11 +18,15 @@ from reefcast.keeping.store import SqliteStore
 from reefcast.model.keeping import (
     Contents,
     DropEvents,
+    DropSession,
     PutEvent,
+    PutMark,
     PutNotes,
     PutOwed,
     PutRow,
+    PutSeen,
     PutSession,
+    PutTries,
     SessionRecord,
 )
 from reefcast.simulation.stores import SimulatedStore
@@ -311,6 +315,21 @@ def test_a_note_that_is_damaged_is_left_out(tmp_path: Path) -> None:
     store = opened(path, said)
     assert store.load().sessions[1].notes == {"c": "3"}
     assert len(said) == 1 and "without 2 that cannot" in said[0]
+    store.close()
+
+
+def test_a_session_that_is_dropped_leaves_nothing(tmp_path: Path) -> None:
+    """Its number may come again."""
+    path, tables = tmp_path / "b.sqlite", ("session", "mark", "owed", "tries", "seen", "note")
+    store = opened(path)
+    store.load()
+    seen = PutSeen(1, "p", 0, b"", 0.0)
+    its = (PutMark(1, 1), PutOwed(1, 1, 1, 0.0, ()), PutTries(1, 1, 1), seen, PutNotes(1, {"": ""}))
+    store.commit([PutSession(1, RECORD), *its])
+    counts = [f"SELECT count(*) FROM {table}" for table in tables]
+    assert [one_number(store._database, count) for count in counts] == [1] * len(tables)
+    store.commit([PutNotes(1, {"a": "b"}), DropSession(1)])
+    assert [one_number(store._database, count) for count in counts] == [0] * len(tables)
     store.close()
 
 

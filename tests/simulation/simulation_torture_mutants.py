@@ -649,6 +649,15 @@ def notes_are_done_before_they_are_synced(patch: Patch) -> None:
     patch.setattr(Hosting, "_note", mutant)
 
 
+def who_takes_over_shares(patch: Patch) -> None:
+    attach = Home.attach
+
+    def mutant(self: Home, *args: Any, alone: bool = False, **how: Any) -> None:
+        attach(self, *args, **how)
+
+    patch.setattr(Home, "attach", mutant)
+
+
 MUTANTS = [
     Mutant("1", answers_at_once, "acyclic", ("P1",), quick=True),
     Mutant("1", answers_before_the_sync, "acyclic", ("P1",), quick=True),
@@ -669,11 +678,11 @@ MUTANTS = [
     Mutant("5", relearning_ends_early, "acyclic", ("P1",)),
     Mutant("6", nothing_is_sent_again, "acyclic", ("P4",), first=43, quick=True),
     Mutant("7", floods_use_their_attempts_again, "flooding", ("P1", "P4"), quick=True),
-    Mutant("7", confirmed_ones_take_soft_links, "mesh", ("P1", "P4"), quick=True),
+    Mutant("7", confirmed_ones_take_soft_links, "mesh", ("P1", "P4"), first=128, quick=True),
     Mutant("7", confirmed_ones_go_astray, "tid-s", ("P1", "P4"), quick=True),
     Mutant("7", floods_come_round, "flooding", ("P4",), quick=True),
     Mutant("6", holding_has_no_order, "acyclic", ("P3",), first=6, quick=True),
-    Mutant("2", who_waited_before_is_forgotten, "acyclic", ("P4",), first=16, quick=True),
+    Mutant("2", who_waited_before_is_forgotten, "acyclic", ("P4",), first=35, quick=True),
     Mutant("6", what_is_kept_is_not_written, "acyclic", ("P1",), quick=True),
     Mutant("6", a_full_custody_says_kept, "acyclic", ("P1",)),
     Mutant("6", custody_goes_when_it_is_sent, "acyclic", ("P1",), first=74, quick=True),
@@ -700,7 +709,7 @@ MUTANTS = [
     Mutant("11", two_consumers_get_one_event, "acyclic", ("rule 11", "P2"), quick=True),
     Mutant("12", circuits_are_not_cut, "acyclic", ("rule 12",), first=42, quick=True),
     Mutant("12", who_cannot_be_asked_has_nothing, "acyclic", ("rule 12",), quick=True),
-    Mutant("12", consumers_of_who_is_away_stay, "acyclic", ("rule 12",), first=209, quick=True),
+    Mutant("12", consumers_of_who_is_away_stay, "acyclic", ("rule 12",), first=398, quick=True),
     Mutant("13", queues_have_no_limit, "acyclic", ("rule 13",)),
     Mutant("13", the_newest_is_dropped, "acyclic", ("rule 13",)),
     Mutant("13", drops_are_not_counted, "acyclic", ("rule 13",)),
@@ -709,9 +718,10 @@ MUTANTS = [
     Mutant("13", blocked_ones_are_never_answered, "acyclic", ("P4",)),
     Mutant("13", sessions_end_early, "acyclic", ("P1",)),
     Mutant("13", sessions_end_with_their_consumers, "acyclic", ("P1",)),
-    Mutant("notes", notes_are_written_later, "acyclic", ("notes",), first=7, quick=True),
-    Mutant("notes", notes_are_written_by_halves, "acyclic", ("notes",), first=7, quick=True),
-    Mutant("notes", removed_notes_stay, "acyclic", ("notes",), first=7, quick=True),
+    Mutant("11", who_takes_over_shares, "acyclic", ("rule 11",), first=31, quick=True),
+    Mutant("notes", notes_are_written_later, "acyclic", ("notes",), first=23, quick=True),
+    Mutant("notes", notes_are_written_by_halves, "acyclic", ("notes",), first=23, quick=True),
+    Mutant("notes", removed_notes_stay, "acyclic", ("notes",), first=31, quick=True),
     Mutant("notes", notes_are_not_read, "acyclic", ("notes",), first=327, quick=True),
     Mutant(
         "notes", notes_are_done_before_they_are_synced, "acyclic", ("notes",), first=303, quick=True

@@ -31,10 +31,12 @@ from reefcast.model import frame_layout
 from reefcast.model.wire import FIRST_HEADER, FrameKind
 
 W_OUT, W_ROOM, W_SIZE, W_END, W_VERSION, W_MOST_BYTES = range(6)
-W_ATTRIBUTES, W_ATTRIBUTES_SIZE, W_PUBLISHER, W_PUBLISHER_SIZE, W_LAST, W_NOW, WORDS = range(6, 13)
+W_ATTRIBUTES, W_ATTRIBUTES_SIZE, W_PUBLISHER, W_PUBLISHER_SIZE, W_LAST, W_NOW = range(6, 12)
+W_NEED, WORDS = 12, 13
 """Where to write and how many bytes may be written there; how many were; where the input ended. The
 protocol level; the most bytes of a packet; the encoded attributes of a plain publication. The
-encoded publisher, the number of its last publication, and the time (microseconds UTC)."""
+encoded publisher, the number of its last publication, and the time (microseconds UTC). How many
+bytes a packet that is not whole needs to have for more to be known of it, 0 if there is none."""
 MQTT_5 = 5
 PUBLISH_QOS_0 = 0x30
 FRAME_BYTES = 64
@@ -122,11 +124,11 @@ def _put_event(words: Int, at: Int, seq: Int, topic: Int, size: Int, end: Int) -
 
 @part
 def _length_end(at: Int, end: Int) -> Int:
-    """Return where the remaining length that begins at `at` ends; 0 if it is not whole, or longer
-    than it needs to be."""
+    """Return where the remaining length that begins at `at` ends; 0 if it is longer than it needs
+    to be, `end` + 1 if it is not whole."""
     for i in range(4):
         if at + i >= end:
-            return 0
+            return end + 1
         if get1(at, i) < 0x80:
             return 0 if i > 0 and get1(at, i) == 0 else at + i + 1
     return 0
@@ -148,14 +150,19 @@ def publish_frames(words: Int, data: Int, end: Int, most: Int) -> Int:
     stop, last = out + get8(words, W_ROOM), get8(words, W_LAST)
     is_5 = get8(words, W_VERSION) == MQTT_5
     fixed = FRAME_BYTES + get8(words, W_PUBLISHER_SIZE) + get8(words, W_ATTRIBUTES_SIZE)
-    count = 0
-    while count < most and end - data >= 4 and get1(data, 0) == PUBLISH_QOS_0:
+    count = need = 0
+    while count < most and data < end and get1(data, 0) == PUBLISH_QOS_0:
         start = _length_end(data + 1, end)
-        if start == 0:
+        if start > end:
+            need = start - data
+        if start == 0 or start > end:
             break
         length = _length_between(data + 1, start)
         packet_end = start + length
-        if packet_end > end or packet_end - data > get8(words, W_MOST_BYTES) or length < 3:
+        if packet_end - data > get8(words, W_MOST_BYTES) or length < 3:
+            break
+        if packet_end > end:
+            need = packet_end - data
             break
         size, topic = big_endian(start, 2), start + 2
         behind = topic + size
@@ -178,6 +185,7 @@ def publish_frames(words: Int, data: Int, end: Int, most: Int) -> Int:
     put8(words, W_SIZE, out - get8(words, W_OUT))
     put8(words, W_END, data)
     put8(words, W_LAST, last)
+    put8(words, W_NEED, need)
     return count
 
 
@@ -316,15 +324,17 @@ class Packets:
         last: int,
         now_us: int,
         most: int,
-    ) -> tuple[bytes, int, int, int]:
+    ) -> tuple[bytes, int, int, int, int]:
         """Return the frames of the plain packets that `data` begins with, at most `most`; how many
-        they are; where they end in `data`; the number of the last one. `publisher`: encoded."""
+        they are; where they end in `data`; how many bytes from there on a packet needs to have that
+        is not whole; the number of the last one. `publisher`: encoded."""
         said, base = self._said, id(data) + BYTES_HEAD
         said[W_VERSION], said[W_MOST_BYTES] = version, most_bytes
         said[W_PUBLISHER], said[W_PUBLISHER_SIZE] = id(publisher) + BYTES_HEAD, len(publisher)
         said[W_LAST], said[W_NOW] = last, now_us
         count = publish_frames(self._address, base, base + len(data), most)
-        return bytes(self._written[: said[W_SIZE]]), count, said[W_END] - base, said[W_LAST]
+        frames = bytes(self._written[: said[W_SIZE]])
+        return frames, count, said[W_END] - base, said[W_NEED], said[W_LAST]
 
     def packets(
         self, data: bytes, start: int, version: int, most_bytes: int

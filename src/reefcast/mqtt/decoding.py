@@ -46,9 +46,10 @@ class Decoder:
         self._error: MqttError | None = None
 
     @property
-    def is_empty(self) -> bool:
-        """Whether no part of a packet waits for the rest, and no error came."""
-        return not self._partial and self._error is None
+    def missing(self) -> int:
+        """How many bytes must follow at least for more to be known of a packet of which a part has
+        come; 0 if there is none."""
+        return max(1, self._need - len(self._partial)) if self._partial else 0
 
     def receive(self, data: bytes) -> tuple[list[Packet], MqttError | None]:
         """Return the packets that the bytes of a read complete, and the error behind them, if there

@@ -65,11 +65,16 @@ class Aliases:
 
 
 class Taken(NamedTuple):
-    """PUBLISH frames; how many; where their packets end in the bytes of the read."""
+    """PUBLISH frames; how many; where their packets end in the bytes of the read; how many bytes
+    from there on the next packet needs to have, 0 if it is no plain one or there is none."""
 
     frames: bytes
     number: int
     end: int
+    need: int
+
+
+NOTHING = Taken(b"", 0, 0, 0)
 
 
 class Publishing:
@@ -154,11 +159,11 @@ class Publishing:
         """As `take_plain`, for the packets that the bytes of a read begin with, in compiled
         code."""
         if self._content.json or self._batch:
-            return Taken(b"", 0, 0)
-        frames, count, end, self._last = self._packets().frames(
+            return NOTHING
+        frames, count, end, need, self._last = self._packets().frames(
             *(data, version, most_bytes, self._encoded, self._last, self._now_us(), most)
         )
-        return Taken(frames, count, end)
+        return Taken(frames, count, end, need)
 
     def publish_will(self, will: Will) -> None:
         """Publish a will; nobody waits for its answer."""

@@ -455,10 +455,9 @@ class Hosting:
     # --- consumers --------------------------------------------------------------------------------
 
     def _attach(self, home: Home, asked: Attach, client: LinkName, now: float) -> None:
-        name = name_of(client, asked.consumer)
-        filter = self.users.narrowed(asked.filter, client)
-        reply = _Reply(client, Done(token=asked.token))
-        home.attach(asked.owner, asked.session, name, asked.window, now, filter=filter, reply=reply)
+        name, reply = name_of(client, asked.consumer), _Reply(client, Done(token=asked.token))
+        attach = partial(home.attach, asked.owner, asked.session, name, asked.window, now)
+        attach(filter=self.users.narrowed(asked.filter, client), alone=asked.alone, reply=reply)
         self._consumers.add(client, asked.consumer)
 
     def _detach(self, home: Home, asked: Detach, client: LinkName, now: float) -> None:

@@ -76,8 +76,9 @@ class Node:
     `listeners`: where the broker listens; `start` opens those that are there by then. A listener
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
     has a `ClientPort` of its own. `shared`: what all connections have in common. `door`: its HTTP
-    listener, and `mqtt`: its MQTT clients, if the network file gives it such. `before_leaving`: called while the broker stops,
-    when its clients have what was for them and are still connected. `network`: what it does now.
+    listener, and `mqtt`: its MQTT clients, if the network file gives it such. `before_leaving`:
+    called while the broker stops, when its clients have what was for them and are still connected.
+    `network`: what it does now.
     `wishes`: what operators ask of it."""
 
     kind: ClassVar[str] = "broker"

@@ -100,11 +100,13 @@ class RemoveFilter(AboutSession, frozen=True, kw_only=True, tag="remove_filter")
 class Attach(AboutSession, frozen=True, kw_only=True, tag="attach"):
     """The client is a consumer of the session from now on, under the number `consumer`. `window`:
     events that it may have without having acknowledged them. `filter`: which events it takes, ""
-    for all."""
+    for all. `alone`: all other consumers of the session end (`ConsumerEnded`), wherever they are,
+    and what they had is owed again at once; others may still attach later."""
 
     consumer: Count
     window: Window
     filter: str = ""
+    alone: bool = False
 
 
 class Look(AboutSession, frozen=True, kw_only=True, tag="look"):
@@ -220,8 +222,9 @@ class Handed(ServiceMessage, frozen=True, kw_only=True, tag="handed"):
 
 
 class ConsumerEnded(ServiceMessage, frozen=True, kw_only=True, tag="consumer_ended"):
-    """The consumer is attached no more, for its session ended; `again`: or because the way to the
-    session's home broke, so that it may attach again."""
+    """The consumer is attached no more, for its session ended, or another one took over
+    (`Attach.alone`); `again`: or because the way to the session's home broke, so that it may attach
+    again."""
 
     consumer: Count
     reason: str
@@ -237,6 +240,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     - `waiting`: publications for which the queue has no room yet.
     - `dropped`: events that went by limits and age since the broker started.
     - `oldest_s`: since when the oldest event is owed, 0 if there is none.
+    - `notes`: how many notes its user's programs have left with it; nobody else may read them.
     """
 
     owner: str
@@ -253,6 +257,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     oldest_s: float
     created_s: float
     home: str = ""
+    notes: int = 0
 
 
 class Sessions(ServiceMessage, frozen=True, kw_only=True, tag="sessions"):

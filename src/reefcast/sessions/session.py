@@ -123,9 +123,11 @@ class Session:
     # --- what it is ------------------------------------------------------------------------------
 
     def configure(self, options: SessionOptions) -> None:
-        """Take other options."""
-        self.queue.options = options
-        self._change(msgspec.structs.replace(self.record, options=options))
+        """Take other options. The same ones are not written again: who comes back opens its
+        session each time."""
+        if options != self.record.options:
+            self.queue.options = options
+            self._change(msgspec.structs.replace(self.record, options=options))
 
     def subscribe(self, filter: str) -> int:
         """Note a subscription, and return its number."""

@@ -34,6 +34,7 @@ from reefcast.mqtt.gateway import Gateway, Settings
 from reefcast.mqtt.packets import MQTT_3_1_1, MQTT_5, Connack, Connect, Disconnect, Packet
 from reefcast.mqtt.packets import Publish as PublishPacket
 from reefcast.mqtt.properties import NO_PROPERTIES, Properties
+from reefcast.mqtt.publishing import NOTHING, Taken
 from reefcast.mqtt.reasons import (
     CONNACK_REASONS,
     DISCONNECT_REASONS_OF_SERVERS,
@@ -83,7 +84,7 @@ class MqttLine(asyncio.Protocol):
         self._shared = front.shared
         self._loop = asyncio.get_running_loop()
         self._decoder = Decoder(most_bytes=settings.maximum_packet_size)
-        self._unread = b""
+        self._unread, self._need = b"", 0
         self._packets: deque[Packet] = deque()
         self._error: MqttError | None = None
         self._paused = self._stopped_reading = self._working = False
@@ -180,12 +181,9 @@ class MqttLine(asyncio.Protocol):
         if packets:
             if not self._may_handle(packets[0]):
                 return False
-            if self.gateway is not None:
-                most = min(self._credit, MOST_TOGETHER)
-                if taken := self.gateway.publishing.take_plain(packets, most):
-                    self._credit -= taken
-                    self.gateway.publishing.flush()
-                    return True
+            if self.gateway is not None and (taken := self._take_plain(self.gateway)):
+                self._credit -= taken
+                return True
             self._handle(packets.popleft())
         elif self._error is not None:
             raise self._error
@@ -195,36 +193,55 @@ class MqttLine(asyncio.Protocol):
             return False
         return True
 
+    def _take_plain(self, gateway: Gateway) -> int:
+        """Have plain publications taken that are packets by now; return how many."""
+        most = min(self._credit, MOST_TOGETHER)
+        taken = gateway.publishing.take_plain(self._packets, most)
+        if taken:
+            gateway.publishing.flush()
+            if self._session is not None and self._session.way is not None:
+                self._session.way.rested(taken)
+        return taken
+
     def _read(self) -> bool:
         """Make packets of the bytes that came; return False if they have to wait. Plain
         publications at their beginning are passed on as they are."""
-        data = self._unread
-        if self._is_ready and data[0] == PLAIN_PUBLISH and self._decoder.is_empty:
+        data, missing = self._unread, self._decoder.missing
+        if missing:  # the rest of a packet, and nothing behind it yet
+            data, self._unread = data[:missing], data[missing:]
+            return self._decode(data)
+        if self._is_ready and data[0] == PLAIN_PUBLISH:
             if self._credit <= 0:
                 return False
-            if passed_on := self._pass_on(data):
-                self._unread = data[passed_on:]
-                return True
-        self._unread = b""
+            if len(data) < self._need:
+                return False
+            taken = self._pass_on(data)
+            self._need = taken.need
+            if taken.end or taken.need:
+                self._unread = data[taken.end :]
+                return taken.end > 0
+        self._unread, self._need = b"", 0
+        return self._decode(data)
+
+    def _decode(self, data: bytes) -> bool:
+        """Make packets of these bytes; return whether there is something to handle now."""
         packets, self._error = self._decoder.receive(data)
         self._packets.extend(packets)
-        return bool(packets) or self._error is not None
+        return bool(packets) or self._error is not None or bool(self._unread)
 
-    def _pass_on(self, data: bytes) -> int:
-        """Pass on the plain publications that these bytes begin with by the compiled path; return
-        where they end."""
+    def _pass_on(self, data: bytes) -> Taken:
+        """Pass on the plain publications that these bytes begin with by the compiled path."""
         session, gateway = self._session, self.gateway
         cutter = None if session is None or session.way is None else session.way.cutter
         if session is None or gateway is None or cutter is None:
-            return 0
+            return NOTHING
         most_bytes = self._settings.maximum_packet_size
         taken = gateway.publishing.take_frames(data, self.version, most_bytes, self._credit)
-        if not taken.number:
-            return 0
-        self._credit -= taken.number
-        run, _ = cutter(taken.frames, 0)
-        session.run(run)
-        return taken.end
+        if taken.number:
+            self._credit -= taken.number
+            run, _ = cutter(taken.frames, 0)
+            session.run(run)
+        return taken
 
     def _may_handle(self, packet: Packet) -> bool:
         """Return whether a packet can be handled now: others need the CONNACK, publications need
@@ -247,11 +264,11 @@ class MqttLine(asyncio.Protocol):
         """Read on if nothing waits; come back soon if what waits may be handled."""
         if self.over:
             return
-        waits = bool(self._packets or self._unread)
+        waits = bool(self._packets) or len(self._unread) > self._need
         if self._packets:
             may_go_on = self._may_handle(self._packets[0])
         else:
-            may_go_on = waits and (self._credit > 0 or not self._is_ready)
+            may_go_on = len(self._unread) > self._need and (self._credit > 0 or not self._is_ready)
         if may_go_on:
             self._loop.call_soon(self._go_on)
         if waits is not self._paused:

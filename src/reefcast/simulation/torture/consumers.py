@@ -12,6 +12,7 @@ from typing import Any
 from reefcast.model import wire
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import Away, LinkDown, LinkKind, LinkUp
+from reefcast.sessions.home import TAKEN_OVER
 from reefcast.sessions.messages import (
     Acknowledge,
     Attach,
@@ -28,6 +29,7 @@ from reefcast.sessions.messages import (
 from reefcast.simulation.torture.clients import Brokers
 from reefcast.simulation.torture.durable import Wanted
 from reefcast.simulation.torture.handing import check_handed
+from reefcast.simulation.torture.lives import Life
 from reefcast.simulation.torture.note_writers import NoteWriter
 
 
@@ -66,6 +68,7 @@ class Consumer:
             self._linked = True
             self._network.put(home, LinkUp(LinkKind.CLIENT), self.name)
         self._number += 1
+        alone = self._network.notes and self._number % 2 == 0
         self.is_attached, self.newest = True, 0
         if self.wanted.life is not None:
             self.wanted.life.attach(self.name)
@@ -76,14 +79,25 @@ class Consumer:
                 consumer=self._number,
                 window=self.window,
                 filter=self.filter,
+                alone=alone,
             )
         )
+        if alone and self.is_attached and self.wanted.life is not None:
+            self._network.problems += self._check_alone(self.wanted.life)
         if self.is_attached and (asked := self._notes.read(self._token)):
             self._say(asked)
         again, self._unanswered = self._unanswered, {}
         for positions in again.values():
             if self.is_attached:
                 self._acknowledge(positions, positions)
+
+    def _check_alone(self, life: Life) -> Iterator[str]:
+        """Check that there are no other consumers, unless the home has not found the session."""
+        hosting = self._network.cores[self.wanted.home].delivering.hosting
+        if not hosting.has(("", self.wanted.name)):
+            return
+        if others := life.attached - {self.name}:
+            yield f"rule 11: {self.name} took over, and {sorted(others)} are still attached"
 
     def acknowledge(self, *positions: int) -> None:
         """Acknowledge events that it has."""
@@ -206,11 +220,13 @@ class Consumer:
         elif isinstance(message, Notes):
             self._network.problems += self._notes.have_come(message)
         elif isinstance(message, ConsumerEnded) and message.consumer == self._number:
-            self._end()
+            self._end(message.reason)
 
-    def _end(self) -> None:
-        self.is_gone = True
+    def _end(self, reason: str) -> None:
         self._lose()
+        if reason == TAKEN_OVER:
+            return
+        self.is_gone = True
         if not self.wanted.ended:
             self._network.problems.append(
                 f"P1: session {self.wanted.name} ended, and nobody wanted it to"
