@@ -52,9 +52,9 @@ class MqttClient:
         self._last_id = 0
 
     @classmethod
-    async def dial(cls, port: int, version: int = MQTT_5) -> Self:
+    async def dial(cls, port: int, version: int = MQTT_5, **tls: Any) -> Self:
         """Return a connection over which nothing has been sent yet."""
-        return cls(*await asyncio.open_connection("127.0.0.1", port), version)
+        return cls(*await asyncio.open_connection("127.0.0.1", port, **tls), version)
 
     @classmethod
     async def connect(

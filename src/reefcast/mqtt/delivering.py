@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 NO_LIMIT = 1 << 28
 """More bytes than a packet has."""
+MOST_TOGETHER = 256
+"""Packets in one piece: a port writes some pieces at once, and is to split none of them."""
 DUP = 0x08
 """The bit of a PUBLISH that was sent before, in its first byte."""
 Parts = tuple[bytes, bytes]
@@ -75,8 +77,8 @@ class Renderer:
     def __init__(self, wrap: Wrap = lambda data, event, packet_id: data) -> None:
         self._wrap = wrap
         self._packets: Packets | None = None
-        self._made_of: tuple[object, int, int] = (None, 0, 0)
-        self._made: Made = (b"", 0, 0)
+        self._made_of = b""
+        self._made: dict[tuple[int, int, int], Made] = {}
         self._plain_of: object = None
         self._plain: dict[Shape, bytes] | None = None
         self._plain_content: Outbound | None = None
@@ -98,12 +100,15 @@ class Renderer:
     def from_frames(self, data: bytes, start: int, version: int, most_bytes: int) -> Made:
         """Return the packets of plain DELIVER frames from `start` on, in compiled code; how many
         they are; where they end. Clients that get the same bytes share what is made of them."""
-        if start:
-            return self.packets.packets(data, start, version, most_bytes)
-        of = (data, version, most_bytes)
-        if of[0] is not self._made_of[0] or of[1:] != self._made_of[1:]:
-            self._made_of, self._made = of, self.packets.packets(data, 0, version, most_bytes)
-        return self._made
+        if data is not self._made_of:
+            self._made_of = data
+            self._made.clear()
+        key = (start, version, most_bytes)
+        made = self._made.get(key)
+        if made is None:
+            made = self.packets.packets(data, start, version, most_bytes, MOST_TOGETHER)
+            self._made[key] = made
+        return made
 
     def plain(self, publish: Publish, now_us: Callable[[], int]) -> dict[Shape, bytes] | None:
         """Return the packets of an event by their shapes, as far as they are made; None for an

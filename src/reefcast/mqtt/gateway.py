@@ -51,6 +51,7 @@ from reefcast.mqtt.reasons import MqttError, Reason
 from reefcast.mqtt.requests import MOST_WORDS, OWN_SOURCE, Requests
 from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions
 from reefcast.retaining.messages import NotRetained, Recalled, Retained
+from reefcast.sessions.home import TAKEN_OVER
 from reefcast.sessions.messages import ConsumerEnded, Done, Failed, Handed, Notes, Sessions
 
 MOST_RECEIVED = 65_535
@@ -59,7 +60,6 @@ AGAIN_S = 1.0
 AT_ONCE_S = 1.0
 """How long a durable session outlives a connection that it is not to outlive, if nobody can close
 it then."""
-TAKEN_OVER = "another connection of this client took over"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -513,13 +513,9 @@ class Gateway:
         if ended.again:
             self.asking.begin(self._attach(session))
         elif session is self._lasting:
-            taken_over = TAKEN_OVER if getattr(ended, "taken_over", False) else ended.reason
-            reason = (
-                Reason.SESSION_TAKEN_OVER
-                if getattr(ended, "taken_over", False)
-                else Reason.ADMINISTRATIVE_ACTION
-            )
-            self._broker.end(reason, taken_over)
+            taken_over = ended.reason == TAKEN_OVER
+            reason = Reason.SESSION_TAKEN_OVER if taken_over else Reason.ADMINISTRATIVE_ACTION
+            self._broker.end(reason, ended.reason)
 
     # --- what requests and publications use -------------------------------------------------------
 

@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import Any
 
 from reefcast.errors import RefusedError
-from reefcast.mqtt.asking import Asking
+from reefcast.mqtt.asking import Asking, Make
 from reefcast.sessions.messages import (
     MOST_DELAY_S,
     MOST_NAME_CHARS,
@@ -46,6 +46,8 @@ NEVER = 0xFFFF_FFFF
 OWN, SHARED = "mqtt:", "mqtt-share:"
 """How the names of durable sessions begin: of a client, of a shared subscription."""
 SUBSCRIPTION, TAKEN, RELEASED, DELIVERY = "s/", "i/", "o/", "d/"
+MOST_TIMES = 5
+"""How often a question is asked whose way to the session's home breaks."""
 TOLD = "told"
 MOST_ACK_WAIT_S = MOST_DELAY_S
 """MQTT sends nothing again while a connection lasts (MQTT-4.4.0-1)."""
@@ -129,11 +131,11 @@ class LastingSession:
     async def close(self) -> None:
         """Close the session, if it is there."""
         self.consumer = 0
-        await self._asking.ask(lambda token: CloseSession(token=token, session=self.name))
+        await self._ask(lambda token: CloseSession(token=token, session=self.name))
 
     async def row(self) -> SessionRow | None:
         """Return what its home says of it, None if there is none. Raises `SessionFailed`."""
-        answer = await self._asking.ask(lambda token: ListSessions(token=token, session=self.name))
+        answer = await self._ask(lambda token: ListSessions(token=token, session=self.name))
         if isinstance(answer, Failed):
             if answer.gone:
                 return None
@@ -196,7 +198,7 @@ class LastingSession:
         try:
             await self._done(
                 lambda token: Attach(
-                    token=token, session=self.name, consumer=consumer, window=window
+                    token=token, session=self.name, consumer=consumer, window=window, alone=alone
                 )
             )
         except SessionFailed:
@@ -223,9 +225,17 @@ class LastingSession:
                 lambda token: Acknowledge(token=token, consumer=consumer, positions=positions)
             )
 
-    async def _done(self, make: Any) -> Done:
-        answer = await self._asking.ask(make)
+    async def _done(self, make: Make) -> Done:
+        answer = await self._ask(make)
         if isinstance(answer, Failed):
             raise SessionFailed(answer)
         assert isinstance(answer, Done)
+        return answer
+
+    async def _ask(self, make: Make) -> Any:
+        """Ask again while the way to the session's home broke, but not for ever."""
+        for _ in range(MOST_TIMES):
+            answer = await self._asking.ask(make)
+            if not (isinstance(answer, Failed) and answer.again == "now"):
+                break
         return answer
