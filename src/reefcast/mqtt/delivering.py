@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from reefcast.model.messages import Publish
 from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication
@@ -254,6 +256,17 @@ class Delivering:
         delivery.own, delivery.again = own, again
         return delivery
 
+    def noted(self, note: str) -> Delivery | None:
+        """Return the delivery of a note that `delivery_note` has made, to be sent again. None if
+        its event cannot be delivered."""
+        kept = _read_note(note)
+        match = Match(kept.pattern, kept.qos, kept.as_published, kept.identifiers)
+        event = decode_publication(kept.body)
+        delivery = self._delivery(event, match, 0, 0, retained=False, again=True)
+        if delivery is not None:
+            delivery.again = delivery.noted = True
+        return delivery
+
     def _delivery(
         self,
         event: Publication,
@@ -271,7 +284,7 @@ class Delivering:
         retain = retained or (match.as_published and content.retain)
         make = partial(self._packet, event, (match, self._version, retain))
         delivery = Delivery(make, qos, source, position)
-        delivery.event = event
+        delivery.event, delivery.match = event, match
         return delivery
 
     def _packet(self, event: Publication, key: Key, packet_id: int, again: bool) -> bytes:
@@ -285,3 +298,23 @@ class Delivering:
     def _content(self, event: Publication, *, again: bool) -> Outbound | None:
         now_us = self._now_us()
         return self._renderer.content(event, min(now_us, last_us(event)) if again else now_us)
+
+
+class _Note(msgspec.Struct, frozen=True, array_like=True):
+    """A delivery as the notes of a durable session have it."""
+
+    pattern: str
+    qos: int
+    as_published: bool
+    identifiers: tuple[int, ...]
+    body: bytes
+
+
+_encode_note = msgspec.json.Encoder().encode
+_read_note = msgspec.json.Decoder(_Note).decode
+
+
+def delivery_note(delivery: Delivery, body: bytes) -> str:
+    """Return the note of a delivery, whose event is encoded in `body`."""
+    assert delivery.match is not None
+    return _encode_note(_Note(*delivery.match, body)).decode()

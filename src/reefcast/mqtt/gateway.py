@@ -28,10 +28,11 @@ from reefcast.model.publication import Publication
 from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
 from reefcast.mqtt.content import ContentOptions
-from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape
+from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape, delivery_note
 from reefcast.mqtt.fitting import fitted
 from reefcast.mqtt.incoming import Answer, Incoming
 from reefcast.mqtt.lasting import (
+    DELIVERY,
     NEVER,
     RELEASED,
     SUBSCRIPTION,
@@ -146,7 +147,7 @@ class Gateway:
         self._subscriptions = Subscriptions(version)
         self.most_bytes = asked.maximum_packet_size or NO_LIMIT
         most = asked.receive_maximum or MOST_RECEIVED
-        self._outgoing = Outgoing(most, broker.send, self._delivered)
+        self._outgoing = Outgoing(most, broker.send, self._delivered, self._begun)
         self._lasting: LastingSession | None = None
         self._owed: dict[tuple[int, int], Delivery] = {}
         self._known: set[int] = set()
@@ -229,6 +230,7 @@ class Gateway:
                 self._incoming.restore(packet_id, int(number), told=bool(told))
             elif key.startswith(RELEASED):
                 self._restore(session, int(key.removeprefix(RELEASED)), int(note))
+        self._send_noted(session, notes)
         own = {
             key.removeprefix(SUBSCRIPTION): note
             for key, note in notes.items()
@@ -239,6 +241,20 @@ class Gateway:
             numbers = {} if row is None else row.subscriptions
             await self._requests.resume(own, {text: number for number, text in numbers.items()})
         await self._attach(session)
+
+    def _send_noted(self, session: LastingSession, notes: Mapping[str, str]) -> None:
+        """Send again what a shared subscription has handed over to the session."""
+        for key, note in notes.items():
+            if not key.startswith(DELIVERY):
+                continue
+            packet_id = self._outgoing.reserve(int(key.removeprefix(DELIVERY)))
+            delivery = self._delivering.noted(note) if packet_id else None
+            if delivery is None:
+                self._outgoing.give_back(packet_id)
+                session.note_later(key, None)
+            else:
+                delivery.packet_id = packet_id
+                self._outgoing.send(delivery)
 
     def _restore(self, session: LastingSession, packet_id: int, position: int) -> None:
         """Send a PUBREL again whose PUBCOMP is missing (MQTT-4.4.0-1)."""
@@ -340,7 +356,10 @@ class Gateway:
         home answers in order, so PUBREL packets have that of PUBREC packets (MQTT-4.6.0-4)."""
         position = delivery.position if delivery.own else 0
         try:
-            await session.note({f"{RELEASED}{delivery.packet_id}": str(position)})
+            notes: dict[str, str | None] = {f"{RELEASED}{delivery.packet_id}": str(position)}
+            if delivery.noted:
+                notes[f"{DELIVERY}{delivery.packet_id}"] = None
+            await session.note(notes)
         except SessionFailed as error:
             self._broker.end(Reason.UNSPECIFIED_ERROR, str(error))
             return
@@ -430,13 +449,40 @@ class Gateway:
                 session.acknowledge(owed.position)
             else:
                 self._owed[session.source, owed.position] = delivery
-                self._outgoing.send(delivery)
+                if delivery.qos == 2 and not own and self._lasting is not None:
+                    self.asking.begin(self._take(session, self._lasting, delivery, owed.body))
+                else:
+                    self._outgoing.send(delivery)
         session.flush()
+
+    async def _take(
+        self, shared: LastingSession, own: LastingSession, delivery: Delivery, body: bytes
+    ) -> None:
+        """Have the client's own session take over a delivery of a shared one, and send it."""
+        packet_id = self._outgoing.reserve()
+        if packet_id:
+            try:
+                await own.note({f"{DELIVERY}{packet_id}": delivery_note(delivery, body)})
+            except SessionFailed:  # it is too large: the shared session goes on to owe it
+                self._outgoing.give_back(packet_id)
+            else:
+                delivery.packet_id, delivery.noted = packet_id, True
+                self._acknowledge_owed(delivery)
+                delivery.position = 0
+                shared.flush()
+        self._outgoing.send(delivery)
+
+    def _begun(self, delivery: Delivery) -> None:
+        """Have done with a delivery of a shared session that goes to nobody else any more."""
+        if delivery.qos == 2 and delivery.position and not delivery.own:
+            self._acknowledge_owed(delivery)
 
     def _delivered(self, delivery: Delivery) -> None:
         """Have done with a delivery: what owed it forgets it."""
         if delivery.position:
             self._acknowledge_owed(delivery)
+        elif delivery.noted and delivery.state is not State.RELEASED and self._lasting is not None:
+            self._lasting.note_later(f"{DELIVERY}{delivery.packet_id}", None)
         if delivery.state is State.RELEASED and self._lasting is not None:
             position = delivery.position if delivery.own else 0
             self.asking.begin(self._forget(self._lasting, delivery.packet_id, position))

@@ -6,6 +6,8 @@ What MQTT must remember beyond the events and the filters is in the session's no
 - `s/TOPIC FILTER`: the options of a subscription (`subscriptions.Kept`);
 - `i/PACKET ID`: the number of a QoS 2 publication of the client that it has not released, and
   `TOLD` behind it when that was answered by PUBREC;
+- `d/PACKET ID`: a QoS 2 delivery of a shared subscription that the client has not received, as
+  `delivering.delivery_note` makes it;
 - `o/PACKET ID`: the position of a QoS 2 delivery that the client has received and not completed, 0
   if the client's own session does not owe it.
 
@@ -43,7 +45,7 @@ NEVER = 0xFFFF_FFFF
 """The Session Expiry Interval of a session that does not expire."""
 OWN, SHARED = "mqtt:", "mqtt-share:"
 """How the names of durable sessions begin: of a client, of a shared subscription."""
-SUBSCRIPTION, TAKEN, RELEASED = "s/", "i/", "o/"
+SUBSCRIPTION, TAKEN, RELEASED, DELIVERY = "s/", "i/", "o/", "d/"
 MOST_TIMES = 5
 """How often a question is asked whose way to the session's home breaks."""
 TOLD = "told"

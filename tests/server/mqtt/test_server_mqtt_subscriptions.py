@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -16,8 +17,10 @@ from reefcast.mqtt.packets import (
     Pingreq,
     Pingresp,
     Puback,
+    Pubcomp,
     Publish,
     Pubrec,
+    Pubrel,
     Suback,
     Subscribe,
     TopicRequest,
@@ -342,6 +345,57 @@ async def test_what_a_member_refuses_goes_to_nobody_else(
     first.cut()
     await publisher.publish(topic, b"wanted", qos)
     assert (await second.event()).payload == b"wanted"
+
+
+@shows("4.8.2-4")
+async def test_a_delivery_with_qos_2_waits_for_its_member(place: MqttPlace, version: int) -> None:
+    topic, share, name = fresh(), f"$share/{fresh('g')}/", fresh("client")
+    said = {"session_expiry_interval": 100}
+    first = await place.client(name, **said)
+    await first.subscribe(share + topic, 2, identified(7))
+    publisher = await place.client()
+    for number in range(3):
+        await publisher.publish(topic, b"%d" % number, 2, content_type="x")
+    begun = [await first.next(Publish) for _ in range(3)]
+    first.send(Pubrec(begun[0].packet_id))
+    await first.next(Pubrel)
+    first.send(Pubrec(begun[1].packet_id, Reason.UNSPECIFIED_ERROR))
+    second = await place.client()
+    await second.subscribe(share + topic, 2)
+    first.cut()
+    await publisher.publish(topic, b"next", 2)
+    assert (await second.event()).payload == b"next"
+    for _ in range(2):
+        first = await place.client(name, clean_start=False, **said)
+        assert (await first.next(Pubrel)).packet_id == begun[0].packet_id
+        again = await first.next(Publish)
+        assert again == msgspec.structs.replace(begun[2], dup=True)
+        first.cut()
+    first = await place.client(name, clean_start=False, **said)
+    again = await first.event()
+    assert again.packet_id == begun[2].packet_id
+    first.send(Pubcomp((await first.next(Pubrel)).packet_id))
+    await first.leave()
+    first = await place.client(name, clean_start=False, **said)
+    await first.publish(topic, b"last", 2)
+    got = [each for payloads in await got_by([first, second], 1) for each in payloads]
+    assert got == [b"last"]
+
+
+@shows("4.8.2-5")
+async def test_a_delivery_with_qos_2_goes_to_nobody_else(place: MqttPlace, version: int) -> None:
+    topic, share, name = fresh(), f"$share/{fresh('g')}/", fresh("client")
+    for fields in ({}, {"session_expiry_interval": 100}):
+        first, second = await place.client(name, **fields), await place.client()
+        await first.subscribe(share + topic, 2)
+        await first.publish(topic, b"begun", 2)
+        await first.next(Publish)
+        await second.subscribe(share + topic, 2)
+        first.cut()
+        await place.client(name, clean_start=True)
+        await second.publish(topic, b"next", 2)
+        assert (await second.event()).payload == b"next"
+        await second.unsubscribe(share + topic)
 
 
 async def test_a_client_of_3_1_1_shares_too(place: MqttPlace) -> None:
