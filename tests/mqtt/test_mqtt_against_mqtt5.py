@@ -10,15 +10,16 @@ import mqtt5
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mqtt5_twin import from_theirs, plain, to_theirs
+from mqtt5_twin import CODES, from_theirs, plain, to_theirs
 from mqtt_strategies import packets
 
 from fuzzing import changed_bytes
+from reefcast.mqtt import reasons
 from reefcast.mqtt.decoding import Decoder
 from reefcast.mqtt.encoding import encode
 from reefcast.mqtt.fields import variable
-from reefcast.mqtt.packets import MQTT_5, Auth, Packet
-from reefcast.mqtt.reasons import MqttError
+from reefcast.mqtt.packets import MQTT_5, Auth, Packet, PacketType
+from reefcast.mqtt.reasons import MqttError, Reason
 
 MUTATIONS = 30
 """Changed packets that are tried for each one that is drawn."""
@@ -113,6 +114,63 @@ def check_both(data: bytes) -> None:
 
 def may_be_refused(error: MqttError | None) -> bool:
     return error is not None and any(re.search(words, str(error)) for words in ONLY_WE_REFUSE)
+
+
+@pytest.mark.parametrize("kind", CODES, ids=lambda kind: kind.__name__)
+def test_same_reasons(kind: type) -> None:
+    """The tables of reason codes, in sections 3.2 to 3.15."""
+    known = getattr(reasons, f"{REASONS_OF.get(kind.type, kind.type.name)}_REASONS")
+    theirs = (getattr(CODES[kind], name) for name in dir(CODES[kind]) if name.isupper())
+    assert set(known) == set(map(int, theirs))
+
+
+REASONS_OF = {
+    PacketType.PUBREC: "PUBACK",
+    PacketType.PUBREL: "PUBREL",
+    PacketType.PUBCOMP: "PUBREL",
+}
+"""Packets that share a table with another."""
+VALUES = {
+    **dict.fromkeys((0x01, 0x17, 0x19, 0x24, 0x25, 0x28, 0x29, 0x2A), b"\1"),
+    **dict.fromkeys((0x13, 0x21, 0x22, 0x23), b"\0\1"),
+    **dict.fromkeys((0x02, 0x11, 0x18, 0x27), b"\0\0\0\1"),
+    **dict.fromkeys((0x03, 0x08, 0x09, 0x12, 0x15, 0x16, 0x1A, 0x1C, 0x1F), b"\0\1a"),
+    0x0B: b"\1",
+    0x26: b"\0\1a\0\1b",
+}
+"""A value for each property."""
+PLACES: dict[str, tuple[bytes, bytes]] = {
+    "CONNECT": (b"\x10\0\4MQTT\5\2\0\0", b"\0\1c"),
+    "WILL": (b"\x10\0\4MQTT\5\6\0\0\0\0\1c", b"\0\1w\0\0"),
+    "CONNACK": (b"\x20\0\0", b""),
+    "PUBLISH": (b"\x30\0\1a", b""),
+    "PUBACK": (b"\x40\0\1\0", b""),
+    "PUBREC": (b"\x50\0\1\0", b""),
+    "PUBREL": (b"\x62\0\1\0", b""),
+    "PUBCOMP": (b"\x70\0\1\0", b""),
+    "SUBSCRIBE": (b"\x82\0\1", b"\0\1a\0"),
+    "SUBACK": (b"\x90\0\1", b"\0"),
+    "UNSUBSCRIBE": (b"\xa2\0\1", b"\0\1a"),
+    "UNSUBACK": (b"\xb0\0\1", b"\0"),
+    "DISCONNECT": (b"\xe0\0", b""),
+    "AUTH": (b"\xf0\0", b""),
+}
+"""Packets without remaining length: what comes before their properties, and behind them."""
+METHOD = b"\x15\0\1m"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_same_properties(place: str) -> None:
+    """Table 2-4: which packet may have which property; all others are malformed."""
+    before, behind = PLACES[place]
+    for number in range(128):
+        needed = METHOD if (number == 0x16 or place == "AUTH") and number != 0x15 else b""
+        body = needed + bytes((number,)) + VALUES.get(number, b"")
+        body = before[1:] + bytes((len(body),)) + body + behind
+        data = before[:1] + bytes((len(body),)) + body
+        packets, error = Decoder(MQTT_5).receive(data)
+        assert bool(packets) == (read_theirs(data) is not None), number
+        assert packets or (error is not None and error.reason is Reason.MALFORMED_PACKET), number
 
 
 def test_each_disagreement() -> None:

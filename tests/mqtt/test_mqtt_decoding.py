@@ -758,3 +758,16 @@ def test_what_clients_may_send() -> None:
         }
         == FROM_CLIENTS
     )
+
+
+def test_sentence_says_where() -> None:
+    _, error = Decoder().receive(packet(0x10, text("MQTT"), b"\5\2\0\0\0\0\5c"))
+    assert str(error) == (
+        "CONNECT ends within the client identifier, which begins at byte 11 behind the fixed "
+        "header and needs 7 bytes; send the whole field, or correct the lengths"
+    )
+    _, error = Decoder(MQTT_5).receive(publish(b"\3\0\5c"))
+    assert str(error) == (
+        "the property list of PUBLISH ends within the content type, which begins at byte 5 behind "
+        "the fixed header and needs 7 bytes; send the whole field, or correct the lengths"
+    )

@@ -260,14 +260,14 @@ def _put_length(at: Int, length: Int) -> Int:
 
 
 @kernel
-def publish_packets(words: Int, data: Int, end: Int) -> Int:
-    """Write the PUBLISH packets of plain DELIVER frames between two addresses, all of which are
-    whole; return how many there are."""
+def publish_packets(words: Int, data: Int, end: Int, most: Int) -> Int:
+    """Write the PUBLISH packets of at most `most` plain DELIVER frames between two addresses, all
+    of which are whole; return how many there are."""
     out = get8(words, W_OUT)
     stop = out + get8(words, W_ROOM)
     more = 1 if get8(words, W_VERSION) == MQTT_5 else 0
     count = 0
-    while data < end and get1(data, _KIND_AT) == _DELIVER:
+    while count < most and data < end and get1(data, _KIND_AT) == _DELIVER:
         frame_end = data + _LENGTH_BYTES + big_endian(data, _LENGTH_BYTES)
         at = _topic_of(words, data + _PARTS_BYTES + big_endian(data + _HEADER_AT, 4))
         if at == 0:
@@ -337,11 +337,11 @@ class Packets:
         return frames, count, said[W_END] - base, said[W_NEED], said[W_LAST]
 
     def packets(
-        self, data: bytes, start: int, version: int, most_bytes: int
+        self, data: bytes, start: int, version: int, most_bytes: int, most: int
     ) -> tuple[bytes, int, int]:
-        """Return the packets of the plain DELIVER frames that begin at `start`, all of which are
-        whole; how many they are; where they end in `data`."""
+        """Return the packets of the plain DELIVER frames that begin at `start`, at most `most`, all
+        of which are whole; how many they are; where they end in `data`."""
         said, base = self._said, id(data) + BYTES_HEAD
         said[W_VERSION], said[W_MOST_BYTES] = version, most_bytes
-        count = publish_packets(self._address, base + start, base + len(data))
+        count = publish_packets(self._address, base + start, base + len(data), most)
         return bytes(self._written[: said[W_SIZE]]), count, said[W_END] - base

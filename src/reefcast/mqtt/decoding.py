@@ -10,9 +10,11 @@ Rules
   (its type, its flags, its size) is refused before that.
 - Whatever the standard forbids raises `MqttError` with the reason code that the standard names. It
   names 0x81 for what cannot be read (bits that are reserved, lengths that disagree, texts that are
-  no UTF-8, properties in the wrong packet), and 0x82 for what can, and is not allowed. What depends
-  on more than the packet (who sent it, in which state, what was agreed in CONNECT) is not judged
-  here. Topic filters are not judged either: the SUBACK refuses each by itself.
+  no UTF-8, properties in the wrong packet), and 0x82 for what can, and is not allowed. Where it
+  names none, these two definitions (section 1.2) decide; a topic name with a wildcard gets 0x90,
+  which says most.
+- What depends on more than the packet (who sent it, in which state, what was agreed in CONNECT) is
+  not judged here. Topic filters are not judged either: the SUBACK refuses each by itself.
 """
 
 from __future__ import annotations

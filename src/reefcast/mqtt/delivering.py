@@ -8,6 +8,7 @@ Rules
   identifiers (MQTT-3.3.4-3 to -5).
 - A retained value that is sent because of a new subscription has the RETAIN flag; an event that is
   published now has it only if the subscription wants it as published (MQTT-3.3.1-8 to -13).
+- What was sent before is sent again although it has expired since (MQTT-4.3.3-7).
 - Most deliveries are of plain events to single subscriptions; the port makes them by itself
   (`Renderer.plain`), with the same bytes.
 - What the client cannot take, because it is larger than its Maximum Packet Size or has expired, is
@@ -27,8 +28,10 @@ from reefcast.mqtt.content import (
     Outbound,
     delivered_qos,
     is_topic_name,
+    last_us,
     outbound_of,
     packet_of,
+    same_until_us,
     topic_for,
 )
 from reefcast.mqtt.encoding import publish_parts
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 
 NO_LIMIT = 1 << 28
 """More bytes than a packet has."""
+MOST_TOGETHER = 256
+"""Packets in one piece: a port writes some pieces at once, and is to split none of them."""
 DUP = 0x08
 """The bit of a PUBLISH that was sent before, in its first byte."""
 Parts = tuple[bytes, bytes]
@@ -63,19 +68,21 @@ class Renderer:
     kept: clients whose subscriptions ask for the same get the same bytes."""
 
     __slots__ = (
-        *("_content", "_made", "_made_of", "_of", "_packets", "_parts", "_plain", "_plain_of"),
-        *("_wholes", "_wrap"),
+        *("_content", "_made", "_made_of", "_of", "_packets", "_parts", "_plain", "_plain_content"),
+        *("_plain_of", "_until_us", "_wholes", "_wrap"),
     )
 
     def __init__(self, wrap: Wrap = lambda data, event, packet_id: data) -> None:
         self._wrap = wrap
         self._packets: Packets | None = None
-        self._made_of: tuple[object, int, int] = (None, 0, 0)
-        self._made: Made = (b"", 0, 0)
+        self._made_of = b""
+        self._made: dict[tuple[int, int, int], Made] = {}
         self._plain_of: object = None
         self._plain: dict[Shape, bytes] | None = None
+        self._plain_content: Outbound | None = None
         self._of: Publication | None = None
         self._content: Outbound | None = None
+        self._until_us = 0
         self._parts: dict[Key, Parts | None] = {}
         self._wholes: dict[Key, bytes] = {}
 
@@ -91,12 +98,15 @@ class Renderer:
     def from_frames(self, data: bytes, start: int, version: int, most_bytes: int) -> Made:
         """Return the packets of plain DELIVER frames from `start` on, in compiled code; how many
         they are; where they end. Clients that get the same bytes share what is made of them."""
-        if start:
-            return self.packets.packets(data, start, version, most_bytes)
-        of = (data, version, most_bytes)
-        if of[0] is not self._made_of[0] or of[1:] != self._made_of[1:]:
-            self._made_of, self._made = of, self.packets.packets(data, 0, version, most_bytes)
-        return self._made
+        if data is not self._made_of:
+            self._made_of = data
+            self._made.clear()
+        key = (start, version, most_bytes)
+        made = self._made.get(key)
+        if made is None:
+            made = self.packets.packets(data, start, version, most_bytes, MOST_TOGETHER)
+            self._made[key] = made
+        return made
 
     def plain(self, publish: Publish, now_us: Callable[[], int]) -> dict[Shape, bytes] | None:
         """Return the packets of an event by their shapes, as far as they are made; None for an
@@ -107,11 +117,12 @@ class Renderer:
             content = self.content(event, now_us()) if len(event.topics) == 1 else None
             is_plain = content is not None and content.qos == 0 and is_topic_name(event.topics[0])
             self._plain = {} if is_plain else None
+            self._plain_content = content
         return self._plain
 
     def plain_packet(self, publish: Publish, shape: Shape) -> bytes:
         """Make the packet of a plain event, which `plain` has returned last."""
-        content, packets = self._content, self._plain
+        content, packets = self._plain_content, self._plain
         assert content is not None and packets is not None
         version, as_published, identifiers = shape
         event = publish.publication
@@ -127,10 +138,11 @@ class Renderer:
         return whole
 
     def content(self, event: Publication, now_us: int) -> Outbound | None:
-        """Return what subscribers get of an event; None if it has expired."""
-        if self._of is not event:
+        """Return what subscribers get of an event at this time; None if it has expired."""
+        if self._of is not event or now_us >= self._until_us:
             self._of = event
             self._content = outbound_of(event, now_us)
+            self._until_us = same_until_us(event, now_us)
             self._parts.clear()
             self._wholes.clear()
         return self._content
@@ -231,20 +243,28 @@ class Delivering:
         match = self._subscriptions.matched(source, owed.subscriptions, own=is_own)
         if match is None:
             return None
-        delivery = self._delivery(event, match, source, owed.position, retained=False)
+        again = own and owed.tries > 1
+        delivery = self._delivery(event, match, source, owed.position, retained=False, again=again)
         if delivery is None:
             return None
         if not delivery.qos:
             if packet := delivery.make(0, False):
                 self._write(packet)
             return None
-        delivery.own, delivery.again = own, owed.tries > 1
+        delivery.own, delivery.again = own, again
         return delivery
 
     def _delivery(
-        self, event: Publication, match: Match, source: int, position: int, *, retained: bool
+        self,
+        event: Publication,
+        match: Match,
+        source: int,
+        position: int,
+        *,
+        retained: bool,
+        again: bool = False,
     ) -> Delivery | None:
-        content = self._renderer.content(event, self._now_us())
+        content = self._content(event, again=again)
         if content is None:
             return None
         qos = delivered_qos(content, match.qos)
@@ -256,8 +276,12 @@ class Delivering:
 
     def _packet(self, event: Publication, key: Key, packet_id: int, again: bool) -> bytes:
         """Return a packet; empty if the client cannot have it."""
-        content = self._renderer.content(event, self._now_us())
+        content = self._content(event, again=again)
         if content is None:
             return b""
         packet = self._renderer.packet(event, content, key, packet_id, again=again)
         return packet if len(packet) <= self._most_bytes else b""
+
+    def _content(self, event: Publication, *, again: bool) -> Outbound | None:
+        now_us = self._now_us()
+        return self._renderer.content(event, min(now_us, last_us(event)) if again else now_us)

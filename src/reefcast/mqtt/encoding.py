@@ -39,7 +39,7 @@ from reefcast.mqtt.reasons import RETURN_CODE_OF_OTHERS, RETURN_CODES, Reason
 
 def encode(packet: Packet, version: int) -> bytes:
     """Return the bytes of a packet. Raises `InvalidValueError` if a field is too long, a text is
-    not one of MQTT, or 3.1.1 has no such packet."""
+    not one of MQTT, or 3.1.1 has no such packet, and `OverflowError` if a number does not fit."""
     return _ENCODERS[type(packet)](packet, version)
 
 

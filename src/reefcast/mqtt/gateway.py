@@ -29,18 +29,20 @@ from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
 from reefcast.mqtt.content import ContentOptions
 from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape
+from reefcast.mqtt.fitting import fitted
 from reefcast.mqtt.incoming import Answer, Incoming
 from reefcast.mqtt.lasting import (
     NEVER,
     RELEASED,
     SUBSCRIPTION,
     TAKEN,
+    TOLD,
     LastingSession,
     SessionFailed,
     expiry_s,
     session_name,
 )
-from reefcast.mqtt.outgoing import Delivery, Outgoing, State
+from reefcast.mqtt.outgoing import Delivery, Outgoing, State, own_id
 from reefcast.mqtt.packets import MQTT_5, Connack, Connect, Packet
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.publishing import Aliases, Publishing
@@ -48,6 +50,7 @@ from reefcast.mqtt.reasons import MqttError, Reason
 from reefcast.mqtt.requests import MOST_WORDS, OWN_SOURCE, Requests
 from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions
 from reefcast.retaining.messages import NotRetained, Recalled, Retained
+from reefcast.sessions.home import TAKEN_OVER
 from reefcast.sessions.messages import ConsumerEnded, Done, Failed, Handed, Notes, Sessions
 
 MOST_RECEIVED = 65_535
@@ -56,7 +59,6 @@ AGAIN_S = 1.0
 AT_ONCE_S = 1.0
 """How long a durable session outlives a connection that it is not to outlive, if nobody can close
 it then."""
-TAKEN_OVER = "another connection of this client took over"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,17 +145,18 @@ class Gateway:
         self._attached: dict[int, LastingSession] = {}
         self._subscriptions = Subscriptions(version)
         self.most_bytes = asked.maximum_packet_size or NO_LIMIT
-        most = min(asked.receive_maximum or MOST_RECEIVED, MOST_RECEIVED)
+        most = asked.receive_maximum or MOST_RECEIVED
         self._outgoing = Outgoing(most, broker.send, self._delivered)
         self._lasting: LastingSession | None = None
         self._owed: dict[tuple[int, int], Delivery] = {}
-        self._restored: set[int] = set()
+        self._known: set[int] = set()
         self._delivering = Delivering(
             *(self._subscriptions, self._outgoing, renderer, version),
             *(self.most_bytes, broker.send, broker.now_us),
             publisher.__eq__,
         )
-        self._incoming = Incoming(settings.receive_maximum, self._acknowledge)
+        open_most = settings.receive_maximum if version == MQTT_5 else MOST_RECEIVED
+        self._incoming = Incoming(open_most, self._acknowledge)
         aliases = Aliases(settings.topic_alias_maximum)
         self.publishing = Publishing(
             *(publisher, settings.content, self._incoming, aliases, self.asking),
@@ -194,7 +197,11 @@ class Gateway:
             return
         self.write(Connack(present, Reason.SUCCESS, self._welcome()))
         if self._lasting is not None:
-            await self._go_on(self._lasting, notes)
+            try:
+                await self._go_on(self._lasting, notes)
+            except SessionFailed as error:
+                self._broker.end(Reason.UNSPECIFIED_ERROR, str(error))
+                return
         self._broker.ready()
 
     async def _find(self) -> bool:
@@ -217,7 +224,9 @@ class Gateway:
         """Go on with a session that these notes are of."""
         for key, note in notes.items():
             if key.startswith(TAKEN):
-                self._incoming.restore(int(key.removeprefix(TAKEN)), int(note))
+                number, _, told = note.partition(" ")
+                packet_id = int(key.removeprefix(TAKEN))
+                self._incoming.restore(packet_id, int(number), told=bool(told))
             elif key.startswith(RELEASED):
                 self._restore(session, int(key.removeprefix(RELEASED)), int(note))
         own = {
@@ -238,27 +247,41 @@ class Gateway:
         self._outgoing.restore(delivery, packet_id)
         if own:
             self._owed[session.source, position] = delivery
-            self._restored.add(position)
+            self._known.add(position)
         self.write(packets.Pubrel(packet_id))
 
-    async def _attach(self, session: LastingSession) -> None:
-        """Become the consumer of a session. A user who may see nothing is none of his own session,
-        and may publish all the same."""
-        if session.consumer:
-            return  # a subscription has come before
-        consumer = self.attach_number()
+    async def attach(self, session: LastingSession) -> None:
+        """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
+        consumer = next(self._consumers)
         self._attached[consumer] = session
         own = session is self._lasting
         try:
             await session.attach(consumer, self._window, alone=own)
-        except SessionFailed as error:
+        except SessionFailed:
             self._attached.pop(consumer, None)
+            session.consumer = 0
+            raise
+
+    async def _attach(self, session: LastingSession) -> None:
+        """Become a consumer of a session, as soon as its home can be reached. A user who may see
+        nothing is none of his own session, and may publish all the same."""
+        if session.consumer:
+            return  # a subscription has come before
+        own = session is self._lasting
+        try:
+            await self.attach(session)
+        except SessionFailed as error:
             if error.again:
                 self._broker.later(AGAIN_S, lambda: self.asking.begin(self._attach(session)))
             elif error.gone or not own:
                 self._broker.end(Reason.ADMINISTRATIVE_ACTION, str(error))
             return
         session.flush()
+        if own:
+            for position in [
+                each for each in self._known if (session.source, each) not in self._owed
+            ]:
+                self.asking.begin(self._forget(session, own_id(position), position))
 
     def _welcome(self) -> Properties:
         """Return what the CONNACK says of this broker."""
@@ -307,20 +330,23 @@ class Gateway:
             return
         if delivery is None:
             return
-        if self._lasting is not None and delivery.state is State.RELEASING and delivery.position:
+        if self._lasting is not None and delivery.state is State.RELEASING:
             self.asking.begin(self._release_later(self._lasting, delivery))
         else:
             self._release(delivery)
 
     async def _release_later(self, session: LastingSession, delivery: Delivery) -> None:
-        """Release a delivery once the session's disk knows that the client has received it."""
+        """Release a delivery once the session's disk knows that the client has received it. Its
+        home answers in order, so PUBREL packets have that of PUBREC packets (MQTT-4.6.0-4)."""
         position = delivery.position if delivery.own else 0
         try:
             await session.note({f"{RELEASED}{delivery.packet_id}": str(position)})
         except SessionFailed as error:
             self._broker.end(Reason.UNSPECIFIED_ERROR, str(error))
             return
-        if not delivery.own:
+        if delivery.own:
+            self._known.add(delivery.position)
+        else:
             self._acknowledge_owed(delivery)
         self._release(delivery)
 
@@ -398,7 +424,7 @@ class Gateway:
         for owed in handed.events:
             if (session.source, owed.position) in self._owed:
                 continue  # on its way, or released: the connection stands
-            known = own and owed.position in self._restored  # and completed since
+            known = own and owed.position in self._known  # and completed since
             delivery = None if known else self._delivering.owed(session.source, owed, own=own)
             if delivery is None:
                 session.acknowledge(owed.position)
@@ -409,17 +435,22 @@ class Gateway:
 
     def _delivered(self, delivery: Delivery) -> None:
         """Have done with a delivery: what owed it forgets it."""
-        if not delivery.position:
-            if delivery.state is State.RELEASED and self._lasting is not None:
-                self._forget_release(self._lasting, delivery)
-            return
-        self._acknowledge_owed(delivery)
+        if delivery.position:
+            self._acknowledge_owed(delivery)
         if delivery.state is State.RELEASED and self._lasting is not None:
-            self._lasting.flush()  # the event first: it must not come again as a new one
-            self._forget_release(self._lasting, delivery)
+            position = delivery.position if delivery.own else 0
+            self.asking.begin(self._forget(self._lasting, delivery.packet_id, position))
 
-    def _forget_release(self, session: LastingSession, delivery: Delivery) -> None:
-        session.forget_note(f"{RELEASED}{delivery.packet_id}")
+    async def _forget(self, session: LastingSession, packet_id: int, position: int) -> None:
+        """Have the session forget that the client has received a delivery, which is over: its
+        event first, which must not come again as a new one."""
+        if position and not session.consumer:
+            return  # the event cannot be acknowledged now
+        try:
+            await session.note({f"{RELEASED}{packet_id}": None})
+        except SessionFailed:
+            return  # it is known as long as the connection lasts; then its PUBREL comes again
+        self._known.discard(position)
 
     def _acknowledge_owed(self, delivery: Delivery) -> None:
         if self._owed.pop((delivery.source, delivery.position), None) is None:
@@ -436,37 +467,45 @@ class Gateway:
         if ended.again:
             self.asking.begin(self._attach(session))
         elif session is self._lasting:
-            taken_over = TAKEN_OVER if getattr(ended, "taken_over", False) else ended.reason
-            reason = (
-                Reason.SESSION_TAKEN_OVER
-                if getattr(ended, "taken_over", False)
-                else Reason.ADMINISTRATIVE_ACTION
-            )
-            self._broker.end(reason, taken_over)
+            taken_over = ended.reason == TAKEN_OVER
+            reason = Reason.SESSION_TAKEN_OVER if taken_over else Reason.ADMINISTRATIVE_ACTION
+            self._broker.end(reason, ended.reason)
 
     # --- what requests and publications use -------------------------------------------------------
 
     def write(self, packet: Packet) -> None:
-        """Send a packet."""
-        self._broker.write(self._encode(packet))
+        """Send a packet, as the client accepts it. End the connection if it cannot be sent, unless
+        it is a publication."""
+        data = fitted(packet, self._encode, self.most_bytes, tells=self._tells_problems)
+        if data:
+            self._broker.write(data)
+        elif not isinstance(packet, packets.Publish):
+            self._broker.end(
+                Reason.PACKET_TOO_LARGE,
+                f"{type(packet).__name__.upper()} exceeds the client's Maximum Packet Size, "
+                f"{self.most_bytes} bytes",
+            )
 
     def _acknowledge(self, answer: Answer, words: str) -> None:
-        if words and self._tells_problems:
+        if words:
             said = Properties(reason_string=words[:MOST_WORDS])
             answer = msgspec.structs.replace(answer, properties=said)
+        if isinstance(answer, packets.Pubrec) and self._lasting is not None:
+            self._note_answer(self._lasting, answer)
         self.write(answer)
+
+    def _note_answer(self, session: LastingSession, answer: packets.Pubrec) -> None:
+        """Have the session remember that a publication is answered, so that it is not published
+        again."""
+        id = answer.packet_id
+        if answer.reason.is_failure:
+            session.note_later(f"{TAKEN}{id}", None)
+        elif id not in self._incoming.told:
+            session.note_later(f"{TAKEN}{id}", f"{self._incoming.taken[id]} {TOLD}")
 
     def send(self, event: Publication, match: Match) -> None:
         """Send a retained value for a new subscription."""
         self._delivering.send(event, match, retained=True)
-
-    def attached(self, session: LastingSession) -> None:
-        """Note a session whose events come from now on."""
-        self._attached[session.consumer] = session
-
-    def attach_number(self) -> int:
-        """Return a number for a consumer that was never used."""
-        return next(self._consumers)
 
     def system(self, subscription: Subscription) -> None:
         """Send what the broker says of itself now."""

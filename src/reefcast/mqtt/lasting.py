@@ -4,7 +4,8 @@ broker sees it: `sessions.messages` in the words of MQTT.
 What MQTT must remember beyond the events and the filters is in the session's notes, at its home:
 
 - `s/TOPIC FILTER`: the options of a subscription (`subscriptions.Kept`);
-- `i/PACKET ID`: the number of a QoS 2 publication of the client that it has not released;
+- `i/PACKET ID`: the number of a QoS 2 publication of the client that it has not released, and
+  `TOLD` behind it when that was answered by PUBREC;
 - `o/PACKET ID`: the position of a QoS 2 delivery that the client has received and not completed, 0
   if the client's own session does not owe it.
 
@@ -17,7 +18,7 @@ from hashlib import sha256
 from typing import Any
 
 from reefcast.errors import RefusedError
-from reefcast.mqtt.asking import Asking
+from reefcast.mqtt.asking import Asking, Make
 from reefcast.sessions.messages import (
     MOST_DELAY_S,
     MOST_NAME_CHARS,
@@ -43,6 +44,9 @@ NEVER = 0xFFFF_FFFF
 OWN, SHARED = "mqtt:", "mqtt-share:"
 """How the names of durable sessions begin: of a client, of a shared subscription."""
 SUBSCRIPTION, TAKEN, RELEASED = "s/", "i/", "o/"
+MOST_TIMES = 5
+"""How often a question is asked whose way to the session's home breaks."""
+TOLD = "told"
 MOST_ACK_WAIT_S = MOST_DELAY_S
 """MQTT sends nothing again while a connection lasts (MQTT-4.4.0-1)."""
 
@@ -125,11 +129,11 @@ class LastingSession:
     async def close(self) -> None:
         """Close the session, if it is there."""
         self.consumer = 0
-        await self._asking.ask(lambda token: CloseSession(token=token, session=self.name))
+        await self._ask(lambda token: CloseSession(token=token, session=self.name))
 
     async def row(self) -> SessionRow | None:
         """Return what its home says of it, None if there is none. Raises `SessionFailed`."""
-        answer = await self._asking.ask(lambda token: ListSessions(token=token, session=self.name))
+        answer = await self._ask(lambda token: ListSessions(token=token, session=self.name))
         if isinstance(answer, Failed):
             if answer.gone:
                 return None
@@ -165,12 +169,11 @@ class LastingSession:
             )
         )
 
-    def forget_note(self, key: str) -> None:
-        """Have a note removed, after what was acknowledged until now."""
-        self.flush()
+    def note_later(self, key: str, note: str | None) -> None:
+        """Have a note kept, or removed, some time."""
         self._asking.tell(
             lambda token: Note(
-                token=token, session=self.name, notes={key: None}, consumer=self.consumer or None
+                token=token, session=self.name, notes={key: note}, consumer=self.consumer or None
             )
         )
 
@@ -193,7 +196,7 @@ class LastingSession:
         try:
             await self._done(
                 lambda token: Attach(
-                    token=token, session=self.name, consumer=consumer, window=window
+                    token=token, session=self.name, consumer=consumer, window=window, alone=alone
                 )
             )
         except SessionFailed:
@@ -220,9 +223,17 @@ class LastingSession:
                 lambda token: Acknowledge(token=token, consumer=consumer, positions=positions)
             )
 
-    async def _done(self, make: Any) -> Done:
-        answer = await self._asking.ask(make)
+    async def _done(self, make: Make) -> Done:
+        answer = await self._ask(make)
         if isinstance(answer, Failed):
             raise SessionFailed(answer)
         assert isinstance(answer, Done)
+        return answer
+
+    async def _ask(self, make: Make) -> Any:
+        """Ask again while the way to the session's home broke, but not for ever."""
+        for _ in range(MOST_TIMES):
+            answer = await self._asking.ask(make)
+            if not (isinstance(answer, Failed) and answer.again == "now"):
+                break
         return answer

@@ -28,6 +28,11 @@ Make = Callable[[int, bool], bytes]
 client cannot be sent it: it is too large, or has expired."""
 
 
+def own_id(position: int) -> int:
+    """Return the packet identifier of the event at a position of the client's own session."""
+    return HALF + position % HALF
+
+
 class State(IntEnum):
     """What a delivery waits for: its turn, a PUBACK or PUBREC, the broker's disk before its PUBREL,
     or a PUBCOMP."""
@@ -144,8 +149,11 @@ class Outgoing:
     def _end(self, delivery: Delivery) -> None:
         del self._sent[delivery.packet_id]
         self._done(delivery)
-        while self._waiting and self._try(self._waiting[0]):
-            self._waiting.popleft()
+        while self._waiting:
+            following = self._waiting.popleft()  # before it is written, which may drop others
+            if not self._try(following):
+                self._waiting.appendleft(following)
+                break
 
     # --- sending ----------------------------------------------------------------------------------
 
@@ -153,7 +161,7 @@ class Outgoing:
         """Send a delivery if there is room for it; return whether it need not wait any more."""
         if len(self._sent) >= self.receive_maximum:
             return False
-        packet_id = self._own_id(delivery) if delivery.own else self._next_id()
+        packet_id = own_id(delivery.position) if delivery.own else self._next_id()
         if packet_id in self._sent:
             return False
         packet = delivery.make(packet_id, delivery.again)
@@ -164,9 +172,6 @@ class Outgoing:
         self._sent[packet_id] = delivery
         self._write(packet)
         return True
-
-    def _own_id(self, delivery: Delivery) -> int:
-        return HALF + delivery.position % HALF
 
     def _next_id(self) -> int:
         """Return an identifier of no delivery, or one that is taken if all are."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from reefcast.mqtt.fields import Cursor, binary, forbidden, malformed, text, variable
+from reefcast.mqtt.fields import Cursor, binary, forbidden, malformed, shown, text, variable
 from reefcast.mqtt.reasons import MqttError, Reason
 
 
@@ -91,7 +91,7 @@ def _read_response_topic(cursor: Cursor, name: str) -> str:
     topic = cursor.text(name)
     if not topic or "+" in topic or "#" in topic:
         raise forbidden(
-            f"{cursor.packet}: the {name} {topic!r} is empty or has a wildcard; "
+            f"{cursor.packet}: the {name} {shown(topic)} is empty or has a wildcard; "
             "it must be a topic name"
         )
     return topic

@@ -230,7 +230,8 @@ def _read_subscribe(first: int, data: bytes, at: int, end: int, version: int) ->
     while cursor.left:
         topic_filter = _read_topic_filter(cursor)
         options = cursor.byte("subscription options")
-        _check_options(options, topic_filter, version)
+        if options > 2:
+            _check_options(options, topic_filter, version)
         requests.append(
             TopicRequest(
                 topic_filter, options & 3, options & 4 != 0, options & 8 != 0, options >> 4

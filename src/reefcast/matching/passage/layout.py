@@ -49,7 +49,8 @@ call; the index found more rows than there is room for; the routing must be aske
 F_START, F_BODY, F_END, F_EVENT, F_SEQ, F_TOPICS, F_TOPIC, F_HEADER, F_CHOICE = range(9)
 F_WORDS = 9
 """Where frame and body begin and end, and the map of attributes: 0 if it is not plain; its number,
-how many topics it has and where the first one is, the number of its header; the choice that was made for it, 0 if none was."""
+how many topics it has and where the first one is; the number of its header; the choice that was
+made for it, 0 if none was."""
 
 HOPS_HEADERS = 127
 """Headers of nothing but a hop count have that number, if one more is still a byte. All others get
