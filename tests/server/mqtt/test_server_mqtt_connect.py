@@ -29,10 +29,10 @@ from reefcast.mqtt.packets import (
 )
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.reasons import Reason
-from reefcast.server.mqtt import line
+from reefcast.server.mqtt import introduction
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-TOO_LONG = "x" * (line.MOST_ID_CHARS + 1)
+TOO_LONG = "x" * (introduction.MOST_ID_CHARS + 1)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
