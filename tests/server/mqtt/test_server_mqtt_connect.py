@@ -10,7 +10,7 @@ import pytest_asyncio
 from mqtt_clients import MqttClient, MqttPlace, mqtt_broker
 from mqtt_statements import fresh, shows
 from reefcast.mqtt.encoding import encode
-from reefcast.mqtt.gateway import Gateway, Settings
+from reefcast.mqtt.gateway import Gateway
 from reefcast.mqtt.packets import (
     MQTT_3_1_1,
     MQTT_5,
@@ -29,6 +29,7 @@ from reefcast.mqtt.packets import (
 )
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.reasons import Reason
+from reefcast.mqtt.surroundings import Settings
 from reefcast.server.mqtt import introduction
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -208,8 +209,8 @@ async def test_a_silent_client_is_disconnected(
 
 
 async def test_patience_is_one_and_a_half_keep_alives() -> None:
-    assert line._silence_s(Connect(keep_alive=10), 0) == 15
-    assert line._silence_s(Connect(keep_alive=10), 60) == 90
+    assert introduction.silence_s(Connect(keep_alive=10), 0) == 15
+    assert introduction.silence_s(Connect(keep_alive=10), 60) == 90
 
 
 async def test_the_keep_alive_of_the_broker_counts(

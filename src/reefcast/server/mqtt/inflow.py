@@ -32,6 +32,7 @@ class Inflow:
         self._error: MqttError | None = None
         self._session: ClientSession | None = None
         self._gateway: Gateway | None = None
+        self._began = False
         self.credit = 0
         self.is_ready = False
 
@@ -64,7 +65,7 @@ class Inflow:
         """Return whether a packet can be handled now: others than the CONNECT need the CONNACK,
         publications need credit."""
         if not self.is_ready:
-            return self._gateway is None
+            return not self._began
         return self.credit > 0 or type(packet) is not Publish
 
     def step(self) -> tuple[bool, Packet | None]:
@@ -76,7 +77,7 @@ class Inflow:
                 return False, None
             if self._gateway is not None and self._take_plain(self._gateway):
                 return True, None
-            packet = packets.popleft()
+            packet, self._began = packets.popleft(), True
             if type(packet) is Publish:
                 self.credit -= 1
             return True, packet

@@ -25,12 +25,13 @@ from reefcast.model.messages import ControlMessage, Publish
 from reefcast.model.wire import Hello, Role, hello
 from reefcast.mqtt.delivering import NO_LIMIT
 from reefcast.mqtt.encoding import encode
-from reefcast.mqtt.gateway import Gateway, Settings
+from reefcast.mqtt.gateway import Gateway
 from reefcast.mqtt.packets import MQTT_3_1_1, Connect, Packet
 from reefcast.mqtt.reasons import (
     MqttError,
     Reason,
 )
+from reefcast.mqtt.surroundings import Settings
 from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.principal import NOBODY, Principal
 from reefcast.server.asking import filter_limits

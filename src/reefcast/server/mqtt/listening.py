@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from reefcast.extras import extra_for
 from reefcast.mqtt.content import ContentOptions
-from reefcast.mqtt.gateway import Settings
 from reefcast.mqtt.packets import Connect
 from reefcast.mqtt.reasons import MqttError, Reason
+from reefcast.mqtt.surroundings import Settings
 from reefcast.protocol.privacy import is_loopback
 from reefcast.server.listeners import Listener
 from reefcast.server.mqtt.front import MqttFront, MqttListener
