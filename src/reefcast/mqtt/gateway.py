@@ -15,7 +15,6 @@ Source: MQTT 5.0 and MQTT 3.1.1, chapters 3 and 4."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -28,13 +27,12 @@ from reefcast.model.publication import Publication
 from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
 from reefcast.mqtt.content import ContentOptions
-from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape, delivery_note
+from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape
 from reefcast.mqtt.fitting import fitted
+from reefcast.mqtt.handing import Handing
 from reefcast.mqtt.incoming import Answer, Incoming
 from reefcast.mqtt.lasting import (
-    DELIVERY,
     NEVER,
-    RELEASED,
     SUBSCRIPTION,
     TAKEN,
     TOLD,
@@ -43,7 +41,6 @@ from reefcast.mqtt.lasting import (
     expiry_s,
     session_name,
 )
-from reefcast.mqtt.outgoing import Delivery, Outgoing, State, own_id
 from reefcast.mqtt.packets import MQTT_5, Connack, Connect, Packet
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.publishing import Aliases, Publishing
@@ -51,12 +48,9 @@ from reefcast.mqtt.reasons import MqttError, Reason
 from reefcast.mqtt.requests import MOST_WORDS, OWN_SOURCE, Requests
 from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions
 from reefcast.retaining.messages import NotRetained, Recalled, Retained
-from reefcast.sessions.home import TAKEN_OVER
 from reefcast.sessions.messages import ConsumerEnded, Done, Failed, Handed, Notes, Sessions
 
 MOST_RECEIVED = 65_535
-AGAIN_S = 1.0
-"""After how long a session is asked for again whose home cannot be reached."""
 AT_ONCE_S = 1.0
 """How long a durable session outlives a connection that it is not to outlive, if nobody can close
 it then."""
@@ -142,20 +136,20 @@ class Gateway:
         self._tells_problems = asked.request_problem_information is not False
         self.version = version
         self.expiry_s = min(_expiry_of(connect, version), settings.session_expiry_s)
-        self._consumers = itertools.count(1)
-        self._attached: dict[int, LastingSession] = {}
         self._subscriptions = Subscriptions(version)
         self.most_bytes = asked.maximum_packet_size or NO_LIMIT
         most = asked.receive_maximum or MOST_RECEIVED
-        self._outgoing = Outgoing(most, broker.send, self._delivered, self._begun)
-        self._lasting: LastingSession | None = None
-        self._owed: dict[tuple[int, int], Delivery] = {}
-        self._known: set[int] = set()
-        self._delivering = Delivering(
-            *(self._subscriptions, self._outgoing, renderer, version),
-            *(self.most_bytes, broker.send, broker.now_us),
-            publisher.__eq__,
+        window = min(most, settings.receive_maximum)
+        self._handing = Handing(
+            *(broker, self.asking, most, window),
+            lambda outgoing: Delivering(
+                *(self._subscriptions, outgoing, renderer, version),
+                *(self.most_bytes, broker.send, broker.now_us),
+                publisher.__eq__,
+            ),
+            self.write,
         )
+        self._outgoing, self._delivering = self._handing.outgoing, self._handing.delivering
         open_most = settings.receive_maximum if version == MQTT_5 else MOST_RECEIVED
         self._incoming = Incoming(open_most, self._acknowledge)
         aliases = Aliases(settings.topic_alias_maximum)
@@ -163,8 +157,6 @@ class Gateway:
             *(publisher, settings.content, self._incoming, aliases, self.asking),
             *(broker.publish, broker.now_us, broker.count, lambda: renderer.packets),
         )
-        window = min(most, settings.receive_maximum)
-        self._window = window
         share_s = max(1.0, expiry_s(self.expiry_s)) if self.expiry_s != NEVER else 0.0
         self._requests = Requests(
             *(self, self.asking, self._subscriptions, publisher, window, share_s),
@@ -173,7 +165,7 @@ class Gateway:
         self._handlers: dict[type, Callable[..., None]] = {
             packets.Publish: self.publishing.handle,
             packets.Puback: self._outgoing.acknowledged,
-            packets.Pubrec: self._received,
+            packets.Pubrec: self._handing.received,
             packets.Pubrel: self._released,
             packets.Pubcomp: self._outgoing.completed,
             packets.Subscribe: self._subscribe,
@@ -218,7 +210,8 @@ class Gateway:
             return False
         else:
             is_new = await session.open(AT_ONCE_S, here=False)
-        self._lasting = self.publishing.lasting = self._requests.lasting = session
+        self._handing.lasting = session
+        self.publishing.lasting = self._requests.lasting = session
         return not (is_new or clean)
 
     async def _go_on(self, session: LastingSession, notes: Mapping[str, str]) -> None:
@@ -228,9 +221,7 @@ class Gateway:
                 number, _, told = note.partition(" ")
                 packet_id = int(key.removeprefix(TAKEN))
                 self._incoming.restore(packet_id, int(number), told=bool(told))
-            elif key.startswith(RELEASED):
-                self._restore(session, int(key.removeprefix(RELEASED)), int(note))
-        self._send_noted(session, notes)
+        self._handing.resume(session, notes)
         own = {
             key.removeprefix(SUBSCRIPTION): note
             for key, note in notes.items()
@@ -240,64 +231,7 @@ class Gateway:
             row = await session.row()
             numbers = {} if row is None else row.subscriptions
             await self._requests.resume(own, {text: number for number, text in numbers.items()})
-        await self._attach(session)
-
-    def _send_noted(self, session: LastingSession, notes: Mapping[str, str]) -> None:
-        """Send again what a shared subscription has handed over to the session."""
-        for key, note in notes.items():
-            if not key.startswith(DELIVERY):
-                continue
-            packet_id = self._outgoing.reserve(int(key.removeprefix(DELIVERY)))
-            delivery = self._delivering.noted(note) if packet_id else None
-            if delivery is None:
-                self._outgoing.give_back(packet_id)
-                session.note_later(key, None)
-            else:
-                delivery.packet_id = packet_id
-                self._outgoing.send(delivery)
-
-    def _restore(self, session: LastingSession, packet_id: int, position: int) -> None:
-        """Send a PUBREL again whose PUBCOMP is missing (MQTT-4.4.0-1)."""
-        own = position > 0
-        delivery = Delivery(_nothing, 2, session.source if own else 0, position, own=own)
-        self._outgoing.restore(delivery, packet_id)
-        if own:
-            self._owed[session.source, position] = delivery
-            self._known.add(position)
-        self.write(packets.Pubrel(packet_id))
-
-    async def attach(self, session: LastingSession) -> None:
-        """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
-        consumer = next(self._consumers)
-        self._attached[consumer] = session
-        own = session is self._lasting
-        try:
-            await session.attach(consumer, self._window, alone=own)
-        except SessionFailed:
-            self._attached.pop(consumer, None)
-            session.consumer = 0
-            raise
-
-    async def _attach(self, session: LastingSession) -> None:
-        """Become a consumer of a session, as soon as its home can be reached. A user who may see
-        nothing is none of his own session, and may publish all the same."""
-        if session.consumer:
-            return  # a subscription has come before
-        own = session is self._lasting
-        try:
-            await self.attach(session)
-        except SessionFailed as error:
-            if error.again:
-                self._broker.later(AGAIN_S, lambda: self.asking.begin(self._attach(session)))
-            elif error.gone or not own:
-                self._broker.end(Reason.ADMINISTRATIVE_ACTION, str(error))
-            return
-        session.flush()
-        if own:
-            for position in [
-                each for each in self._known if (session.source, each) not in self._owed
-            ]:
-                self.asking.begin(self._forget(session, own_id(position), position))
+        await self._handing.join(session)
 
     def _welcome(self) -> Properties:
         """Return what the CONNACK says of this broker."""
@@ -311,6 +245,10 @@ class Gateway:
             topic_alias_maximum=settings.topic_alias_maximum or None,
             server_keep_alive=settings.keep_alive_s or None,
         )
+
+    @property
+    def _lasting(self) -> LastingSession | None:
+        return self._handing.lasting
 
     # --- packets of the client --------------------------------------------------------------------
 
@@ -327,7 +265,7 @@ class Gateway:
     def flush(self) -> None:
         """Pass on what the packets of one read were gathered for."""
         self.publishing.flush()
-        for session in self._attached.values():
+        for session in self._handing.sessions:
             session.flush()
 
     def _subscribe(self, packet: packets.Subscribe) -> None:
@@ -337,41 +275,6 @@ class Gateway:
     def _unsubscribe(self, packet: packets.Unsubscribe) -> None:
         self.publishing.flush()
         self.asking.queue(self._requests.unsubscribe(packet))
-
-    def _received(self, packet: packets.Pubrec) -> None:
-        try:
-            delivery = self._outgoing.received(packet)
-        except KeyError:
-            self.write(packets.Pubrel(packet.packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
-            return
-        if delivery is None:
-            return
-        if self._lasting is not None and delivery.state is State.RELEASING:
-            self.asking.begin(self._release_later(self._lasting, delivery))
-        else:
-            self._release(delivery)
-
-    async def _release_later(self, session: LastingSession, delivery: Delivery) -> None:
-        """Release a delivery once the session's disk knows that the client has received it. Its
-        home answers in order, so PUBREL packets have that of PUBREC packets (MQTT-4.6.0-4)."""
-        position = delivery.position if delivery.own else 0
-        try:
-            notes: dict[str, str | None] = {f"{RELEASED}{delivery.packet_id}": str(position)}
-            if delivery.noted:
-                notes[f"{DELIVERY}{delivery.packet_id}"] = None
-            await session.note(notes)
-        except SessionFailed as error:
-            self._broker.end(Reason.UNSPECIFIED_ERROR, str(error))
-            return
-        if delivery.own:
-            self._known.add(delivery.position)
-        else:
-            self._acknowledge_owed(delivery)
-        self._release(delivery)
-
-    def _release(self, delivery: Delivery) -> None:
-        delivery.state = State.RELEASED
-        self.write(packets.Pubrel(delivery.packet_id))
 
     def _released(self, packet: packets.Pubrel) -> None:
         if not self._incoming.release(packet):
@@ -421,101 +324,19 @@ class Gateway:
     def answer(self, message: ControlMessage) -> None:
         """Handle a message of the core."""
         if isinstance(message, Handed):
-            self._handed(message)
+            self._handing.handed(message)
         elif isinstance(message, messages.Confirmed):
             self.publishing.confirmed(message)
         elif isinstance(message, Refused) and message.publication is not None:
             self.publishing.refused(message)
         elif isinstance(message, ConsumerEnded):
-            self._consumer_ended(message)
+            self._handing.ended(message)
         elif isinstance(message, _ANSWERS):
             self.asking.answered(message.token, message)
 
     def deliver(self, numbers: Sequence[int], event: Publication) -> None:
         """Deliver an event to passing subscriptions."""
         self._delivering.deliver(numbers, event)
-
-    def _handed(self, handed: Handed) -> None:
-        session = self._attached.get(handed.consumer)
-        if session is None:
-            return
-        own = session is self._lasting
-        for owed in handed.events:
-            if (session.source, owed.position) in self._owed:
-                continue  # on its way, or released: the connection stands
-            known = own and owed.position in self._known  # and completed since
-            delivery = None if known else self._delivering.owed(session.source, owed, own=own)
-            if delivery is None:
-                session.acknowledge(owed.position)
-            else:
-                self._owed[session.source, owed.position] = delivery
-                if delivery.qos == 2 and not own and self._lasting is not None:
-                    self.asking.begin(self._take(session, self._lasting, delivery, owed.body))
-                else:
-                    self._outgoing.send(delivery)
-        session.flush()
-
-    async def _take(
-        self, shared: LastingSession, own: LastingSession, delivery: Delivery, body: bytes
-    ) -> None:
-        """Have the client's own session take over a delivery of a shared one, and send it."""
-        packet_id = self._outgoing.reserve()
-        if packet_id:
-            try:
-                await own.note({f"{DELIVERY}{packet_id}": delivery_note(delivery, body)})
-            except SessionFailed:  # it is too large: the shared session goes on to owe it
-                self._outgoing.give_back(packet_id)
-            else:
-                delivery.packet_id, delivery.noted = packet_id, True
-                self._acknowledge_owed(delivery)
-                delivery.position = 0
-                shared.flush()
-        self._outgoing.send(delivery)
-
-    def _begun(self, delivery: Delivery) -> None:
-        """Have done with a delivery of a shared session that goes to nobody else any more."""
-        if delivery.qos == 2 and delivery.position and not delivery.own:
-            self._acknowledge_owed(delivery)
-
-    def _delivered(self, delivery: Delivery) -> None:
-        """Have done with a delivery: what owed it forgets it."""
-        if delivery.position:
-            self._acknowledge_owed(delivery)
-        elif delivery.noted and delivery.state is not State.RELEASED and self._lasting is not None:
-            self._lasting.note_later(f"{DELIVERY}{delivery.packet_id}", None)
-        if delivery.state is State.RELEASED and self._lasting is not None:
-            position = delivery.position if delivery.own else 0
-            self.asking.begin(self._forget(self._lasting, delivery.packet_id, position))
-
-    async def _forget(self, session: LastingSession, packet_id: int, position: int) -> None:
-        """Have the session forget that the client has received a delivery, which is over: its
-        event first, which must not come again as a new one."""
-        if position and not session.consumer:
-            return  # the event cannot be acknowledged now
-        try:
-            await session.note({f"{RELEASED}{packet_id}": None})
-        except SessionFailed:
-            return  # it is known as long as the connection lasts; then its PUBREL comes again
-        self._known.discard(position)
-
-    def _acknowledge_owed(self, delivery: Delivery) -> None:
-        if self._owed.pop((delivery.source, delivery.position), None) is None:
-            return
-        for session in self._attached.values():
-            if session.source == delivery.source:
-                session.acknowledge(delivery.position)
-
-    def _consumer_ended(self, ended: ConsumerEnded) -> None:
-        session = self._attached.pop(ended.consumer, None)
-        if session is None or session.consumer != ended.consumer:
-            return
-        session.consumer = 0
-        if ended.again:
-            self.asking.begin(self._attach(session))
-        elif session is self._lasting:
-            taken_over = ended.reason == TAKEN_OVER
-            reason = Reason.SESSION_TAKEN_OVER if taken_over else Reason.ADMINISTRATIVE_ACTION
-            self._broker.end(reason, ended.reason)
 
     # --- what requests and publications use -------------------------------------------------------
 
@@ -548,6 +369,10 @@ class Gateway:
             session.note_later(f"{TAKEN}{id}", None)
         elif id not in self._incoming.told:
             session.note_later(f"{TAKEN}{id}", f"{self._incoming.taken[id]} {TOLD}")
+
+    async def attach(self, session: LastingSession) -> None:
+        """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
+        await self._handing.attach(session)
 
     def send(self, event: Publication, match: Match) -> None:
         """Send a retained value for a new subscription."""
@@ -614,7 +439,7 @@ class Gateway:
     def retire(self) -> None:
         """End everything but the will, which waits."""
         self._requests.retire()
-        for session in self._attached.values():
+        for session in self._handing.sessions:
             session.detach()
 
     def end(self) -> None:
@@ -623,13 +448,9 @@ class Gateway:
         will, self.will = self.will, None
         if will is not None:
             self.publishing.publish_will(will)
-        if self._lasting is not None and not self.expiry_s:
+        if self._lasting is not None and not (self.expiry_s or self._handing.is_taken_over):
             self.asking.begin(self._lasting.close())
         self.asking.close()
-
-
-def _nothing(packet_id: int, again: bool) -> bytes:
-    return b""
 
 
 def _expiry_of(connect: Connect, version: int) -> int:
