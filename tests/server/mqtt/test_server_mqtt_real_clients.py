@@ -244,9 +244,11 @@ async def test_python_clients(place: Place, kind: Any, version: int, over: str) 
         await publisher.publish("a/b", f"away {qos}", qos)
     device = await opened("device", lasting=True)
     assert device.present or kind is AioClient  # which does not tell
-    assert [await device.event() for _ in range(2)] == [
-        Seen("a/b", f"away {qos}", qos, False) for qos in (1, 2)
-    ]
+    event = await device.event()
+    if event.topic == "stock/IBM":  # it left before it had acknowledged it
+        event = await device.event()
+    got = [event, await device.event()]
+    assert got == [Seen("a/b", f"away {qos}", qos, False) for qos in (1, 2)]
     lost = await opened("lost", will="a/will")
     lost.cut()
     assert await device.event() == Seen("a/will", "gone", 1, False)

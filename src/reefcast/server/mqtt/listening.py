@@ -35,6 +35,7 @@ def front_of(node: Node) -> MqttFront:
     """Return what the MQTT clients of a broker have in common, with the listeners that its network
     file says; the broker opens them."""
     front = MqttFront(node)
+    _ = front.renderer.packets  # compiled now, at the first start, and not while clients wait
     for entry in node.network.listener:
         if entry.broker == node.name:
             front.listeners += mqtt_listeners(node, front, entry)
