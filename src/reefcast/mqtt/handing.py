@@ -67,7 +67,7 @@ class Handing:
 
     @property
     def sessions(self) -> Iterable[LastingSession]:
-        """Those that the client consumes."""
+        """The sessions that the client consumes."""
         return self._attached.values()
 
     # --- sessions ---------------------------------------------------------------------------------
