@@ -24,8 +24,9 @@ from reefcast.model.messages import ControlMessage, Refused
 from reefcast.model.publication import Publication
 from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
-from reefcast.mqtt.delivering import NO_LIMIT, Renderer, Shape
+from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape
 from reefcast.mqtt.fitting import fitted
+from reefcast.mqtt.handing import Handing
 from reefcast.mqtt.incoming import Answer, Incoming
 from reefcast.mqtt.lasting import (
     NEVER,
@@ -37,7 +38,6 @@ from reefcast.mqtt.lasting import (
     expiry_s,
     session_name,
 )
-from reefcast.mqtt.owing import Owing
 from reefcast.mqtt.packets import MQTT_5, Connack, Connect, Packet
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.publishing import Aliases, Publishing
@@ -49,8 +49,6 @@ from reefcast.retaining.messages import NotRetained, Recalled, Retained
 from reefcast.sessions.messages import ConsumerEnded, Done, Failed, Handed, Notes, Sessions
 
 MOST_RECEIVED = 65_535
-AGAIN_S = 1.0
-"""After how long a session is asked for again whose home cannot be reached."""
 AT_ONCE_S = 1.0
 """How long a durable session outlives a connection that it is not to outlive, if nobody can close
 it then."""
@@ -91,12 +89,17 @@ class Gateway:
         self._subscriptions = Subscriptions(version)
         self.most_bytes = asked.maximum_packet_size or NO_LIMIT
         most = asked.receive_maximum or MOST_RECEIVED
-        self._lasting: LastingSession | None = None
         window = min(most, settings.receive_maximum)
-        self._owing = Owing(
-            *(broker, self.asking, self._subscriptions, renderer, self.write, publisher, version),
-            *(most, self.most_bytes, window),
+        self._handing = Handing(
+            *(broker, self.asking, most, window),
+            lambda outgoing: Delivering(
+                *(self._subscriptions, outgoing, renderer, version),
+                *(self.most_bytes, broker.send, broker.now_us),
+                publisher.__eq__,
+            ),
+            self.write,
         )
+        self._outgoing, self._delivering = self._handing.outgoing, self._handing.delivering
         open_most = settings.receive_maximum if version == MQTT_5 else MOST_RECEIVED
         self._incoming = Incoming(open_most, self._acknowledge)
         aliases = Aliases(settings.topic_alias_maximum)
@@ -111,10 +114,10 @@ class Gateway:
         )
         self._handlers: dict[type, Callable[..., None]] = {
             packets.Publish: self.publishing.handle,
-            packets.Puback: self._owing.outgoing.acknowledged,
-            packets.Pubrec: self._owing.received,
+            packets.Puback: self._outgoing.acknowledged,
+            packets.Pubrec: self._handing.received,
             packets.Pubrel: self._released,
-            packets.Pubcomp: self._owing.outgoing.completed,
+            packets.Pubcomp: self._outgoing.completed,
             packets.Subscribe: self._subscribe,
             packets.Unsubscribe: self._unsubscribe,
             packets.Pingreq: lambda _: self.write(packets.Pingresp()),
@@ -157,8 +160,8 @@ class Gateway:
             return False
         else:
             is_new = await session.open(AT_ONCE_S, here=False)
-        self._lasting = self.publishing.lasting = self._requests.lasting = session
-        self._owing.lasting = session
+        self._handing.lasting = session
+        self.publishing.lasting = self._requests.lasting = session
         return not (is_new or clean)
 
     async def _go_on(self, session: LastingSession, notes: Mapping[str, str]) -> None:
@@ -168,7 +171,7 @@ class Gateway:
                 number, _, told = note.partition(" ")
                 packet_id = int(key.removeprefix(TAKEN))
                 self._incoming.restore(packet_id, int(number), told=bool(told))
-        self._owing.restore(session, notes)
+        self._handing.resume(session, notes)
         own = {
             key.removeprefix(SUBSCRIPTION): note
             for key, note in notes.items()
@@ -178,7 +181,7 @@ class Gateway:
             row = await session.row()
             numbers = {} if row is None else row.subscriptions
             await self._requests.resume(own, {text: number for number, text in numbers.items()})
-        await self._owing.stay_attached(session)
+        await self._handing.join(session)
 
     def _welcome(self) -> Properties:
         """Return what the CONNACK says of this broker."""
@@ -192,6 +195,10 @@ class Gateway:
             topic_alias_maximum=settings.topic_alias_maximum or None,
             server_keep_alive=settings.keep_alive_s or None,
         )
+
+    @property
+    def _lasting(self) -> LastingSession | None:
+        return self._handing.lasting
 
     # --- packets of the client --------------------------------------------------------------------
 
@@ -208,7 +215,8 @@ class Gateway:
     def flush(self) -> None:
         """Pass on what the packets of one read were gathered for."""
         self.publishing.flush()
-        self._owing.flush()
+        for session in self._handing.sessions:
+            session.flush()
 
     def _subscribe(self, packet: packets.Subscribe) -> None:
         self.publishing.flush()
@@ -266,19 +274,19 @@ class Gateway:
     def answer(self, message: ControlMessage) -> None:
         """Handle a message of the core."""
         if isinstance(message, Handed):
-            self._owing.handed(message)
+            self._handing.handed(message)
         elif isinstance(message, messages.Confirmed):
             self.publishing.confirmed(message)
         elif isinstance(message, Refused) and message.publication is not None:
             self.publishing.refused(message)
         elif isinstance(message, ConsumerEnded):
-            self._owing.ended(message)
+            self._handing.ended(message)
         elif isinstance(message, _ANSWERS):
             self.asking.answered(message.token, message)
 
     def deliver(self, numbers: Sequence[int], event: Publication) -> None:
         """Deliver an event to passing subscriptions."""
-        self._owing.delivering.deliver(numbers, event)
+        self._delivering.deliver(numbers, event)
 
     # --- what requests and publications use -------------------------------------------------------
 
@@ -312,18 +320,18 @@ class Gateway:
         elif id not in self._incoming.told:
             session.note_later(f"{TAKEN}{id}", f"{self._incoming.taken[id]} {TOLD}")
 
+    async def attach(self, session: LastingSession) -> None:
+        """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
+        await self._handing.attach(session)
+
     def send(self, event: Publication, match: Match) -> None:
         """Send a retained value for a new subscription."""
-        self._owing.delivering.send(event, match, retained=True)
+        self._delivering.send(event, match, retained=True)
 
     def system(self, subscription: Subscription) -> None:
         """Send what the broker says of itself now."""
         for topic, payload in self._broker.system(subscription.wanted.pattern).items():
             self.write(packets.Publish(topic, payload, retain=True))
-
-    async def attach(self, session: LastingSession) -> None:
-        """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
-        await self._owing.attach(session)
 
     def may_see_system(self) -> bool:
         """Return whether the client may know what the broker says of itself."""
@@ -351,21 +359,21 @@ class Gateway:
     @property
     def waiting(self) -> int:
         """How many deliveries wait for acknowledgements of earlier ones."""
-        return self._owing.outgoing.waiting
+        return self._outgoing.waiting
 
     def drop_oldest(self) -> Publication | None:
         """Drop the delivery that has waited longest for acknowledgements; return its event, None if
         none waits."""
-        dropped = self._owing.outgoing.drop_oldest()
+        dropped = self._outgoing.drop_oldest()
         return None if dropped is None else dropped.event
 
     def take_back(self, sees: Callable[[Publication], bool]) -> int:
         """Drop the waiting deliveries of events that the client must not see; return how many."""
-        return self._owing.outgoing.take_back(sees)
+        return self._outgoing.take_back(sees)
 
     def not_sent(self, packet_id: int) -> None:
         """Wait for no acknowledgement of a delivery that was not written after all."""
-        self._owing.outgoing.not_sent(packet_id)
+        self._outgoing.not_sent(packet_id)
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -381,7 +389,8 @@ class Gateway:
     def retire(self) -> None:
         """End everything but the will, which waits."""
         self._requests.retire()
-        self._owing.detach()
+        for session in self._handing.sessions:
+            session.detach()
 
     def end(self) -> None:
         """Publish the will, if there is one, and end the connection for the core: after it, nothing
@@ -389,7 +398,7 @@ class Gateway:
         will, self.will = self.will, None
         if will is not None:
             self.publishing.publish_will(will)
-        if self._lasting is not None and not self.expiry_s:
+        if self._lasting is not None and not (self.expiry_s or self._handing.is_taken_over):
             self.asking.begin(self._lasting.close())
         self.asking.close()
 

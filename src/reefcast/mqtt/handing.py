@@ -1,29 +1,26 @@
-"""What durable sessions owe one MQTT client, from their homes to its acknowledgements.
+"""What durable sessions hand to one MQTT client, and how they learn that it has it.
 
 Rules
 -----
-- A delivery of a session is acknowledged to its home when the client has acknowledged it; one with
-  QoS 0 when it is sent.
-- When the client has received a QoS 2 delivery (PUBREC), the client's own session notes it before
-  the PUBREL goes: it is never delivered again, and its PUBREL is sent again until PUBCOMP, at
-  whatever broker the client comes back.
-- A QoS 2 delivery of a shared subscription becomes one of the client's own session first, if the
-  client has one: once sent it goes to nobody else (MQTT-4.8.2-5)."""
+- The client's own session owes an event until PUBACK or PUBCOMP. Before PUBREL its notes have that
+  the client has received it: it must not come again as a new one, whoever dies.
+- A shared subscription owes an event with QoS 2 until it is sent; before that, the client's own
+  session takes it over, if there is one. With QoS 1 it goes to another member if this one goes.
+
+Source: MQTT 5.0, sections 4.3, 4.4 and 4.8.2."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
-from reefcast.mqtt.delivering import Delivering, Renderer, delivery_note
+from reefcast.mqtt.delivering import Delivering, delivery_note
 from reefcast.mqtt.lasting import DELIVERY, RELEASED, LastingSession, SessionFailed
 from reefcast.mqtt.outgoing import Delivery, Outgoing, State, own_id
-from reefcast.mqtt.packets import Packet
+from reefcast.mqtt.packets import Packet, Pubrec, Pubrel
 from reefcast.mqtt.reasons import Reason
-from reefcast.mqtt.subscriptions import Subscriptions
 from reefcast.sessions.home import TAKEN_OVER
 from reefcast.sessions.messages import ConsumerEnded, Handed
 
@@ -31,126 +28,57 @@ AGAIN_S = 1.0
 """After how long a session is asked for again whose home cannot be reached."""
 
 
-class Ending(Protocol):
-    """What of a broker is needed here (`surroundings.Broker`)."""
+class Surroundings(Protocol):
+    """What of the broker this needs (`gateway.Broker`)."""
+
+    def send(self, packet: bytes) -> None: ...
 
     def end(self, reason: Reason, words: str) -> None: ...
 
     def later(self, delay_s: float, call: Callable[[], None]) -> None: ...
 
-    def send(self, packet: bytes) -> None: ...
 
-    def now_us(self) -> int: ...
-
-
-class Owing:
-    """The deliveries of one connection. `lasting`: the client's durable session, None if it has
-    none; `outgoing`, `delivering`: its deliveries, whoever owes them."""
+class Handing:
+    """The deliveries of one connection. `most`: how many the client may have unacknowledged, of all
+    sessions; `window`: of each; `write` sends a packet. `lasting`: the client's own session, None
+    if it has none. `is_taken_over`: another connection is its consumer now."""
 
     def __init__(
         self,
-        broker: Ending,
+        broker: Surroundings,
         asking: Asking,
-        subscriptions: Subscriptions,
-        renderer: Renderer,
-        write: Callable[[Packet], None],
-        publisher: str,
-        version: int,
         most: int,
-        most_bytes: int,
         window: int,
+        make_delivering: Callable[[Outgoing], Delivering],
+        write: Callable[[Packet], None],
     ) -> None:
         self._broker = broker
         self._asking = asking
-        self._write = write
         self._window = window
-        self.outgoing = Outgoing(most, broker.send, self._delivered, self._begun)
-        self.delivering = Delivering(
-            *(subscriptions, self.outgoing, renderer, version),
-            *(most_bytes, broker.send, broker.now_us),
-            publisher.__eq__,
-        )
-        self.lasting: LastingSession | None = None
+        self._write = write
         self._consumers = itertools.count(1)
         self._attached: dict[int, LastingSession] = {}
         self._owed: dict[tuple[int, int], Delivery] = {}
         self._known: set[int] = set()
+        self.outgoing = Outgoing(most, broker.send, self._delivered, self._begun)
+        self.delivering = make_delivering(self.outgoing)
+        self.lasting: LastingSession | None = None
+        self.is_taken_over = False
 
-    # --- consumers of sessions --------------------------------------------------------------------
+    @property
+    def sessions(self) -> Iterable[LastingSession]:
+        """The sessions that the client consumes."""
+        return self._attached.values()
 
-    async def attach(self, session: LastingSession) -> None:
-        """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
-        consumer = next(self._consumers)
-        self._attached[consumer] = session
-        own = session is self.lasting
-        try:
-            await session.attach(consumer, self._window, alone=own)
-        except SessionFailed:
-            self._attached.pop(consumer, None)
-            session.consumer = 0
-            raise
+    # --- sessions ---------------------------------------------------------------------------------
 
-    async def stay_attached(self, session: LastingSession) -> None:
-        """Become a consumer of a session, as soon as its home can be reached. A user who may see
-        nothing is none of his own session, and may publish all the same."""
-        if session.consumer:
-            return  # a subscription has come before
-        own = session is self.lasting
-        try:
-            await self.attach(session)
-        except SessionFailed as error:
-            if error.again:
-                self._broker.later(AGAIN_S, lambda: self._asking.begin(self.stay_attached(session)))
-            elif error.gone or not own:
-                self._broker.end(Reason.ADMINISTRATIVE_ACTION, str(error))
-            return
-        session.flush()
-        if own:
-            for position in [
-                each for each in self._known if (session.source, each) not in self._owed
-            ]:
-                self._asking.begin(self._forget(session, own_id(position), position))
-
-    def ended(self, ended: ConsumerEnded) -> None:
-        session = self._attached.pop(ended.consumer, None)
-        if session is None or session.consumer != ended.consumer:
-            return
-        session.consumer = 0
-        if ended.again:
-            self._asking.begin(self.stay_attached(session))
-        elif session is self.lasting:
-            taken_over = ended.reason == TAKEN_OVER
-            reason = Reason.SESSION_TAKEN_OVER if taken_over else Reason.ADMINISTRATIVE_ACTION
-            self._broker.end(reason, ended.reason)
-
-    def flush(self) -> None:
-        """Tell the homes of all sessions what was acknowledged."""
-        for session in self._attached.values():
-            session.flush()
-
-    def detach(self) -> None:
-        """Stop consuming all sessions."""
-        for session in self._attached.values():
-            session.detach()
-
-    # --- a session that goes on -------------------------------------------------------------------
-
-    def restore(self, session: LastingSession, notes: Mapping[str, str]) -> None:
-        """Go on with the deliveries that the notes of the client's session tell of."""
+    def resume(self, session: LastingSession, notes: Mapping[str, str]) -> None:
+        """Send again what a former connection left: PUBREL packets whose PUBCOMP is missing, and
+        what shared subscriptions have handed over to the session (MQTT-4.4.0-1)."""
         for key, note in notes.items():
             if key.startswith(RELEASED):
                 self._restore(session, int(key.removeprefix(RELEASED)), int(note))
         self._send_noted(session, notes)
-
-    def _restore(self, session: LastingSession, packet_id: int, position: int) -> None:
-        """Send a PUBREL again whose PUBCOMP is missing (MQTT-4.4.0-1)."""
-        own = position > 0
-        delivery = Delivery(_nothing, 2, session.source if own else 0, position, own=own)
-        self.outgoing.restore(delivery, packet_id)
-        if own:
-            self._owed[session.source, position] = delivery
-            self._known.add(position)
-        self._write(packets.Pubrel(packet_id))
 
     def _send_noted(self, session: LastingSession, notes: Mapping[str, str]) -> None:
         """Send again what a shared subscription has handed over to the session."""
@@ -166,9 +94,67 @@ class Owing:
                 delivery.packet_id = packet_id
                 self.outgoing.send(delivery)
 
-    # --- deliveries -------------------------------------------------------------------------------
+    def _restore(self, session: LastingSession, packet_id: int, position: int) -> None:
+        """Send a PUBREL again whose PUBCOMP is missing (MQTT-4.4.0-1)."""
+        own = position > 0
+        delivery = Delivery(_nothing, 2, session.source if own else 0, position, own=own)
+        self.outgoing.restore(delivery, packet_id)
+        if own:
+            self._owed[session.source, position] = delivery
+            self._known.add(position)
+        self._write(Pubrel(packet_id))
+
+    async def attach(self, session: LastingSession) -> None:
+        """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
+        consumer = next(self._consumers)
+        self._attached[consumer] = session
+        own = session is self.lasting
+        try:
+            await session.attach(consumer, self._window, alone=own)
+        except SessionFailed:
+            self._attached.pop(consumer, None)
+            session.consumer = 0
+            raise
+
+    async def join(self, session: LastingSession) -> None:
+        """Become a consumer of a session, as soon as its home can be reached. A user who may see
+        nothing is none of his own session, and may publish all the same."""
+        if session.consumer:
+            return  # a subscription has come before
+        own = session is self.lasting
+        try:
+            await self.attach(session)
+        except SessionFailed as error:
+            if error.again:
+                self._broker.later(AGAIN_S, lambda: self._asking.begin(self.join(session)))
+            elif error.gone or not own:
+                self._broker.end(Reason.ADMINISTRATIVE_ACTION, str(error))
+            return
+        session.flush()
+        if own:
+            for position in [
+                each for each in self._known if (session.source, each) not in self._owed
+            ]:
+                self._asking.begin(self._forget(session, own_id(position), position))
+
+    def ended(self, ended: ConsumerEnded) -> None:
+        """Handle that the client is a consumer of a session no more."""
+        session = self._attached.pop(ended.consumer, None)
+        if session is None or session.consumer != ended.consumer:
+            return
+        session.consumer = 0
+        if ended.again:
+            self._asking.begin(self.join(session))
+        elif session is self.lasting:
+            taken_over = ended.reason == TAKEN_OVER
+            reason = Reason.SESSION_TAKEN_OVER if taken_over else Reason.ADMINISTRATIVE_ACTION
+            self.is_taken_over = taken_over
+            self._broker.end(reason, ended.reason)
+
+    # --- what they hand out -----------------------------------------------------------------------
 
     def handed(self, handed: Handed) -> None:
+        """Handle events of a session."""
         session = self._attached.get(handed.consumer)
         if session is None:
             return
@@ -240,11 +226,12 @@ class Owing:
 
     # --- QoS 2 ------------------------------------------------------------------------------------
 
-    def received(self, packet: packets.Pubrec) -> None:
+    def received(self, packet: Pubrec) -> None:
+        """Handle a PUBREC."""
         try:
             delivery = self.outgoing.received(packet)
         except KeyError:
-            self._write(packets.Pubrel(packet.packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
+            self._write(Pubrel(packet.packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
             return
         if delivery is None:
             return
@@ -273,7 +260,7 @@ class Owing:
 
     def _release(self, delivery: Delivery) -> None:
         delivery.state = State.RELEASED
-        self._write(packets.Pubrel(delivery.packet_id))
+        self._write(Pubrel(delivery.packet_id))
 
 
 def _nothing(packet_id: int, again: bool) -> bytes:
