@@ -392,6 +392,23 @@ class Gateway:
         for session in self._handing.sessions:
             session.detach()
 
+    def drop_will_if_back(self, then: Callable[[], None]) -> None:
+        """Forget the will if the client is connected at another broker by now (MQTT-3.1.3-9), then
+        call `then`."""
+        if self._lasting is None:
+            then()
+        else:
+            self.asking.begin(self._drop_will_if_back(self._lasting, then))
+
+    async def _drop_will_if_back(self, session: LastingSession, then: Callable[[], None]) -> None:
+        try:
+            row = await session.row()
+        except SessionFailed:  # nobody knows
+            row = None
+        if row is not None and row.consumers:
+            self.will = None
+        then()
+
     def end(self) -> None:
         """Publish the will, if there is one, and end the connection for the core: after it, nothing
         is asked and nothing sent."""
