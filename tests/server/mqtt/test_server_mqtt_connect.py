@@ -200,7 +200,7 @@ async def test_a_second_connection_ends_the_first(place: MqttPlace, version: int
 async def test_a_silent_client_is_disconnected(
     place: MqttPlace, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "PATIENCE", 0.1)
+    monkeypatch.setattr(introduction, "PATIENCE", 0.1)
     silent = await place.client(version=version, keep_alive=1)
     free = await place.client(version=version, keep_alive=0)
     await ended(silent, Reason.KEEP_ALIVE_TIMEOUT)
@@ -216,7 +216,7 @@ async def test_patience_is_one_and_a_half_keep_alives() -> None:
 async def test_the_keep_alive_of_the_broker_counts(
     place: MqttPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "PATIENCE", 0.1)
+    monkeypatch.setattr(introduction, "PATIENCE", 0.1)
     client = await MqttClient.connect(place.ports["hurried"], keep_alive=0)
     assert client.connack.properties.server_keep_alive == 1
     await ended(client, Reason.KEEP_ALIVE_TIMEOUT)

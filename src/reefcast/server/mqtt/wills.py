@@ -36,11 +36,12 @@ class Wills:
 
     def __init__(self) -> None:
         self._waiting: dict[Key, Waiting] = {}
+        self._stopping = False
 
     def lost(self, key: Key, line: Line, session: ClientSession, gateway: Gateway) -> None:
         """Handle the end of a connection; end its session in the broker unless a will waits."""
         delay_s = gateway.will_delay_s
-        if delay_s <= 0:
+        if delay_s <= 0 or self._stopping:
             _publish(line, session, gateway)
             return
         gateway.retire()
@@ -64,7 +65,8 @@ class Wills:
         _publish(waiting.line, waiting.session, waiting.gateway)
 
     def publish_all(self) -> None:
-        """Publish all wills that wait."""
+        """Publish all wills that wait, and from now on each at once: the broker stops."""
+        self._stopping = True
         for key, waiting in list(self._waiting.items()):
             waiting.timer.cancel()
             del self._waiting[key]
