@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -52,9 +52,9 @@ class MqttClient:
         self._last_id = 0
 
     @classmethod
-    async def dial(cls, port: int, version: int = MQTT_5) -> Self:
+    async def dial(cls, port: int, version: int = MQTT_5, **tls: Any) -> Self:
         """Return a connection over which nothing has been sent yet."""
-        return cls(*await asyncio.open_connection("127.0.0.1", port), version)
+        return cls(*await asyncio.open_connection("127.0.0.1", port, **tls), version)
 
     @classmethod
     async def connect(
@@ -182,17 +182,31 @@ def _with_properties(kind: type, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class MqttPlace:
-    """A broker with one more listener, for MQTT over TCP on `port`; it opens with the others."""
+    """A broker with one more listener, for MQTT over TCP on `port`, and others for clients with
+    settings of their own, on `ports`; they open with the others."""
 
-    def __init__(self, node: Node, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        node: Node,
+        settings: Settings | None = None,
+        others: Mapping[str, Settings] | None = None,
+    ) -> None:
         self.node, self.front = node, MqttFront(node)
-        offered = settings or Settings()
-        self._listener = Listener("127.0.0.1", 0, lambda: MqttLine(self.front, offered))
-        node.listeners.append(self._listener)
+        self._listener = self._listen(settings or Settings())
+        self._others = {name: self._listen(each) for name, each in (others or {}).items()}
+
+    def _listen(self, settings: Settings) -> Listener:
+        listener = Listener("127.0.0.1", 0, lambda: MqttLine(self.front, settings))
+        self.node.listeners.append(listener)
+        return listener
 
     @property
     def port(self) -> int:
         return self._listener.port
+
+    @property
+    def ports(self) -> dict[str, int]:
+        return {name: each.port for name, each in self._others.items()}
 
     async def client(self, client_id: str = "", **fields: Any) -> MqttClient:
         return await MqttClient.connect(self.port, client_id, **fields)
@@ -208,13 +222,17 @@ class MqttPlace:
 
 @asynccontextmanager
 async def mqtt_broker(
-    directory: Path, settings: Settings | None = None, **limits: Any
+    directory: Path,
+    settings: Settings | None = None,
+    *,
+    others: Mapping[str, Settings] | None = None,
+    **limits: Any,
 ) -> AsyncIterator[MqttPlace]:
     """Run a broker that keeps its sessions in this directory."""
     network = make_network("a", **limits)
     network.sessions.directory = str(directory)
     node = Node(network, "a")
-    place = MqttPlace(node, settings)
+    place = MqttPlace(node, settings, others)
     await node.start()
     try:
         yield place

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,6 +28,11 @@ def test_all_are_there_once() -> None:
     assert len(set(named)) == len(named)
     assert {version: sum(v == version for v, _ in named) for version in COUNTS} == COUNTS
     assert all(re.fullmatch(r"MQTT-\d\.\d+\.\d-\d+", number) for _, number in named)
+
+
+def test_each_has_a_test_or_says_why_not() -> None:
+    for each in STATEMENTS:
+        assert len({"test", "why", "unmet"} & set(each)) == 1, each
 
 
 def test_said_in_few_words() -> None:
@@ -60,5 +66,11 @@ def module(path: str) -> ModuleType:
 
 def cases(function: Any) -> Iterator[str]:
     """Yield the ids of the cases of a test."""
-    for mark in function.pytestmark:
-        yield from mark.kwargs.get("ids") or (each.id for each in mark.args[1])
+    marks = [mark for mark in function.pytestmark if mark.name == "parametrize"]
+    for parts in product(*(ids(mark) for mark in marks)):
+        yield "-".join(parts)
+
+
+def ids(mark: pytest.Mark) -> list[str]:
+    """Return the ids of one parameter."""
+    return mark.kwargs.get("ids") or [getattr(each, "id", str(each)) for each in mark.args[1]]

@@ -45,6 +45,8 @@ RESPONSE_TOPIC, CORRELATION = "mqtt.response_topic", "mqtt.correlation"
 USER_PROPERTIES = "mqtt.user_properties"
 CONTENT_TYPE = "content.type"
 JSON_TYPE = "application/json"
+NEVER_US = 1 << 62
+"""A time that does not come."""
 AT_ONCE_S = 1e-6
 """The `$expires_s` of what expires in 0 seconds: 0 stands for never."""
 
@@ -204,6 +206,23 @@ def outbound_of(publication: Publication, now_us: int) -> Outbound | None:
         fields |= {"content_type": JSON_TYPE, "payload_format_indicator": 1}
     properties = Properties(message_expiry_interval=interval, **fields)
     return Outbound(payload, qos, attributes.get(RETAIN) is True, properties)
+
+
+def same_until_us(publication: Publication, now_us: int) -> int:
+    """Return until when `outbound_of` returns the same as at `now_us`, in microseconds UTC."""
+    lifetime = lifetime_of(publication.attributes)
+    if not lifetime:
+        return NEVER_US
+    left_us = last_us(publication) + 1 - max(now_us, publication.time_us)
+    return now_us + 1 + (left_us - 1) % 1_000_000 if left_us > 0 else now_us
+
+
+def last_us(publication: Publication) -> int:
+    """Return the last time at which an event has not expired, in microseconds UTC."""
+    lifetime = lifetime_of(publication.attributes)
+    if not lifetime:
+        return NEVER_US
+    return publication.time_us + round(min(lifetime, _MOST_INTERVAL_S) * 1e6) - 1
 
 
 def packet_of(

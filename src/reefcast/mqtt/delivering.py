@@ -8,6 +8,7 @@ Rules
   identifiers (MQTT-3.3.4-3 to -5).
 - A retained value that is sent because of a new subscription has the RETAIN flag; an event that is
   published now has it only if the subscription wants it as published (MQTT-3.3.1-8 to -13).
+- What was sent before is sent again although it has expired since (MQTT-4.3.3-7).
 - Most deliveries are of plain events to single subscriptions; the port makes them by itself
   (`Renderer.plain`), with the same bytes.
 - What the client cannot take, because it is larger than its Maximum Packet Size or has expired, is
@@ -19,6 +20,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from reefcast.model.messages import Publish
 from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication
@@ -27,8 +30,10 @@ from reefcast.mqtt.content import (
     Outbound,
     delivered_qos,
     is_topic_name,
+    last_us,
     outbound_of,
     packet_of,
+    same_until_us,
     topic_for,
 )
 from reefcast.mqtt.encoding import publish_parts
@@ -65,8 +70,8 @@ class Renderer:
     kept: clients whose subscriptions ask for the same get the same bytes."""
 
     __slots__ = (
-        *("_content", "_made", "_made_of", "_of", "_packets", "_parts", "_plain", "_plain_of"),
-        *("_wholes", "_wrap"),
+        *("_content", "_made", "_made_of", "_of", "_packets", "_parts", "_plain", "_plain_content"),
+        *("_plain_of", "_until_us", "_wholes", "_wrap"),
     )
 
     def __init__(self, wrap: Wrap = lambda data, event, packet_id: data) -> None:
@@ -76,8 +81,10 @@ class Renderer:
         self._made: dict[tuple[int, int, int], Made] = {}
         self._plain_of: object = None
         self._plain: dict[Shape, bytes] | None = None
+        self._plain_content: Outbound | None = None
         self._of: Publication | None = None
         self._content: Outbound | None = None
+        self._until_us = 0
         self._parts: dict[Key, Parts | None] = {}
         self._wholes: dict[Key, bytes] = {}
 
@@ -112,11 +119,12 @@ class Renderer:
             content = self.content(event, now_us()) if len(event.topics) == 1 else None
             is_plain = content is not None and content.qos == 0 and is_topic_name(event.topics[0])
             self._plain = {} if is_plain else None
+            self._plain_content = content
         return self._plain
 
     def plain_packet(self, publish: Publish, shape: Shape) -> bytes:
         """Make the packet of a plain event, which `plain` has returned last."""
-        content, packets = self._content, self._plain
+        content, packets = self._plain_content, self._plain
         assert content is not None and packets is not None
         version, as_published, identifiers = shape
         event = publish.publication
@@ -132,10 +140,11 @@ class Renderer:
         return whole
 
     def content(self, event: Publication, now_us: int) -> Outbound | None:
-        """Return what subscribers get of an event; None if it has expired."""
-        if self._of is not event:
+        """Return what subscribers get of an event at this time; None if it has expired."""
+        if self._of is not event or now_us >= self._until_us:
             self._of = event
             self._content = outbound_of(event, now_us)
+            self._until_us = same_until_us(event, now_us)
             self._parts.clear()
             self._wholes.clear()
         return self._content
@@ -236,33 +245,76 @@ class Delivering:
         match = self._subscriptions.matched(source, owed.subscriptions, own=is_own)
         if match is None:
             return None
-        delivery = self._delivery(event, match, source, owed.position, retained=False)
+        again = own and owed.tries > 1
+        delivery = self._delivery(event, match, source, owed.position, retained=False, again=again)
         if delivery is None:
             return None
         if not delivery.qos:
             if packet := delivery.make(0, False):
                 self._write(packet)
             return None
-        delivery.own, delivery.again = own, owed.tries > 1
+        delivery.own, delivery.again = own, again
+        return delivery
+
+    def noted(self, note: str) -> Delivery | None:
+        """Return the delivery of a note that `delivery_note` has made, to be sent again. None if
+        its event cannot be delivered."""
+        kept = _read_note(note)
+        match = Match(kept.pattern, kept.qos, kept.as_published, kept.identifiers)
+        event = decode_publication(kept.body)
+        delivery = self._delivery(event, match, 0, 0, retained=False, again=True)
+        if delivery is not None:
+            delivery.again = delivery.noted = True
         return delivery
 
     def _delivery(
-        self, event: Publication, match: Match, source: int, position: int, *, retained: bool
+        self,
+        event: Publication,
+        match: Match,
+        source: int,
+        position: int,
+        *,
+        retained: bool,
+        again: bool = False,
     ) -> Delivery | None:
-        content = self._renderer.content(event, self._now_us())
+        content = self._content(event, again=again)
         if content is None:
             return None
         qos = delivered_qos(content, match.qos)
         retain = retained or (match.as_published and content.retain)
         make = partial(self._packet, event, (match, self._version, retain))
         delivery = Delivery(make, qos, source, position)
-        delivery.event = event
+        delivery.event, delivery.match = event, match
         return delivery
 
     def _packet(self, event: Publication, key: Key, packet_id: int, again: bool) -> bytes:
         """Return a packet; empty if the client cannot have it."""
-        content = self._renderer.content(event, self._now_us())
+        content = self._content(event, again=again)
         if content is None:
             return b""
         packet = self._renderer.packet(event, content, key, packet_id, again=again)
         return packet if len(packet) <= self._most_bytes else b""
+
+    def _content(self, event: Publication, *, again: bool) -> Outbound | None:
+        now_us = self._now_us()
+        return self._renderer.content(event, min(now_us, last_us(event)) if again else now_us)
+
+
+class _Note(msgspec.Struct, frozen=True, array_like=True):
+    """A delivery as the notes of a durable session have it."""
+
+    pattern: str
+    qos: int
+    as_published: bool
+    identifiers: tuple[int, ...]
+    body: bytes
+
+
+_encode_note = msgspec.json.Encoder().encode
+_read_note = msgspec.json.Decoder(_Note).decode
+
+
+def delivery_note(delivery: Delivery, body: bytes) -> str:
+    """Return the note of a delivery, whose event is encoded in `body`."""
+    assert delivery.match is not None
+    return _encode_note(_Note(*delivery.match, body)).decode()

@@ -28,19 +28,22 @@ from reefcast.model.publication import Publication
 from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
 from reefcast.mqtt.content import ContentOptions
-from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape
+from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape, delivery_note
+from reefcast.mqtt.fitting import fitted
 from reefcast.mqtt.incoming import Answer, Incoming
 from reefcast.mqtt.lasting import (
+    DELIVERY,
     NEVER,
     RELEASED,
     SUBSCRIPTION,
     TAKEN,
+    TOLD,
     LastingSession,
     SessionFailed,
     expiry_s,
     session_name,
 )
-from reefcast.mqtt.outgoing import Delivery, Outgoing, State
+from reefcast.mqtt.outgoing import Delivery, Outgoing, State, own_id
 from reefcast.mqtt.packets import MQTT_5, Connack, Connect, Packet
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.publishing import Aliases, Publishing
@@ -143,17 +146,18 @@ class Gateway:
         self._attached: dict[int, LastingSession] = {}
         self._subscriptions = Subscriptions(version)
         self.most_bytes = asked.maximum_packet_size or NO_LIMIT
-        most = min(asked.receive_maximum or MOST_RECEIVED, MOST_RECEIVED)
-        self._outgoing = Outgoing(most, broker.send, self._delivered)
+        most = asked.receive_maximum or MOST_RECEIVED
+        self._outgoing = Outgoing(most, broker.send, self._delivered, self._begun)
         self._lasting: LastingSession | None = None
         self._owed: dict[tuple[int, int], Delivery] = {}
-        self._restored: set[int] = set()
+        self._known: set[int] = set()
         self._delivering = Delivering(
             *(self._subscriptions, self._outgoing, renderer, version),
             *(self.most_bytes, broker.send, broker.now_us),
             publisher.__eq__,
         )
-        self._incoming = Incoming(settings.receive_maximum, self._acknowledge)
+        open_most = settings.receive_maximum if version == MQTT_5 else MOST_RECEIVED
+        self._incoming = Incoming(open_most, self._acknowledge)
         aliases = Aliases(settings.topic_alias_maximum)
         self.publishing = Publishing(
             *(publisher, settings.content, self._incoming, aliases, self.asking),
@@ -194,7 +198,11 @@ class Gateway:
             return
         self.write(Connack(present, Reason.SUCCESS, self._welcome()))
         if self._lasting is not None:
-            await self._go_on(self._lasting, notes)
+            try:
+                await self._go_on(self._lasting, notes)
+            except SessionFailed as error:
+                self._broker.end(Reason.UNSPECIFIED_ERROR, str(error))
+                return
         self._broker.ready()
 
     async def _find(self) -> bool:
@@ -217,9 +225,12 @@ class Gateway:
         """Go on with a session that these notes are of."""
         for key, note in notes.items():
             if key.startswith(TAKEN):
-                self._incoming.restore(int(key.removeprefix(TAKEN)), int(note))
+                number, _, told = note.partition(" ")
+                packet_id = int(key.removeprefix(TAKEN))
+                self._incoming.restore(packet_id, int(number), told=bool(told))
             elif key.startswith(RELEASED):
                 self._restore(session, int(key.removeprefix(RELEASED)), int(note))
+        self._send_noted(session, notes)
         own = {
             key.removeprefix(SUBSCRIPTION): note
             for key, note in notes.items()
@@ -231,6 +242,20 @@ class Gateway:
             await self._requests.resume(own, {text: number for number, text in numbers.items()})
         await self._attach(session)
 
+    def _send_noted(self, session: LastingSession, notes: Mapping[str, str]) -> None:
+        """Send again what a shared subscription has handed over to the session."""
+        for key, note in notes.items():
+            if not key.startswith(DELIVERY):
+                continue
+            packet_id = self._outgoing.reserve(int(key.removeprefix(DELIVERY)))
+            delivery = self._delivering.noted(note) if packet_id else None
+            if delivery is None:
+                self._outgoing.give_back(packet_id)
+                session.note_later(key, None)
+            else:
+                delivery.packet_id = packet_id
+                self._outgoing.send(delivery)
+
     def _restore(self, session: LastingSession, packet_id: int, position: int) -> None:
         """Send a PUBREL again whose PUBCOMP is missing (MQTT-4.4.0-1)."""
         own = position > 0
@@ -238,27 +263,41 @@ class Gateway:
         self._outgoing.restore(delivery, packet_id)
         if own:
             self._owed[session.source, position] = delivery
-            self._restored.add(position)
+            self._known.add(position)
         self.write(packets.Pubrel(packet_id))
 
-    async def _attach(self, session: LastingSession) -> None:
-        """Become the consumer of a session. A user who may see nothing is none of his own session,
-        and may publish all the same."""
-        if session.consumer:
-            return  # a subscription has come before
-        consumer = self.attach_number()
+    async def attach(self, session: LastingSession) -> None:
+        """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
+        consumer = next(self._consumers)
         self._attached[consumer] = session
         own = session is self._lasting
         try:
             await session.attach(consumer, self._window, alone=own)
-        except SessionFailed as error:
+        except SessionFailed:
             self._attached.pop(consumer, None)
+            session.consumer = 0
+            raise
+
+    async def _attach(self, session: LastingSession) -> None:
+        """Become a consumer of a session, as soon as its home can be reached. A user who may see
+        nothing is none of his own session, and may publish all the same."""
+        if session.consumer:
+            return  # a subscription has come before
+        own = session is self._lasting
+        try:
+            await self.attach(session)
+        except SessionFailed as error:
             if error.again:
                 self._broker.later(AGAIN_S, lambda: self.asking.begin(self._attach(session)))
             elif error.gone or not own:
                 self._broker.end(Reason.ADMINISTRATIVE_ACTION, str(error))
             return
         session.flush()
+        if own:
+            for position in [
+                each for each in self._known if (session.source, each) not in self._owed
+            ]:
+                self.asking.begin(self._forget(session, own_id(position), position))
 
     def _welcome(self) -> Properties:
         """Return what the CONNACK says of this broker."""
@@ -307,20 +346,26 @@ class Gateway:
             return
         if delivery is None:
             return
-        if self._lasting is not None and delivery.state is State.RELEASING and delivery.position:
+        if self._lasting is not None and delivery.state is State.RELEASING:
             self.asking.begin(self._release_later(self._lasting, delivery))
         else:
             self._release(delivery)
 
     async def _release_later(self, session: LastingSession, delivery: Delivery) -> None:
-        """Release a delivery once the session's disk knows that the client has received it."""
+        """Release a delivery once the session's disk knows that the client has received it. Its
+        home answers in order, so PUBREL packets have that of PUBREC packets (MQTT-4.6.0-4)."""
         position = delivery.position if delivery.own else 0
         try:
-            await session.note({f"{RELEASED}{delivery.packet_id}": str(position)})
+            notes: dict[str, str | None] = {f"{RELEASED}{delivery.packet_id}": str(position)}
+            if delivery.noted:
+                notes[f"{DELIVERY}{delivery.packet_id}"] = None
+            await session.note(notes)
         except SessionFailed as error:
             self._broker.end(Reason.UNSPECIFIED_ERROR, str(error))
             return
-        if not delivery.own:
+        if delivery.own:
+            self._known.add(delivery.position)
+        else:
             self._acknowledge_owed(delivery)
         self._release(delivery)
 
@@ -398,28 +443,60 @@ class Gateway:
         for owed in handed.events:
             if (session.source, owed.position) in self._owed:
                 continue  # on its way, or released: the connection stands
-            known = own and owed.position in self._restored  # and completed since
+            known = own and owed.position in self._known  # and completed since
             delivery = None if known else self._delivering.owed(session.source, owed, own=own)
             if delivery is None:
                 session.acknowledge(owed.position)
             else:
                 self._owed[session.source, owed.position] = delivery
-                self._outgoing.send(delivery)
+                if delivery.qos == 2 and not own and self._lasting is not None:
+                    self.asking.begin(self._take(session, self._lasting, delivery, owed.body))
+                else:
+                    self._outgoing.send(delivery)
         session.flush()
+
+    async def _take(
+        self, shared: LastingSession, own: LastingSession, delivery: Delivery, body: bytes
+    ) -> None:
+        """Have the client's own session take over a delivery of a shared one, and send it."""
+        packet_id = self._outgoing.reserve()
+        if packet_id:
+            try:
+                await own.note({f"{DELIVERY}{packet_id}": delivery_note(delivery, body)})
+            except SessionFailed:  # it is too large: the shared session goes on to owe it
+                self._outgoing.give_back(packet_id)
+            else:
+                delivery.packet_id, delivery.noted = packet_id, True
+                self._acknowledge_owed(delivery)
+                delivery.position = 0
+                shared.flush()
+        self._outgoing.send(delivery)
+
+    def _begun(self, delivery: Delivery) -> None:
+        """Have done with a delivery of a shared session that goes to nobody else any more."""
+        if delivery.qos == 2 and delivery.position and not delivery.own:
+            self._acknowledge_owed(delivery)
 
     def _delivered(self, delivery: Delivery) -> None:
         """Have done with a delivery: what owed it forgets it."""
-        if not delivery.position:
-            if delivery.state is State.RELEASED and self._lasting is not None:
-                self._forget_release(self._lasting, delivery)
-            return
-        self._acknowledge_owed(delivery)
+        if delivery.position:
+            self._acknowledge_owed(delivery)
+        elif delivery.noted and delivery.state is not State.RELEASED and self._lasting is not None:
+            self._lasting.note_later(f"{DELIVERY}{delivery.packet_id}", None)
         if delivery.state is State.RELEASED and self._lasting is not None:
-            self._lasting.flush()  # the event first: it must not come again as a new one
-            self._forget_release(self._lasting, delivery)
+            position = delivery.position if delivery.own else 0
+            self.asking.begin(self._forget(self._lasting, delivery.packet_id, position))
 
-    def _forget_release(self, session: LastingSession, delivery: Delivery) -> None:
-        session.forget_note(f"{RELEASED}{delivery.packet_id}")
+    async def _forget(self, session: LastingSession, packet_id: int, position: int) -> None:
+        """Have the session forget that the client has received a delivery, which is over: its
+        event first, which must not come again as a new one."""
+        if position and not session.consumer:
+            return  # the event cannot be acknowledged now
+        try:
+            await session.note({f"{RELEASED}{packet_id}": None})
+        except SessionFailed:
+            return  # it is known as long as the connection lasts; then its PUBREL comes again
+        self._known.discard(position)
 
     def _acknowledge_owed(self, delivery: Delivery) -> None:
         if self._owed.pop((delivery.source, delivery.position), None) is None:
@@ -443,26 +520,38 @@ class Gateway:
     # --- what requests and publications use -------------------------------------------------------
 
     def write(self, packet: Packet) -> None:
-        """Send a packet."""
-        self._broker.write(self._encode(packet))
+        """Send a packet, as the client accepts it. End the connection if it cannot be sent, unless
+        it is a publication."""
+        data = fitted(packet, self._encode, self.most_bytes, tells=self._tells_problems)
+        if data:
+            self._broker.write(data)
+        elif not isinstance(packet, packets.Publish):
+            self._broker.end(
+                Reason.PACKET_TOO_LARGE,
+                f"{type(packet).__name__.upper()} exceeds the client's Maximum Packet Size, "
+                f"{self.most_bytes} bytes",
+            )
 
     def _acknowledge(self, answer: Answer, words: str) -> None:
-        if words and self._tells_problems:
+        if words:
             said = Properties(reason_string=words[:MOST_WORDS])
             answer = msgspec.structs.replace(answer, properties=said)
+        if isinstance(answer, packets.Pubrec) and self._lasting is not None:
+            self._note_answer(self._lasting, answer)
         self.write(answer)
+
+    def _note_answer(self, session: LastingSession, answer: packets.Pubrec) -> None:
+        """Have the session remember that a publication is answered, so that it is not published
+        again."""
+        id = answer.packet_id
+        if answer.reason.is_failure:
+            session.note_later(f"{TAKEN}{id}", None)
+        elif id not in self._incoming.told:
+            session.note_later(f"{TAKEN}{id}", f"{self._incoming.taken[id]} {TOLD}")
 
     def send(self, event: Publication, match: Match) -> None:
         """Send a retained value for a new subscription."""
         self._delivering.send(event, match, retained=True)
-
-    def attached(self, session: LastingSession) -> None:
-        """Note a session whose events come from now on."""
-        self._attached[session.consumer] = session
-
-    def attach_number(self) -> int:
-        """Return a number for a consumer that was never used."""
-        return next(self._consumers)
 
     def system(self, subscription: Subscription) -> None:
         """Send what the broker says of itself now."""

@@ -5,9 +5,13 @@ Rules
 - They are confirmed publications (`routing.confirming`): PUBACK and PUBREC say that the event is
   where it must be. A retained one is answered when its value is kept as well.
 - PUBACK and PUBREC come in the order of the publications (MQTT-4.6.0-2, MQTT-4.6.0-3).
+- A client that sends a QoS 2 publication again after its PUBREC gets another PUBREC, and nothing is
+  published (MQTT-4.3.3-10).
+- What a former connection left counts for the Receive Maximum when it comes again, not before: the
+  client begins each connection with all of it (section 4.9).
 - A QoS 2 publication has the number (`Publication.seq`) that its packet identifier had first, until
   the client has released it by PUBREL. A client that sends it again, also after a broker died, does
-  not publish it twice: whoever has it knows it by this number. `keep` writes the number to the
+  not publish it twice: whoever has it knows it by this number. The number is on the
   session's disk before the event is published; only sessions that outlive a connection need it.
 
 Source: MQTT 5.0, sections 3.3.4, 4.3, 4.6 and 4.9."""
@@ -49,7 +53,8 @@ class Arrival:
 class Incoming:
     """What one client has published. `most`: how many may be unacknowledged (the Receive Maximum of
     this broker). `answer` sends an acknowledgement, with a sentence. `taken`: the numbers of QoS 2
-    publications that are not released, by packet identifiers."""
+    publications that are not released, by packet identifiers; `told`: the identifiers of those that
+    were answered by PUBREC."""
 
     def __init__(self, most: int, answer: Callable[[Answer, str], None]) -> None:
         self._most = most
@@ -57,30 +62,46 @@ class Incoming:
         self._arrivals: deque[Arrival] = deque()
         self._by_seq: dict[int, Arrival] = {}
         self.taken: dict[int, int] = {}
-        self._open = 0
+        self.told: set[int] = set()
+        self._open: set[int] = set()
+        self._open_of_qos_1 = 0
 
     def __len__(self) -> int:
         """Return how many publications wait for the broker's answer."""
         return len(self._arrivals)
 
-    def restore(self, packet_id: int, seq: int) -> None:
+    def restore(self, packet_id: int, seq: int, *, told: bool) -> None:
         """Note a QoS 2 publication of a former connection that is not released."""
         self.taken[packet_id] = seq
-        self._open += 1
+        if told:
+            self.told.add(packet_id)
 
     def number_of(self, packet: Publish, fresh: int) -> int:
         """Return the number of a publication: `fresh`, or the one that it had before; 0 if the
         broker is about to answer it anyway. Raises `MqttError` if there are too many."""
-        known = self.taken.get(packet.packet_id) if packet.qos == 2 else None
-        if known is not None:
-            return 0 if known in self._by_seq else known
-        if self._open >= self._most:
+        id = packet.packet_id
+        known = self.taken.get(id) if packet.qos == 2 else None
+        if known in self._by_seq:
+            return 0
+        if known is not None and id in self._open:
+            return self._tell_again(packet, known)
+        if len(self._open) + self._open_of_qos_1 >= self._most:
             raise MqttError(
                 Reason.RECEIVE_MAXIMUM_EXCEEDED,
                 f"more than {self._most} publications are not acknowledged, the Receive Maximum",
             )
-        self._open += 1
-        return fresh
+        if packet.qos == 2:
+            self._open.add(id)
+        else:
+            self._open_of_qos_1 += 1
+        if known is None:
+            return fresh
+        return self._tell_again(packet, known) if id in self.told else known
+
+    def _tell_again(self, packet: Publish, seq: int) -> int:
+        self.begin(packet, seq, Wait.NOTHING)
+        self._tell()
+        return 0
 
     def begin(self, packet: Publish, seq: int, waits: Wait) -> None:
         """Note a publication, and what is to come before it is acknowledged."""
@@ -107,11 +128,13 @@ class Incoming:
         return True
 
     def release(self, packet: Pubrel) -> bool:
-        """Handle a PUBREL; return whether it is of a publication that was taken."""
-        seq = self.taken.pop(packet.packet_id, None)
-        if seq is None:
+        """Handle a PUBREL; return whether it is of a publication whose PUBREC was sent."""
+        seq = self.taken.get(packet.packet_id)
+        if seq is None or seq in self._by_seq:
             return False
-        self._open -= 1
+        del self.taken[packet.packet_id]
+        self._open.discard(packet.packet_id)
+        self.told.discard(packet.packet_id)
         return True
 
     def _tell(self) -> None:
@@ -121,9 +144,12 @@ class Incoming:
             arrival = arrivals.popleft()
             del self._by_seq[arrival.seq]
             id, failed = arrival.packet_id, arrival.reason.is_failure
-            if arrival.qos == 1 or failed:
-                self._open -= 1
-            if arrival.qos == 2 and failed:
+            if arrival.qos == 1:
+                self._open_of_qos_1 -= 1
+            elif failed:
+                self._open.discard(id)
                 self.taken.pop(id, None)
             make = Puback if arrival.qos == 1 else Pubrec
             self._answer(make(id, arrival.reason), arrival.words)
+            if arrival.qos == 2 and not failed:
+                self.told.add(id)

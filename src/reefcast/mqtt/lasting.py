@@ -4,7 +4,10 @@ broker sees it: `sessions.messages` in the words of MQTT.
 What MQTT must remember beyond the events and the filters is in the session's notes, at its home:
 
 - `s/TOPIC FILTER`: the options of a subscription (`subscriptions.Kept`);
-- `i/PACKET ID`: the number of a QoS 2 publication of the client that it has not released;
+- `i/PACKET ID`: the number of a QoS 2 publication of the client that it has not released, and
+  `TOLD` behind it when that was answered by PUBREC;
+- `d/PACKET ID`: a QoS 2 delivery of a shared subscription that the client has not received, as
+  `delivering.delivery_note` makes it;
 - `o/PACKET ID`: the position of a QoS 2 delivery that the client has received and not completed, 0
   if the client's own session does not owe it.
 
@@ -42,9 +45,10 @@ NEVER = 0xFFFF_FFFF
 """The Session Expiry Interval of a session that does not expire."""
 OWN, SHARED = "mqtt:", "mqtt-share:"
 """How the names of durable sessions begin: of a client, of a shared subscription."""
-SUBSCRIPTION, TAKEN, RELEASED = "s/", "i/", "o/"
+SUBSCRIPTION, TAKEN, RELEASED, DELIVERY = "s/", "i/", "o/", "d/"
 MOST_TIMES = 5
 """How often a question is asked whose way to the session's home breaks."""
+TOLD = "told"
 MOST_ACK_WAIT_S = MOST_DELAY_S
 """MQTT sends nothing again while a connection lasts (MQTT-4.4.0-1)."""
 
@@ -167,12 +171,11 @@ class LastingSession:
             )
         )
 
-    def forget_note(self, key: str) -> None:
-        """Have a note removed, after what was acknowledged until now."""
-        self.flush()
+    def note_later(self, key: str, note: str | None) -> None:
+        """Have a note kept, or removed, some time."""
         self._asking.tell(
             lambda token: Note(
-                token=token, session=self.name, notes={key: None}, consumer=self.consumer or None
+                token=token, session=self.name, notes={key: note}, consumer=self.consumer or None
             )
         )
 

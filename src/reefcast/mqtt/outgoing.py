@@ -7,6 +7,9 @@ Rules
   position there. So it has the same one if it is sent again after the death of a broker, and a
   client knows a QoS 2 message that it has received already. All other deliveries have identifiers
   from another range.
+- An event with QoS 2 of a shared subscription goes to nobody else once it is sent, whatever becomes
+  of its client (MQTT-4.8.2-4 to -6). If the client's session outlives the connection, it gets the
+  event first, into its notes, with the packet identifier.
 - A delivery with QoS 2 is *released* by the client's PUBREC: it is never sent again, but its PUBREL
   is until PUBCOMP.
 
@@ -20,12 +23,18 @@ from enum import IntEnum
 
 from reefcast.model.publication import Publication
 from reefcast.mqtt.packets import Puback, Pubcomp, Pubrec
+from reefcast.mqtt.subscriptions import Match
 
 HALF = 1 << 15
 """The first packet identifier of events of the client's own session; those below are for others."""
 Make = Callable[[int, bool], bytes]
 """Makes the packet with a packet identifier, marked as sent before (DUP) or not; empty if the
 client cannot be sent it: it is too large, or has expired."""
+
+
+def own_id(position: int) -> int:
+    """Return the packet identifier of the event at a position of the client's own session."""
+    return HALF + position % HALF
 
 
 class State(IntEnum):
@@ -41,37 +50,46 @@ class State(IntEnum):
 class Delivery:
     """One delivery. `source`, `position`: where it is owed, 0 for a subscription that lasts as
     long as the connection. `event`: what is delivered. `own`: it is owed by the client's own
-    session. `again`: it may have been sent before. `packet_id`: 0 while it waits."""
+    session. `again`: it may have been sent before. `packet_id`: 0 while it waits, unless one is
+    reserved for it. `noted`: the client's session has it in its notes. `match`: what the
+    subscriptions say of it."""
 
-    __slots__ = ("again", "event", "make", "own", "packet_id", "position", "qos", "source", "state")
+    __slots__ = (
+        *("again", "event", "make", "match", "noted", "own", "packet_id", "position", "qos"),
+        *("source", "state"),
+    )
 
     def __init__(
         self, make: Make, qos: int, source: int = 0, position: int = 0, *, own: bool = False
     ) -> None:
         self.make = make
         self.event: Publication | None = None
+        self.match: Match | None = None
         self.qos = qos
         self.source, self.position, self.own = source, position, own
-        self.again = False
+        self.again = self.noted = False
         self.packet_id = 0
         self.state = State.WAITING
 
 
 class Outgoing:
-    """The deliveries of one connection. `write` sends a packet; `done` is told of each delivery
-    that is over, so that what it was owed by can forget it."""
+    """The deliveries of one connection. `write` sends a packet; `begun` is told of each delivery
+    that is sent, `done` of each that is over, so that what it was owed by can forget it."""
 
     def __init__(
         self,
         receive_maximum: int,
         write: Callable[[bytes], None],
         done: Callable[[Delivery], None],
+        begun: Callable[[Delivery], None],
     ) -> None:
         self.receive_maximum = receive_maximum
         self._write = write
         self._done = done
+        self._begun = begun
         self._waiting: deque[Delivery] = deque()
         self._sent: dict[int, Delivery] = {}
+        self._reserved: set[int] = set()
         self._last = 0
 
     def __len__(self) -> int:
@@ -87,6 +105,19 @@ class Outgoing:
         if self._waiting or not self._try(delivery):
             self._waiting.append(delivery)
 
+    def reserve(self, packet_id: int = 0) -> int:
+        """Reserve this packet identifier, or any that is free, for a delivery; return it, 0 if none
+        is free."""
+        packet_id = packet_id or self._next_id()
+        if self._is_used(packet_id):
+            return 0
+        self._reserved.add(packet_id)
+        return packet_id
+
+    def give_back(self, packet_id: int) -> None:
+        """Reserve an identifier no more."""
+        self._reserved.discard(packet_id)
+
     def restore(self, delivery: Delivery, packet_id: int) -> None:
         """Note a delivery that was released in a former connection."""
         delivery.packet_id, delivery.state = packet_id, State.RELEASED
@@ -95,7 +126,9 @@ class Outgoing:
     def drop_oldest(self) -> Delivery | None:
         """Drop the delivery that has waited longest; return it, None if none waits."""
         for at, each in enumerate(self._waiting):
-            if not each.position:  # what a session owes does not wait for lack of room here
+            if (
+                not each.position and not each.noted
+            ):  # what a session owes does not wait for lack of room here
                 del self._waiting[at]
                 return each
         return None
@@ -105,7 +138,7 @@ class Outgoing:
         gone = [each for each in self._waiting if each.event and not keeps(each.event)]
         self._waiting = deque(each for each in self._waiting if each not in gone)
         for each in gone:
-            self._done(each)
+            self._over(each)
         return len(gone)
 
     # --- what the client answers ------------------------------------------------------------------
@@ -143,9 +176,17 @@ class Outgoing:
 
     def _end(self, delivery: Delivery) -> None:
         del self._sent[delivery.packet_id]
+        self._over(delivery)
+        while self._waiting:
+            following = self._waiting.popleft()  # before it is written, which may drop others
+            if not self._try(following):
+                self._waiting.appendleft(following)
+                break
+
+    def _over(self, delivery: Delivery) -> None:
+        if delivery.noted:
+            self._reserved.discard(delivery.packet_id)
         self._done(delivery)
-        while self._waiting and self._try(self._waiting[0]):
-            self._waiting.popleft()
 
     # --- sending ----------------------------------------------------------------------------------
 
@@ -153,25 +194,29 @@ class Outgoing:
         """Send a delivery if there is room for it; return whether it need not wait any more."""
         if len(self._sent) >= self.receive_maximum:
             return False
-        packet_id = self._own_id(delivery) if delivery.own else self._next_id()
-        if packet_id in self._sent:
-            return False
+        if delivery.noted:
+            packet_id = delivery.packet_id
+        else:
+            packet_id = own_id(delivery.position) if delivery.own else self._next_id()
+            if self._is_used(packet_id):
+                return False
         packet = delivery.make(packet_id, delivery.again)
         if not packet:
-            self._done(delivery)
+            self._over(delivery)
             return True
         delivery.packet_id, delivery.state = packet_id, State.SENT
         self._sent[packet_id] = delivery
         self._write(packet)
+        self._begun(delivery)
         return True
 
-    def _own_id(self, delivery: Delivery) -> int:
-        return HALF + delivery.position % HALF
+    def _is_used(self, packet_id: int) -> bool:
+        return packet_id in self._sent or packet_id in self._reserved
 
     def _next_id(self) -> int:
         """Return an identifier of no delivery, or one that is taken if all are."""
         for _ in range(HALF - 1):
             self._last = self._last % (HALF - 1) + 1
-            if self._last not in self._sent:
+            if not self._is_used(self._last):
                 break
         return self._last

@@ -53,11 +53,8 @@ class Client(Protocol):
     def send(self, event: Publication, match: Match) -> None:
         """Send a retained value."""
 
-    def attached(self, session: LastingSession) -> None:
-        """Learn of a session whose events come from now on."""
-
-    def attach_number(self) -> int:
-        """Return a number for a consumer that was never used."""
+    async def attach(self, session: LastingSession) -> None:
+        """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
 
     def system(self, subscription: Subscription) -> None:
         """Send what the broker says of itself now."""
@@ -132,24 +129,29 @@ class Requests:
             way = Way.SYSTEM
         elif what.group:
             way = Way.SHARED
-        elif request.qos and self.lasting is not None:
+        elif self.lasting is not None and (request.qos or self._is_owed(request.topic_filter)):
             way = Way.OWED
         else:
             way = Way.PASSING
         return Subscription(request, what, identifier, way)
 
+    def _is_owed(self, topic_filter: str) -> bool:
+        """Return whether a session owes what matches a topic filter: it goes on, so that a
+        subscription with QoS 0 in the place of a former one loses nothing (MQTT-3.8.4-4)."""
+        former = self._subscriptions.get(topic_filter)
+        return former is not None and former.way is Way.OWED
+
     async def _enter(self, subscription: Subscription) -> Subscription | None:
         """Have the network serve a subscription, and remember it; return the former one of its
         topic filter."""
         await self._serve(subscription)
-        if self.lasting is not None and subscription.way is Way.OWED and not self.lasting.consumer:
-            await self._attach_again(self.lasting)
-        if self.lasting is not None and subscription.way is not Way.SYSTEM:
+        if self.lasting is not None:
             note = {SUBSCRIPTION + subscription.topic_filter: kept(subscription)}
             await self.lasting.note(note)
         former = self._subscriptions.put(subscription)
         if former is not None:
             await self._unserve(former)
+        await self._consume(subscription)
         return former
 
     async def _serve(self, subscription: Subscription) -> None:
@@ -175,7 +177,7 @@ class Requests:
             )
 
     async def _join(self, subscription: Subscription) -> None:
-        """Become a consumer of a shared subscription."""
+        """Find or make the session of a shared subscription."""
         what = subscription.wanted
         name = shared_name(what.group, subscription.topic_filter.partition("/")[2])
         session = self._shared.get(name)
@@ -183,23 +185,34 @@ class Requests:
             session = LastingSession(self._asking, name, next(self._sources))
             await session.open_shared(self._share_s)
         number = await session.add_filter(what.filter)
-        if not session.consumer:
-            await self._attach(session, alone=False)
-            self._shared[name] = session
+        self._shared[name] = session
         subscription.served = (session.source, number)
 
-    async def _attach_again(self, session: LastingSession) -> None:
-        """Become the consumer of the client's own session, which was refused when the client came:
+    async def _consume(self, subscription: Subscription) -> None:
+        """Become a consumer of the session that serves a subscription, which is known by now: what
+        is handed out at once is for it. The client's own one may have been refused when it came:
         its user might see nothing then."""
-        try:
-            await self._attach(session, alone=True)
-        except SessionFailed as error:
-            if not error.again:  # else the client tries again by itself
-                raise
+        if subscription.way is Way.OWED:
+            assert self.lasting is not None
+            await self._attach(self.lasting)
+        for session in self._shared.values():
+            if session.source == subscription.served[0]:
+                try:
+                    await self._attach(session)
+                except SessionFailed:
+                    self._subscriptions.remove(subscription.topic_filter)
+                    self._shared.pop(session.name, None)
+                    raise
+                return
 
-    async def _attach(self, session: LastingSession, *, alone: bool) -> None:
-        await session.attach(self._client.attach_number(), self._window, alone=alone)
-        self._client.attached(session)
+    async def _attach(self, session: LastingSession) -> None:
+        if session.consumer:
+            return
+        try:
+            await self._client.attach(session)
+        except SessionFailed as error:
+            if not error.again or session is not self.lasting:  # else the client tries again
+                raise
 
     # --- UNSUBSCRIBE ------------------------------------------------------------------------------
 
@@ -287,9 +300,10 @@ class Requests:
                     stray.pop(subscription.wanted.filter, None)
                 else:
                     await self._serve(subscription)
+                self._subscriptions.put(subscription)
+                await self._consume(subscription)
             except (MqttError, SessionFailed):
                 continue  # what it may not have any more
-            self._subscriptions.put(subscription)
         for filter in stray:
             await self.lasting.remove_filter(filter)
 

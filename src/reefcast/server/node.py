@@ -78,8 +78,7 @@ class Node:
     has a `ClientPort` of its own. `shared`: what all connections have in common. `door`: its HTTP
     listener, and `mqtt`: its MQTT clients, if the network file gives it such. `before_leaving`:
     called while the broker stops, when its clients have what was for them and are still connected.
-    `network`: what it does now.
-    `wishes`: what operators ask of it."""
+    `network`: what it does now. `wishes`: what operators ask of it."""
 
     kind: ClassVar[str] = "broker"
 

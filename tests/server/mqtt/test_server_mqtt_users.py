@@ -75,10 +75,13 @@ async def test_a_user_with_its_password(live: Live, tmp_path: Path, version: int
     )
 
 
-@pytest.mark.parametrize("user_name", [None, ""])
-async def test_a_token_as_the_password(live: Live, tmp_path: Path, user_name: str | None) -> None:
+@pytest.mark.parametrize(("version", "user_name"), [(MQTT_5, None), (MQTT_5, ""), (MQTT_3_1_1, "")])
+async def test_a_token_as_the_password(
+    live: Live, tmp_path: Path, version: int, user_name: str | None
+) -> None:
     place = await place_of(live, tmp_path)
-    client = await place.client(password=token("bert", desk="fx").encode(), user_name=user_name)
+    shown = token("bert", desk="fx").encode()
+    client = await place.client(password=shown, user_name=user_name, version=version)
     (principal,) = principals(place.node)
     assert (principal.user, principal.proof, principal.claims["desk"]) == ("bert", "token", "fx")
     client.cut()

@@ -71,7 +71,7 @@ class WebSocketClient(MqttClient):
     frame_bytes = 1 << 20
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, version: int) -> None:
-        super().__init__(None, None, version)  # type: ignore[arg-type]
+        super().__init__(None, None, version)  # type: ignore[arg-type]  # it has a socket instead
         self.socket = socket
         self.closing = 0
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue()

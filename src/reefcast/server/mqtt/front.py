@@ -5,13 +5,14 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from reefcast.errors import ProtocolError
 from reefcast.mqtt.delivering import Renderer
 from reefcast.mqtt.reasons import Reason
 from reefcast.protocol.client_ids import SECRET_BYTES, Identity, identity_of
 from reefcast.protocol.principal import Principal
+from reefcast.server.listeners import Listener
 from reefcast.server.mqtt.line import TAKEN_OVER, MqttLine
 from reefcast.server.mqtt.port import packet_of
 from reefcast.server.mqtt.system import SystemTopics
@@ -21,11 +22,23 @@ from reefcast.server.shared import Shared
 from reefcast.timing import MACHINE
 
 if TYPE_CHECKING:
-    from reefcast.server.mqtt.listening import MqttListener
     from reefcast.server.node import Node
 
 ID = "mqtt:"
 """How the id of an MQTT client in the network begins; its client identifier follows."""
+
+
+class MqttListener(NamedTuple):
+    """A listener for MQTT. `over`: "tcp" or "websocket"; `tls`: whether it speaks TLS."""
+
+    listener: Listener
+    over: str
+    tls: bool
+
+    def status(self) -> dict[str, object]:
+        """Return where it listens, as plain data."""
+        listen = f"{self.listener.host}:{self.listener.port}"
+        return {"listen": listen, "over": self.over, "tls": self.tls}
 
 
 class MqttFront:

@@ -19,19 +19,28 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+import msgspec
+
 from reefcast.errors import BusyError, InternalError, InvalidValueError, ProtocolError
 from reefcast.logs import part
 from reefcast.model.effort import FilterLimits
 from reefcast.model.messages import ControlMessage, Publish
 from reefcast.model.wire import Hello, Role, hello
 from reefcast.mqtt.decoding import Decoder
+from reefcast.mqtt.delivering import NO_LIMIT
 from reefcast.mqtt.encoding import encode
+from reefcast.mqtt.fitting import fitted
 from reefcast.mqtt.gateway import Gateway, Settings
 from reefcast.mqtt.packets import MQTT_3_1_1, MQTT_5, Connack, Connect, Disconnect, Packet
 from reefcast.mqtt.packets import Publish as PublishPacket
 from reefcast.mqtt.properties import NO_PROPERTIES, Properties
 from reefcast.mqtt.publishing import NOTHING, Taken
-from reefcast.mqtt.reasons import MqttError, Reason
+from reefcast.mqtt.reasons import (
+    CONNACK_REASONS,
+    DISCONNECT_REASONS_OF_SERVERS,
+    MqttError,
+    Reason,
+)
 from reefcast.mqtt.requests import MOST_WORDS
 from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.principal import NOBODY, Principal
@@ -81,6 +90,7 @@ class MqttLine(asyncio.Protocol):
         self._paused = self._stopped_reading = self._working = False
         self._is_ready = False
         self._credit = 0
+        self._most_bytes = NO_LIMIT
         self._heard_s = self._loop.time()
         self._silence_s = math.inf
         self._timer: asyncio.TimerHandle | None = None
@@ -290,6 +300,7 @@ class MqttLine(asyncio.Protocol):
 
     def _connect(self, packet: Connect) -> None:
         """Begin to prove who the client is."""
+        self._most_bytes = packet.properties.maximum_packet_size or NO_LIMIT
         if packet.properties.authentication_method is not None:
             raise MqttError(
                 Reason.BAD_AUTHENTICATION_METHOD,
@@ -367,7 +378,7 @@ class MqttLine(asyncio.Protocol):
         front = self._front
         self.gateway = Gateway(
             *(self, packet, self.version, self.client_id, identity.id),
-            *(self._settings, front.renderer, lambda packet: encode(packet, self.version)),
+            *(self._settings, front.renderer, self._encode),
             assigned=assigned,
         )
         return self.gateway
@@ -481,16 +492,22 @@ class MqttLine(asyncio.Protocol):
             return b""
         if self._decoder.version is None:  # nobody knows what it speaks
             return b""
+        if not self._connected and self.version < MQTT_5 and reason in _WITHOUT_RETURN_CODE:
+            return b""
         said = Properties(
             reason_string=words[:MOST_WORDS] or None, server_reference=server_reference or None
         )
-        packet: Packet = Disconnect(reason, said)
+        packet: Packet = Disconnect(_disconnect_reason(reason), said)
         if not self._connected:
             packet = Connack(session_present=False, reason=_connack_reason(reason), properties=said)
         try:
-            return encode(packet, self.version)
-        except InvalidValueError:
-            return encode(Disconnect(reason, NO_PROPERTIES), self.version)
+            return fitted(packet, self._encode, self._most_bytes)
+        except InvalidValueError:  # words that no packet can contain
+            bare = msgspec.structs.replace(packet, properties=NO_PROPERTIES)
+            return fitted(bare, self._encode, self._most_bytes)
+
+    def _encode(self, packet: Packet) -> bytes:
+        return encode(packet, self.version)
 
     def _leave(self) -> None:
         """Leave the broker: the will is published, unless the client took it back, and the session
@@ -593,6 +610,16 @@ _OF_CONNACK = {
 }
 
 
+_WITHOUT_RETURN_CODE = (Reason.MALFORMED_PACKET, Reason.PROTOCOL_ERROR, Reason.PACKET_TOO_LARGE)
+"""To these 3.1.1 answers by the end of the connection (its MQTT-3.1.4-1 and MQTT-3.2.2-6)."""
+
+
 def _connack_reason(reason: Reason) -> Reason:
     """Return the reason as a CONNACK has it."""
-    return _OF_CONNACK.get(reason, reason)
+    reason = _OF_CONNACK.get(reason, reason)
+    return reason if reason in CONNACK_REASONS else Reason.UNSPECIFIED_ERROR
+
+
+def _disconnect_reason(reason: Reason) -> Reason:
+    """Return the reason as a DISCONNECT has it."""
+    return reason if reason in DISCONNECT_REASONS_OF_SERVERS else Reason.UNSPECIFIED_ERROR

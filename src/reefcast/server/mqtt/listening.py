@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from reefcast.extras import extra_for
 from reefcast.mqtt.content import ContentOptions
@@ -13,7 +13,7 @@ from reefcast.mqtt.packets import Connect
 from reefcast.mqtt.reasons import MqttError, Reason
 from reefcast.protocol.privacy import is_loopback
 from reefcast.server.listeners import Listener
-from reefcast.server.mqtt.front import MqttFront
+from reefcast.server.mqtt.front import MqttFront, MqttListener
 from reefcast.server.mqtt.line import MqttLine
 from reefcast.server.tls_listener import TlsListener
 
@@ -22,19 +22,6 @@ if TYPE_CHECKING:
     from reefcast.server.node import Node
 
 Make = Callable[[], asyncio.BaseProtocol]
-
-
-class MqttListener(NamedTuple):
-    """A listener for MQTT. `over`: "tcp" or "websocket"; `tls`: whether it speaks TLS."""
-
-    listener: Listener
-    over: str
-    tls: bool
-
-    def status(self) -> dict[str, object]:
-        """Return where it listens, as plain data."""
-        listen = f"{self.listener.host}:{self.listener.port}"
-        return {"listen": listen, "over": self.over, "tls": self.tls}
 
 
 class LineWithoutTls(MqttLine):
@@ -48,6 +35,7 @@ def front_of(node: Node) -> MqttFront:
     """Return what the MQTT clients of a broker have in common, with the listeners that its network
     file says; the broker opens them."""
     front = MqttFront(node)
+    _ = front.renderer.packets  # compiled now, at the first start, and not while clients wait
     for entry in node.network.listener:
         if entry.broker == node.name:
             front.listeners += mqtt_listeners(node, front, entry)

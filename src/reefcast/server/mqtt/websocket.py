@@ -29,6 +29,8 @@ from reefcast.server.tracing import Journal
 from reefcast.server.web.http import HttpConnection, text
 from reefcast.tls.identity import identity_of
 
+SHOWN = ("peername", "sockname", "ssl_object")
+"""What a line knows of its transport."""
 PATH, SUBPROTOCOL = "/mqtt", "mqtt"
 LEAST_MESSAGE_BYTES = 1 << 16
 MOST_FRAME_BYTES = (1 << 16) - 1
@@ -46,6 +48,8 @@ class Frames(asyncio.Transport):
     def __init__(self, below: asyncio.Transport) -> None:
         super().__init__()
         self._below = below
+        # Asyncio's own transport for TLS forgets them when it is aborted.
+        self._shown = {name: below.get_extra_info(name) for name in SHOWN}
         self._readable = asyncio.Event()
         self._readable.set()
         self._closing: asyncio.Task[bool] | None = None
@@ -53,7 +57,7 @@ class Frames(asyncio.Transport):
         self.code = WSCloseCode.OK
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._below.get_extra_info(name, default)
+        return self._shown.get(name, default)
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         if self.socket is not None and not self.is_closing():
@@ -103,7 +107,7 @@ class WebSocketConnection(HttpConnection):
     __slots__ = ("frames", "line")
     where = "listener for MQTT over WebSocket"
 
-    def __init__(self, server: web.Server[web.BaseRequest], journal: Journal, line: MqttLine):
+    def __init__(self, server: web.Server, journal: Journal, line: MqttLine):
         super().__init__(server, journal, "broker")
         self.line = line
         self.frames: Frames
