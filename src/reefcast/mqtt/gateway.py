@@ -84,6 +84,9 @@ class Broker(Protocol):
 
     def publish(self, publications: list[messages.Publish]) -> None: ...
 
+    def unspent(self) -> None:
+        """Give back the credit of a publication of the client that is not passed on."""
+
     def write(self, packet: bytes) -> None: ...
 
     def send(self, packet: bytes) -> None:
@@ -161,7 +164,8 @@ class Gateway:
         aliases = Aliases(settings.topic_alias_maximum)
         self.publishing = Publishing(
             *(publisher, settings.content, self._incoming, aliases, self.asking),
-            *(broker.publish, broker.now_us, broker.count, lambda: renderer.packets),
+            *(broker.publish, broker.unspent, broker.now_us, broker.count),
+            lambda: renderer.packets,
         )
         window = min(most, settings.receive_maximum)
         self._window = window
