@@ -167,6 +167,9 @@ class Connection:
         else:
             raise AssertionError(message)
 
+    def unspent(self) -> None:
+        pass
+
     def publish(self, publications: list[messages.Publish]) -> None:
         for each in publications:
             event = each.publication

@@ -105,7 +105,8 @@ class Gateway:
         aliases = Aliases(settings.topic_alias_maximum)
         self.publishing = Publishing(
             *(publisher, settings.content, self._incoming, aliases, self.asking),
-            *(broker.publish, broker.now_us, broker.count, lambda: renderer.packets),
+            *(broker.publish, broker.unspent, broker.now_us, broker.count),
+            lambda: renderer.packets,
         )
         share_s = max(1.0, expiry_s(self.expiry_s)) if self.expiry_s != NEVER else 0.0
         self._requests = Requests(

@@ -79,7 +79,8 @@ NOTHING = Taken(b"", 0, 0, 0)
 
 class Publishing:
     """The publications of one connection. `publisher`: the client's id in the network; `content`:
-    how payloads become attributes; `publish` passes publications on, `count` counts by name.
+    how payloads become attributes; `publish` passes publications on, `unspent` is called
+    for each one of the client's that is not passed on, `count` counts by name.
     `packets`: returns the kernels. `lasting`: the session that remembers QoS 2, None if that ends
     with the connection."""
 
@@ -91,6 +92,7 @@ class Publishing:
         aliases: Aliases,
         asking: Asking,
         publish: Callable[[list[messages.Publish]], None],
+        unspent: Callable[[], None],
         now_us: Callable[[], int],
         count: Callable[[str], None],
         packets: Callable[[], Packets],
@@ -103,6 +105,7 @@ class Publishing:
         self._aliases = aliases
         self._asking = asking
         self._publish = publish
+        self._unspent = unspent
         self._now_us = now_us
         self._count = count
         self._last = 0
@@ -116,11 +119,13 @@ class Publishing:
         if not packet.qos:
             if topic.startswith(SYSTEM):
                 self._count("mqtt_refused")
+                self._unspent()
             else:
                 self._pass_on(packet, topic, self._next_seq(), confirm=0)
             return
         seq = self._incoming.number_of(packet, self._next_seq())
         if not seq:
+            self._unspent()
             return
         if (
             packet.qos == 2
@@ -193,6 +198,7 @@ class Publishing:
             await lasting.note({f"{TAKEN}{packet.packet_id}": str(seq)})
         except SessionFailed as error:
             self._incoming.refused(seq, Reason.UNSPECIFIED_ERROR, str(error))
+            self._unspent()
             return
         self._incoming.answered(seq, Wait.NOTED)
         self._confirmed(packet, topic, seq)
@@ -201,6 +207,7 @@ class Publishing:
     def _confirmed(self, packet: Publish, topic: str, seq: int) -> None:
         if topic.startswith(SYSTEM):
             self._incoming.refused(seq, Reason.NOT_AUTHORIZED, MAY_NOT)
+            self._unspent()
             return
         self._pass_on(packet, topic, seq, confirm=self._attempt)
 

@@ -36,6 +36,9 @@ class Broker(Protocol):
 
     def publish(self, publications: list[messages.Publish]) -> None: ...
 
+    def unspent(self) -> None:
+        """Give back the credit of a publication of the client that is not passed on."""
+
     def write(self, packet: bytes) -> None: ...
 
     def send(self, packet: bytes) -> None:

@@ -300,6 +300,9 @@ class MqttLine(asyncio.Protocol):
         if self._session is not None:
             self._session.publications(publications)
 
+    def unspent(self) -> None:
+        self.granted(1)
+
     def write(self, packet: bytes) -> None:
         self._connected = True
         if self._port is not None:
