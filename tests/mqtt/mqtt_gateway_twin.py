@@ -17,7 +17,7 @@ from reefcast.mqtt.content import ContentOptions, publication_of
 from reefcast.mqtt.decoding import Decoder
 from reefcast.mqtt.delivering import Renderer
 from reefcast.mqtt.encoding import encode
-from reefcast.mqtt.gateway import Gateway, Settings
+from reefcast.mqtt.gateway import Gateway
 from reefcast.mqtt.packets import (
     Connack,
     Connect,
@@ -33,6 +33,7 @@ from reefcast.mqtt.packets import (
 )
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.reasons import Reason
+from reefcast.mqtt.surroundings import Settings
 from reefcast.retaining.messages import Recall, Recalled, Retain, Retained
 from reefcast.sessions import messages as asked
 from reefcast.sessions.messages import Done, Failed, Handed, Notes, Owed, SessionRow, Sessions

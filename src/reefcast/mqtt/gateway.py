@@ -16,17 +16,14 @@ Source: MQTT 5.0 and MQTT 3.1.1, chapters 3 and 4."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 
 from reefcast.model import messages
-from reefcast.model.effort import FilterLimits
 from reefcast.model.messages import ControlMessage, Refused
 from reefcast.model.publication import Publication
 from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
-from reefcast.mqtt.content import ContentOptions
 from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape
 from reefcast.mqtt.fitting import fitted
 from reefcast.mqtt.handing import Handing
@@ -47,6 +44,7 @@ from reefcast.mqtt.publishing import Aliases, Publishing
 from reefcast.mqtt.reasons import MqttError, Reason
 from reefcast.mqtt.requests import MOST_WORDS, OWN_SOURCE, Requests
 from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions, identifiers_of
+from reefcast.mqtt.surroundings import Broker, Settings
 from reefcast.retaining.messages import NotRetained, Recalled, Retained
 from reefcast.sessions.messages import ConsumerEnded, Done, Failed, Handed, Notes, Sessions
 
@@ -54,54 +52,6 @@ MOST_RECEIVED = 65_535
 AT_ONCE_S = 1.0
 """How long a durable session outlives a connection that it is not to outlive, if nobody can close
 it then."""
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listener offers its clients. `receive_maximum`: QoS 1 and 2 publications that a client
-    may have unacknowledged; `maximum_packet_size` (bytes); `session_expiry_s`: the longest time
-    for which a session outlives its connection; `topic_alias_maximum`; `keep_alive_s`: 0 leaves it
-    to the client; `content`: how payloads become attributes."""
-
-    receive_maximum: int = 1024
-    maximum_packet_size: int = 8 << 20
-    session_expiry_s: int = 7 * 86_400
-    topic_alias_maximum: int = 32
-    keep_alive_s: int = 0
-    content: ContentOptions = ContentOptions()
-
-
-class Broker(Protocol):
-    """The broker around a gateway, as its client sees it."""
-
-    def control(self, message: ControlMessage) -> None:
-        """Send a message to the core, which may answer at once (`Gateway.answer`)."""
-
-    def publish(self, publications: list[messages.Publish]) -> None: ...
-
-    def write(self, packet: bytes) -> None: ...
-
-    def send(self, packet: bytes) -> None:
-        """Write a delivery, as the renderer made it."""
-
-    def end(self, reason: Reason, words: str) -> None:
-        """End the connection; tell the client why if it can be told."""
-
-    def now_us(self) -> int: ...
-
-    def later(self, delay_s: float, call: Callable[[], None]) -> None:
-        """Call this in so many seconds, if the connection still stands."""
-
-    def count(self, name: str) -> None: ...
-
-    def ready(self) -> None:
-        """Learn that the CONNACK is sent, and other packets may come."""
-
-    def system(self, topic_filter: str) -> Mapping[str, bytes]:
-        """Return what the broker says of itself under topics that match."""
-
-    def may_see_system(self) -> bool: ...
-
-    def limits(self) -> FilterLimits: ...
 
 
 class Gateway:
@@ -447,6 +397,23 @@ class Gateway:
         self._requests.retire()
         for session in self._handing.sessions:
             session.detach()
+
+    def drop_will_if_back(self, then: Callable[[], None]) -> None:
+        """Forget the will if the client is connected at another broker by now (MQTT-3.1.3-9), then
+        call `then`."""
+        if self._lasting is None:
+            then()
+        else:
+            self.asking.begin(self._drop_will_if_back(self._lasting, then))
+
+    async def _drop_will_if_back(self, session: LastingSession, then: Callable[[], None]) -> None:
+        try:
+            row = await session.row()
+        except SessionFailed:  # nobody knows
+            row = None
+        if row is not None and row.consumers:
+            self.will = None
+        then()
 
     def end(self) -> None:
         """Publish the will, if there is one, and end the connection for the core: after it, nothing

@@ -50,7 +50,8 @@ class Wills:
 
     def _due(self, key: Key) -> None:
         waiting = self._waiting.pop(key)
-        _publish(waiting.line, waiting.session, waiting.gateway)
+        line, session, gateway = waiting.line, waiting.session, waiting.gateway
+        gateway.drop_will_if_back(lambda: _publish(line, session, gateway))
 
     def is_back(self, key: Key, *, anew: bool) -> None:
         """Handle that a client is back; `anew`: its former session has ended."""
@@ -66,7 +67,8 @@ class Wills:
         """Publish all wills that wait."""
         for key, waiting in list(self._waiting.items()):
             waiting.timer.cancel()
-            self._due(key)
+            del self._waiting[key]
+            _publish(waiting.line, waiting.session, waiting.gateway)
 
 
 def _publish(line: Line, session: ClientSession, gateway: Gateway) -> None:
