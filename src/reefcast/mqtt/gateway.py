@@ -43,7 +43,7 @@ from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.publishing import Aliases, Publishing
 from reefcast.mqtt.reasons import MqttError, Reason
 from reefcast.mqtt.requests import MOST_WORDS, OWN_SOURCE, Requests
-from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions
+from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions, identifiers_of
 from reefcast.mqtt.surroundings import Broker, Settings
 from reefcast.retaining.messages import NotRetained, Recalled, Retained
 from reefcast.sessions.messages import ConsumerEnded, Done, Failed, Handed, Notes, Sessions
@@ -332,7 +332,7 @@ class Gateway:
     def system(self, subscription: Subscription) -> None:
         """Send what the broker says of itself now."""
         for topic, payload in self._broker.system(subscription.wanted.pattern).items():
-            self.write(packets.Publish(topic, payload, retain=True))
+            self._say(topic, payload, [subscription], retain=True)
 
     def may_see_system(self) -> bool:
         """Return whether the client may know what the broker says of itself."""
@@ -341,8 +341,14 @@ class Gateway:
     def system_changed(self, changed: Mapping[str, bytes]) -> None:
         """Send what has changed of what the broker says of itself."""
         for topic, payload in changed.items():
-            if self._subscriptions.wants_system(topic):
-                self.write(packets.Publish(topic, payload))
+            if found := self._subscriptions.of_system(topic):
+                self._say(topic, payload, found, retain=False)
+
+    def _say(
+        self, topic: str, payload: bytes, subscriptions: list[Subscription], *, retain: bool
+    ) -> None:
+        said = Properties(subscription_identifiers=identifiers_of(subscriptions))
+        self.write(packets.Publish(topic, payload, retain=retain, properties=said))
 
     # --- a full queue, and what must not be seen any more -----------------------------------------
 
