@@ -130,7 +130,7 @@ class Place:
             "queues": {
                 name: (port.queue_len, port.dropped) for name, port in ports.items() if port
             },
-            "credit": {name: device.line._credit for name, device in self.devices.items()},
+            "credit": {name: device.line._inflow.credit for name, device in self.devices.items()},
         }
 
 
@@ -143,7 +143,7 @@ class Twins:
         self._run(lambda: self.both.append(Place(network, most_bytes, readable=False)))
         for _ in range(4):
             turn(loop)
-        assert all(d.line._is_ready for place in self.both for d in place.devices.values())
+        assert all(d.line._inflow.is_ready for place in self.both for d in place.devices.values())
 
     def _run(self, function: Any) -> None:
         async def call() -> None:
