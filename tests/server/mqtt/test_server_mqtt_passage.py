@@ -314,6 +314,31 @@ def test_any_cut_gives_the_same_publications(who: str) -> None:
         turn(loop)
 
 
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("again", [False, True])
+def test_what_is_not_passed_on_takes_no_credit(qos: int, again: bool) -> None:
+    """A client may publish on after publications that are refused, or come twice before their
+    answer."""
+    topic, dup = ("b", qos > 0) if again else ("$SYS/x", False)
+    ids = [7] * 8 if again else range(1, 9)
+    packets = [Publish(topic, b"", qos, dup=dup, packet_id=id if qos else 0) for id in ids]
+    with quiet() as loop:
+        twins = Twins(loop, credit=3)
+        twins.do("watch")
+        for packet in packets if qos < 2 and again else [packets]:
+            some = packet if isinstance(packet, list) else [packet]
+            twins.do("say", "q", b"".join(encode(each, MQTT_5) for each in some))
+            turn(loop, 6)
+        twins.do("say", "q", encode(Publish("last"), MQTT_5))
+        turn(loop, 6)
+        for place in twins.both:
+            found = [each.topics[0] for each in place.watched()]
+            assert found[-1:] == ["last"]
+            assert ("$SYS/x" in found) is False
+        twins.do("end")
+        turn(loop)
+
+
 def test_the_compiled_calls_are_used() -> None:
     """The twins would be alike, too, if both took the readable path."""
     calls: Counter[str] = Counter()
