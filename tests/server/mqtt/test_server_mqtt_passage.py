@@ -37,6 +37,7 @@ from reefcast.mqtt.packets import (
     Unsubscribe,
 )
 from reefcast.mqtt.properties import Properties
+from reefcast.mqtt.publishing import NOTHING, Publishing
 from reefcast.network.file import NetworkFile
 from reefcast.server.mqtt import line as lines
 from reefcast.server.mqtt.front import MqttFront
@@ -234,8 +235,10 @@ BEGINNING: list[Any] = [
     ("publish", "q", [PLAIN], []),
 ]
 """A start after which everything is plain: the first publication of a client never is."""
-MIXED: list[Any] = [*BEGINNING, ("subscribe", "t", "+/b", 8), ("subscribe", "q", "#", 2)]
-BEGINNINGS: tuple[list[Any], ...] = (BEGINNING, MIXED)
+IDENTIFIED: list[Any] = [*BEGINNING, ("subscribe", "t", "+/b", 8)]
+OVERLAPPING: list[Any] = [*BEGINNING, ("subscribe", "t", "+/b", 0), ("subscribe", "s", "a/b", 1)]
+MIXED: list[Any] = [*IDENTIFIED, ("subscribe", "q", "#", 2)]
+BEGINNINGS: tuple[list[Any], ...] = (BEGINNING, IDENTIFIED, OVERLAPPING, MIXED)
 
 
 def tell(twins: Twins, script: list[Any]) -> None:
@@ -268,6 +271,8 @@ WAITS: list[Any] = [
 @settings(max_examples=60, deadline=None)
 @example(BEGINNING, WAITS, "drop_oldest", 5, 64, 1 << 20)
 @example(MIXED, WAITS, "disconnect", 5, 64, 1 << 20)
+@example(IDENTIFIED, WAITS, "drop_oldest", 1000, 64, 1 << 20)
+@example(OVERLAPPING, WAITS, "drop_oldest", 1000, 64, 1 << 20)
 @given(
     st.sampled_from(BEGINNINGS),
     st.lists(steps, min_size=1, max_size=10),
@@ -286,9 +291,16 @@ def test_both_ways_write_the_same(
         turn(loop)
 
 
+@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("who", PUBLISHERS)
-def test_any_cut_gives_the_same_publications(who: str) -> None:
-    """Whatever the reads, what is published is the same, in the same order, and numbers go up."""
+def test_any_cut_gives_the_same_publications(
+    who: str, together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the reads, what is published is the same, in the same order, and numbers go up: also
+    without the ways for several packets."""
+    if not together:
+        monkeypatch.setattr(Publishing, "take_plain", lambda *how: 0)
+        monkeypatch.setattr(Publishing, "take_frames", lambda *how: NOTHING)
     sent = [("a", 0), ("a/b", 125), ("b", 200), ("é", 3), ("c", 0), ("$SYS/x", 1), ("d", 130)]
     version = CLIENTS[who]
     data = b"".join(encode(Publish(topic, bytes(size)), version) for topic, size in sent)
