@@ -11,7 +11,6 @@ from typing import Any, Self, TypeVar
 from live_networks import make_network
 from reefcast.mqtt.decoding import Decoder
 from reefcast.mqtt.encoding import encode
-from reefcast.mqtt.gateway import Settings
 from reefcast.mqtt.packets import (
     MQTT_5,
     Connack,
@@ -29,6 +28,7 @@ from reefcast.mqtt.packets import (
     Unsubscribe,
 )
 from reefcast.mqtt.properties import NO_PROPERTIES, Properties
+from reefcast.mqtt.surroundings import Settings
 from reefcast.server.listeners import Listener
 from reefcast.server.mqtt.front import MqttFront
 from reefcast.server.mqtt.line import MqttLine

@@ -17,7 +17,7 @@ from reefcast.mqtt.content import ContentOptions, publication_of
 from reefcast.mqtt.decoding import Decoder
 from reefcast.mqtt.delivering import Renderer
 from reefcast.mqtt.encoding import encode
-from reefcast.mqtt.gateway import Gateway, Settings
+from reefcast.mqtt.gateway import Gateway
 from reefcast.mqtt.packets import (
     Connack,
     Connect,
@@ -33,6 +33,7 @@ from reefcast.mqtt.packets import (
 )
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.reasons import Reason
+from reefcast.mqtt.surroundings import Settings
 from reefcast.retaining.messages import Recall, Recalled, Retain, Retained
 from reefcast.sessions import messages as asked
 from reefcast.sessions.messages import Done, Failed, Handed, Notes, Owed, SessionRow, Sessions
@@ -166,6 +167,9 @@ class Connection:
         else:
             raise AssertionError(message)
 
+    def unspent(self) -> None:
+        pass
+
     def publish(self, publications: list[messages.Publish]) -> None:
         for each in publications:
             event = each.publication
@@ -173,9 +177,6 @@ class Connection:
             answer = messages.Confirmed(event.publisher, event.seq, each.confirm or 1)
             if each.confirm:
                 self._later(f"confirm {event.seq}", lambda answer=answer: self._answer(answer))
-
-    def unspent(self) -> None:
-        """Take credit back, which nobody counts here."""
 
     def write(self, packet: bytes) -> None:
         packets, error = self._decoder.receive(packet)

@@ -4,10 +4,15 @@ broker whose answers come late and in another order."""
 from __future__ import annotations
 
 import random
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mqtt_gateway_twin import World
+from mqtt_gateway_twin import Connection, World
+
+from reefcast.mqtt.reasons import Reason
+from reefcast.sessions.home import TAKEN_OVER
+from reefcast.sessions.messages import ConsumerEnded
 
 
 @given(seed=st.integers(0, 1 << 32), receive_maximum=st.integers(1, 6), breaks=st.booleans())
@@ -50,3 +55,21 @@ def test_all_arrives_as_its_qos_says(seed: int, receive_maximum: int, breaks: bo
     first = sorted({payload for _, payload in events}, key=client.got.index)
     assert first == [payload for _, payload in events]
     assert {key[:2] for key in world.home.notes} <= {"s/"}
+
+
+def test_a_session_that_was_taken_over_stays() -> None:
+    """Its new consumer needs it, though it was to end with the connection of the old one."""
+    for taken_over in (True, False):
+        world = World(random.Random(1), 5)
+        old = world.connection
+        consumer = world.home.consumer
+        assert consumer is not None
+        old.gateway.expiry_s = 0
+        if taken_over:
+            with patch.object(Connection, "end") as end:
+                old.gateway.answer(ConsumerEnded(consumer=consumer[1], reason=TAKEN_OVER))
+            assert end.call_args.args[0] is Reason.SESSION_TAKEN_OVER
+        old.gateway.end()
+        while old.step(world.rng):
+            pass
+        assert world.home.there is taken_over

@@ -15,26 +15,21 @@ Source: MQTT 5.0 and MQTT 3.1.1, chapters 3 and 4."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 
 from reefcast.model import messages
-from reefcast.model.effort import FilterLimits
 from reefcast.model.messages import ControlMessage, Refused
 from reefcast.model.publication import Publication
 from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
-from reefcast.mqtt.content import ContentOptions
-from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape, delivery_note
+from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape
 from reefcast.mqtt.fitting import fitted
+from reefcast.mqtt.handing import Handing
 from reefcast.mqtt.incoming import Answer, Incoming
 from reefcast.mqtt.lasting import (
-    DELIVERY,
     NEVER,
-    RELEASED,
     SUBSCRIPTION,
     TAKEN,
     TOLD,
@@ -43,74 +38,20 @@ from reefcast.mqtt.lasting import (
     expiry_s,
     session_name,
 )
-from reefcast.mqtt.outgoing import Delivery, Outgoing, State, own_id
 from reefcast.mqtt.packets import MQTT_5, Connack, Connect, Packet
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.publishing import Aliases, Publishing
 from reefcast.mqtt.reasons import MqttError, Reason
 from reefcast.mqtt.requests import MOST_WORDS, OWN_SOURCE, Requests
-from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions
+from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions, identifiers_of
+from reefcast.mqtt.surroundings import Broker, Settings
 from reefcast.retaining.messages import NotRetained, Recalled, Retained
-from reefcast.sessions.home import TAKEN_OVER
 from reefcast.sessions.messages import ConsumerEnded, Done, Failed, Handed, Notes, Sessions
 
 MOST_RECEIVED = 65_535
-AGAIN_S = 1.0
-"""After how long a session is asked for again whose home cannot be reached."""
 AT_ONCE_S = 1.0
 """How long a durable session outlives a connection that it is not to outlive, if nobody can close
 it then."""
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listener offers its clients. `receive_maximum`: QoS 1 and 2 publications that a client
-    may have unacknowledged; `maximum_packet_size` (bytes); `session_expiry_s`: the longest time
-    for which a session outlives its connection; `topic_alias_maximum`; `keep_alive_s`: 0 leaves it
-    to the client; `content`: how payloads become attributes."""
-
-    receive_maximum: int = 1024
-    maximum_packet_size: int = 8 << 20
-    session_expiry_s: int = 7 * 86_400
-    topic_alias_maximum: int = 32
-    keep_alive_s: int = 0
-    content: ContentOptions = ContentOptions()
-
-
-class Broker(Protocol):
-    """The broker around a gateway, as its client sees it."""
-
-    def control(self, message: ControlMessage) -> None:
-        """Send a message to the core, which may answer at once (`Gateway.answer`)."""
-
-    def publish(self, publications: list[messages.Publish]) -> None: ...
-
-    def unspent(self) -> None:
-        """Give back the credit of a publication of the client that is not passed on."""
-
-    def write(self, packet: bytes) -> None: ...
-
-    def send(self, packet: bytes) -> None:
-        """Write a delivery, as the renderer made it."""
-
-    def end(self, reason: Reason, words: str) -> None:
-        """End the connection; tell the client why if it can be told."""
-
-    def now_us(self) -> int: ...
-
-    def later(self, delay_s: float, call: Callable[[], None]) -> None:
-        """Call this in so many seconds, if the connection still stands."""
-
-    def count(self, name: str) -> None: ...
-
-    def ready(self) -> None:
-        """Learn that the CONNACK is sent, and other packets may come."""
-
-    def system(self, topic_filter: str) -> Mapping[str, bytes]:
-        """Return what the broker says of itself under topics that match."""
-
-    def may_see_system(self) -> bool: ...
-
-    def limits(self) -> FilterLimits: ...
 
 
 class Gateway:
@@ -145,20 +86,20 @@ class Gateway:
         self._tells_problems = asked.request_problem_information is not False
         self.version = version
         self.expiry_s = min(_expiry_of(connect, version), settings.session_expiry_s)
-        self._consumers = itertools.count(1)
-        self._attached: dict[int, LastingSession] = {}
         self._subscriptions = Subscriptions(version)
         self.most_bytes = asked.maximum_packet_size or NO_LIMIT
         most = asked.receive_maximum or MOST_RECEIVED
-        self._outgoing = Outgoing(most, broker.send, self._delivered, self._begun)
-        self._lasting: LastingSession | None = None
-        self._owed: dict[tuple[int, int], Delivery] = {}
-        self._known: set[int] = set()
-        self._delivering = Delivering(
-            *(self._subscriptions, self._outgoing, renderer, version),
-            *(self.most_bytes, broker.send, broker.now_us),
-            publisher.__eq__,
+        window = min(most, settings.receive_maximum)
+        self._handing = Handing(
+            *(broker, self.asking, most, window),
+            lambda outgoing: Delivering(
+                *(self._subscriptions, outgoing, renderer, version),
+                *(self.most_bytes, broker.send, broker.now_us),
+                publisher.__eq__,
+            ),
+            self.write,
         )
+        self._outgoing, self._delivering = self._handing.outgoing, self._handing.delivering
         open_most = settings.receive_maximum if version == MQTT_5 else MOST_RECEIVED
         self._incoming = Incoming(open_most, self._acknowledge)
         aliases = Aliases(settings.topic_alias_maximum)
@@ -167,8 +108,6 @@ class Gateway:
             *(broker.publish, broker.unspent, broker.now_us, broker.count),
             lambda: renderer.packets,
         )
-        window = min(most, settings.receive_maximum)
-        self._window = window
         share_s = max(1.0, expiry_s(self.expiry_s)) if self.expiry_s != NEVER else 0.0
         self._requests = Requests(
             *(self, self.asking, self._subscriptions, publisher, window, share_s),
@@ -177,7 +116,7 @@ class Gateway:
         self._handlers: dict[type, Callable[..., None]] = {
             packets.Publish: self.publishing.handle,
             packets.Puback: self._outgoing.acknowledged,
-            packets.Pubrec: self._received,
+            packets.Pubrec: self._handing.received,
             packets.Pubrel: self._released,
             packets.Pubcomp: self._outgoing.completed,
             packets.Subscribe: self._subscribe,
@@ -222,7 +161,8 @@ class Gateway:
             return False
         else:
             is_new = await session.open(AT_ONCE_S, here=False)
-        self._lasting = self.publishing.lasting = self._requests.lasting = session
+        self._handing.lasting = session
+        self.publishing.lasting = self._requests.lasting = session
         return not (is_new or clean)
 
     async def _go_on(self, session: LastingSession, notes: Mapping[str, str]) -> None:
@@ -232,9 +172,7 @@ class Gateway:
                 number, _, told = note.partition(" ")
                 packet_id = int(key.removeprefix(TAKEN))
                 self._incoming.restore(packet_id, int(number), told=bool(told))
-            elif key.startswith(RELEASED):
-                self._restore(session, int(key.removeprefix(RELEASED)), int(note))
-        self._send_noted(session, notes)
+        self._handing.resume(session, notes)
         own = {
             key.removeprefix(SUBSCRIPTION): note
             for key, note in notes.items()
@@ -244,64 +182,7 @@ class Gateway:
             row = await session.row()
             numbers = {} if row is None else row.subscriptions
             await self._requests.resume(own, {text: number for number, text in numbers.items()})
-        await self._attach(session)
-
-    def _send_noted(self, session: LastingSession, notes: Mapping[str, str]) -> None:
-        """Send again what a shared subscription has handed over to the session."""
-        for key, note in notes.items():
-            if not key.startswith(DELIVERY):
-                continue
-            packet_id = self._outgoing.reserve(int(key.removeprefix(DELIVERY)))
-            delivery = self._delivering.noted(note) if packet_id else None
-            if delivery is None:
-                self._outgoing.give_back(packet_id)
-                session.note_later(key, None)
-            else:
-                delivery.packet_id = packet_id
-                self._outgoing.send(delivery)
-
-    def _restore(self, session: LastingSession, packet_id: int, position: int) -> None:
-        """Send a PUBREL again whose PUBCOMP is missing (MQTT-4.4.0-1)."""
-        own = position > 0
-        delivery = Delivery(_nothing, 2, session.source if own else 0, position, own=own)
-        self._outgoing.restore(delivery, packet_id)
-        if own:
-            self._owed[session.source, position] = delivery
-            self._known.add(position)
-        self.write(packets.Pubrel(packet_id))
-
-    async def attach(self, session: LastingSession) -> None:
-        """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
-        consumer = next(self._consumers)
-        self._attached[consumer] = session
-        own = session is self._lasting
-        try:
-            await session.attach(consumer, self._window, alone=own)
-        except SessionFailed:
-            self._attached.pop(consumer, None)
-            session.consumer = 0
-            raise
-
-    async def _attach(self, session: LastingSession) -> None:
-        """Become a consumer of a session, as soon as its home can be reached. A user who may see
-        nothing is none of his own session, and may publish all the same."""
-        if session.consumer:
-            return  # a subscription has come before
-        own = session is self._lasting
-        try:
-            await self.attach(session)
-        except SessionFailed as error:
-            if error.again:
-                self._broker.later(AGAIN_S, lambda: self.asking.begin(self._attach(session)))
-            elif error.gone or not own:
-                self._broker.end(Reason.ADMINISTRATIVE_ACTION, str(error))
-            return
-        session.flush()
-        if own:
-            for position in [
-                each for each in self._known if (session.source, each) not in self._owed
-            ]:
-                self.asking.begin(self._forget(session, own_id(position), position))
+        await self._handing.join(session)
 
     def _welcome(self) -> Properties:
         """Return what the CONNACK says of this broker."""
@@ -315,6 +196,10 @@ class Gateway:
             topic_alias_maximum=settings.topic_alias_maximum or None,
             server_keep_alive=settings.keep_alive_s or None,
         )
+
+    @property
+    def _lasting(self) -> LastingSession | None:
+        return self._handing.lasting
 
     # --- packets of the client --------------------------------------------------------------------
 
@@ -331,7 +216,7 @@ class Gateway:
     def flush(self) -> None:
         """Pass on what the packets of one read were gathered for."""
         self.publishing.flush()
-        for session in self._attached.values():
+        for session in self._handing.sessions:
             session.flush()
 
     def _subscribe(self, packet: packets.Subscribe) -> None:
@@ -341,41 +226,6 @@ class Gateway:
     def _unsubscribe(self, packet: packets.Unsubscribe) -> None:
         self.publishing.flush()
         self.asking.queue(self._requests.unsubscribe(packet))
-
-    def _received(self, packet: packets.Pubrec) -> None:
-        try:
-            delivery = self._outgoing.received(packet)
-        except KeyError:
-            self.write(packets.Pubrel(packet.packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
-            return
-        if delivery is None:
-            return
-        if self._lasting is not None and delivery.state is State.RELEASING:
-            self.asking.begin(self._release_later(self._lasting, delivery))
-        else:
-            self._release(delivery)
-
-    async def _release_later(self, session: LastingSession, delivery: Delivery) -> None:
-        """Release a delivery once the session's disk knows that the client has received it. Its
-        home answers in order, so PUBREL packets have that of PUBREC packets (MQTT-4.6.0-4)."""
-        position = delivery.position if delivery.own else 0
-        try:
-            notes: dict[str, str | None] = {f"{RELEASED}{delivery.packet_id}": str(position)}
-            if delivery.noted:
-                notes[f"{DELIVERY}{delivery.packet_id}"] = None
-            await session.note(notes)
-        except SessionFailed as error:
-            self._broker.end(Reason.UNSPECIFIED_ERROR, str(error))
-            return
-        if delivery.own:
-            self._known.add(delivery.position)
-        else:
-            self._acknowledge_owed(delivery)
-        self._release(delivery)
-
-    def _release(self, delivery: Delivery) -> None:
-        delivery.state = State.RELEASED
-        self.write(packets.Pubrel(delivery.packet_id))
 
     def _released(self, packet: packets.Pubrel) -> None:
         if not self._incoming.release(packet):
@@ -425,101 +275,19 @@ class Gateway:
     def answer(self, message: ControlMessage) -> None:
         """Handle a message of the core."""
         if isinstance(message, Handed):
-            self._handed(message)
+            self._handing.handed(message)
         elif isinstance(message, messages.Confirmed):
             self.publishing.confirmed(message)
         elif isinstance(message, Refused) and message.publication is not None:
             self.publishing.refused(message)
         elif isinstance(message, ConsumerEnded):
-            self._consumer_ended(message)
+            self._handing.ended(message)
         elif isinstance(message, _ANSWERS):
             self.asking.answered(message.token, message)
 
     def deliver(self, numbers: Sequence[int], event: Publication) -> None:
         """Deliver an event to passing subscriptions."""
         self._delivering.deliver(numbers, event)
-
-    def _handed(self, handed: Handed) -> None:
-        session = self._attached.get(handed.consumer)
-        if session is None:
-            return
-        own = session is self._lasting
-        for owed in handed.events:
-            if (session.source, owed.position) in self._owed:
-                continue  # on its way, or released: the connection stands
-            known = own and owed.position in self._known  # and completed since
-            delivery = None if known else self._delivering.owed(session.source, owed, own=own)
-            if delivery is None:
-                session.acknowledge(owed.position)
-            else:
-                self._owed[session.source, owed.position] = delivery
-                if delivery.qos == 2 and not own and self._lasting is not None:
-                    self.asking.begin(self._take(session, self._lasting, delivery, owed.body))
-                else:
-                    self._outgoing.send(delivery)
-        session.flush()
-
-    async def _take(
-        self, shared: LastingSession, own: LastingSession, delivery: Delivery, body: bytes
-    ) -> None:
-        """Have the client's own session take over a delivery of a shared one, and send it."""
-        packet_id = self._outgoing.reserve()
-        if packet_id:
-            try:
-                await own.note({f"{DELIVERY}{packet_id}": delivery_note(delivery, body)})
-            except SessionFailed:  # it is too large: the shared session goes on to owe it
-                self._outgoing.give_back(packet_id)
-            else:
-                delivery.packet_id, delivery.noted = packet_id, True
-                self._acknowledge_owed(delivery)
-                delivery.position = 0
-                shared.flush()
-        self._outgoing.send(delivery)
-
-    def _begun(self, delivery: Delivery) -> None:
-        """Have done with a delivery of a shared session that goes to nobody else any more."""
-        if delivery.qos == 2 and delivery.position and not delivery.own:
-            self._acknowledge_owed(delivery)
-
-    def _delivered(self, delivery: Delivery) -> None:
-        """Have done with a delivery: what owed it forgets it."""
-        if delivery.position:
-            self._acknowledge_owed(delivery)
-        elif delivery.noted and delivery.state is not State.RELEASED and self._lasting is not None:
-            self._lasting.note_later(f"{DELIVERY}{delivery.packet_id}", None)
-        if delivery.state is State.RELEASED and self._lasting is not None:
-            position = delivery.position if delivery.own else 0
-            self.asking.begin(self._forget(self._lasting, delivery.packet_id, position))
-
-    async def _forget(self, session: LastingSession, packet_id: int, position: int) -> None:
-        """Have the session forget that the client has received a delivery, which is over: its
-        event first, which must not come again as a new one."""
-        if position and not session.consumer:
-            return  # the event cannot be acknowledged now
-        try:
-            await session.note({f"{RELEASED}{packet_id}": None})
-        except SessionFailed:
-            return  # it is known as long as the connection lasts; then its PUBREL comes again
-        self._known.discard(position)
-
-    def _acknowledge_owed(self, delivery: Delivery) -> None:
-        if self._owed.pop((delivery.source, delivery.position), None) is None:
-            return
-        for session in self._attached.values():
-            if session.source == delivery.source:
-                session.acknowledge(delivery.position)
-
-    def _consumer_ended(self, ended: ConsumerEnded) -> None:
-        session = self._attached.pop(ended.consumer, None)
-        if session is None or session.consumer != ended.consumer:
-            return
-        session.consumer = 0
-        if ended.again:
-            self.asking.begin(self._attach(session))
-        elif session is self._lasting:
-            taken_over = ended.reason == TAKEN_OVER
-            reason = Reason.SESSION_TAKEN_OVER if taken_over else Reason.ADMINISTRATIVE_ACTION
-            self._broker.end(reason, ended.reason)
 
     # --- what requests and publications use -------------------------------------------------------
 
@@ -553,6 +321,10 @@ class Gateway:
         elif id not in self._incoming.told:
             session.note_later(f"{TAKEN}{id}", f"{self._incoming.taken[id]} {TOLD}")
 
+    async def attach(self, session: LastingSession) -> None:
+        """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
+        await self._handing.attach(session)
+
     def send(self, event: Publication, match: Match) -> None:
         """Send a retained value for a new subscription."""
         self._delivering.send(event, match, retained=True)
@@ -560,7 +332,7 @@ class Gateway:
     def system(self, subscription: Subscription) -> None:
         """Send what the broker says of itself now."""
         for topic, payload in self._broker.system(subscription.wanted.pattern).items():
-            self.write(packets.Publish(topic, payload, retain=True))
+            self._say(topic, payload, [subscription], retain=True)
 
     def may_see_system(self) -> bool:
         """Return whether the client may know what the broker says of itself."""
@@ -569,8 +341,14 @@ class Gateway:
     def system_changed(self, changed: Mapping[str, bytes]) -> None:
         """Send what has changed of what the broker says of itself."""
         for topic, payload in changed.items():
-            if self._subscriptions.wants_system(topic):
-                self.write(packets.Publish(topic, payload))
+            if found := self._subscriptions.of_system(topic):
+                self._say(topic, payload, found, retain=False)
+
+    def _say(
+        self, topic: str, payload: bytes, subscriptions: list[Subscription], *, retain: bool
+    ) -> None:
+        said = Properties(subscription_identifiers=identifiers_of(subscriptions))
+        self.write(packets.Publish(topic, payload, retain=retain, properties=said))
 
     # --- a full queue, and what must not be seen any more -----------------------------------------
 
@@ -618,8 +396,25 @@ class Gateway:
     def retire(self) -> None:
         """End everything but the will, which waits."""
         self._requests.retire()
-        for session in self._attached.values():
+        for session in self._handing.sessions:
             session.detach()
+
+    def drop_will_if_back(self, then: Callable[[], None]) -> None:
+        """Forget the will if the client is connected at another broker by now (MQTT-3.1.3-9), then
+        call `then`."""
+        if self._lasting is None:
+            then()
+        else:
+            self.asking.begin(self._drop_will_if_back(self._lasting, then))
+
+    async def _drop_will_if_back(self, session: LastingSession, then: Callable[[], None]) -> None:
+        try:
+            row = await session.row()
+        except SessionFailed:  # nobody knows
+            row = None
+        if row is not None and row.consumers:
+            self.will = None
+        then()
 
     def end(self) -> None:
         """Publish the will, if there is one, and end the connection for the core: after it, nothing
@@ -627,13 +422,9 @@ class Gateway:
         will, self.will = self.will, None
         if will is not None:
             self.publishing.publish_will(will)
-        if self._lasting is not None and not self.expiry_s:
+        if self._lasting is not None and not (self.expiry_s or self._handing.is_taken_over):
             self.asking.begin(self._lasting.close())
         self.asking.close()
-
-
-def _nothing(packet_id: int, again: bool) -> bytes:
-    return b""
 
 
 def _expiry_of(connect: Connect, version: int) -> int:

@@ -122,7 +122,7 @@ class LastingSession:
             await self.open(expiry_s, here=False)
 
     async def leave(self) -> None:
-        """Be no consumer of a shared subscription any more; close it if nobody is."""
+        """Stop consuming a shared subscription; close it if nobody else consumes it."""
         self.detach()
         row = await self.row()
         if row is not None and not row.consumers:
@@ -206,7 +206,7 @@ class LastingSession:
             raise
 
     def detach(self) -> None:
-        """Be its consumer no more."""
+        """Stop consuming the session."""
         if self.consumer:
             self.flush()
             consumer, self.consumer = self.consumer, 0

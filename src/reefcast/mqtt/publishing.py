@@ -161,7 +161,7 @@ class Publishing:
         return count
 
     def take_frames(self, data: bytes, version: int, most_bytes: int, most: int) -> Taken:
-        """As `take_plain`, for the packets that the bytes of a read begin with, in compiled
+        """Do as `take_plain` for the packets that the bytes of a read begin with, in compiled
         code."""
         if self._content.json or self._batch:
             return NOTHING

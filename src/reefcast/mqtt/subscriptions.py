@@ -126,11 +126,13 @@ class Subscriptions:
         if not served:
             del self._served[subscription.served]
 
-    def wants_system(self, topic: str) -> bool:
-        """Return whether a subscription of the way SYSTEM matches this topic."""
-        return any(
-            each.way is Way.SYSTEM and is_topic_match(topic, each.wanted.pattern) for each in self
-        )
+    def of_system(self, topic: str) -> list[Subscription]:
+        """Return the subscriptions of the way SYSTEM that match this topic."""
+        return [
+            each
+            for each in self
+            if each.way is Way.SYSTEM and is_topic_match(topic, each.wanted.pattern)
+        ]
 
     def serves(self, served: Served) -> bool:
         """Return whether a subscription has its events from there."""
@@ -150,8 +152,13 @@ class Subscriptions:
             found[0].wanted.pattern,
             max(each.request.qos for each in found),
             any(each.request.retain_as_published for each in found),
-            tuple(sorted({each.identifier for each in found if each.identifier})),
+            identifiers_of(found),
         )
+
+
+def identifiers_of(subscriptions: Iterable[Subscription]) -> tuple[int, ...]:
+    """Return the identifiers of subscriptions, in ascending order."""
+    return tuple(sorted({each.identifier for each in subscriptions if each.identifier}))
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):

@@ -73,7 +73,7 @@ class Device:
             is_publish = isinstance(packet, Publish)
             client.send(msgspec.structs.replace(packet, dup=True) if is_publish else packet)
         while True:
-            self._handle(client, await client.next(object))  # type: ignore[type-var]
+            self._handle(client, await client.next(object))  # type: ignore[type-var]  # any packet
 
     def _handle(self, client: MqttClient, packet: Packet) -> None:
         if isinstance(packet, Publish):

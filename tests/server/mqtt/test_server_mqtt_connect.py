@@ -10,7 +10,7 @@ import pytest_asyncio
 from mqtt_clients import MqttClient, MqttPlace, mqtt_broker
 from mqtt_statements import fresh, shows
 from reefcast.mqtt.encoding import encode
-from reefcast.mqtt.gateway import Gateway, Settings
+from reefcast.mqtt.gateway import Gateway
 from reefcast.mqtt.packets import (
     MQTT_3_1_1,
     MQTT_5,
@@ -29,10 +29,11 @@ from reefcast.mqtt.packets import (
 )
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.reasons import Reason
-from reefcast.server.mqtt import line
+from reefcast.mqtt.surroundings import Settings
+from reefcast.server.mqtt import introduction
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-TOO_LONG = "x" * (line.MOST_ID_CHARS + 1)
+TOO_LONG = "x" * (introduction.MOST_ID_CHARS + 1)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -199,7 +200,7 @@ async def test_a_second_connection_ends_the_first(place: MqttPlace, version: int
 async def test_a_silent_client_is_disconnected(
     place: MqttPlace, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "PATIENCE", 0.1)
+    monkeypatch.setattr(introduction, "PATIENCE", 0.1)
     silent = await place.client(version=version, keep_alive=1)
     free = await place.client(version=version, keep_alive=0)
     await ended(silent, Reason.KEEP_ALIVE_TIMEOUT)
@@ -208,14 +209,14 @@ async def test_a_silent_client_is_disconnected(
 
 
 async def test_patience_is_one_and_a_half_keep_alives() -> None:
-    assert line._silence_s(Connect(keep_alive=10), 0) == 15
-    assert line._silence_s(Connect(keep_alive=10), 60) == 90
+    assert introduction.silence_s(Connect(keep_alive=10), 0) == 15
+    assert introduction.silence_s(Connect(keep_alive=10), 60) == 90
 
 
 async def test_the_keep_alive_of_the_broker_counts(
     place: MqttPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "PATIENCE", 0.1)
+    monkeypatch.setattr(introduction, "PATIENCE", 0.1)
     client = await MqttClient.connect(place.ports["hurried"], keep_alive=0)
     assert client.connack.properties.server_keep_alive == 1
     await ended(client, Reason.KEEP_ALIVE_TIMEOUT)

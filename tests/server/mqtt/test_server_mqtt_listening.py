@@ -174,6 +174,30 @@ async def test_wills_that_wait_are_published_when_the_broker_stops(
     assert (await watcher.event()).topic == "wills/c"
 
 
+@pytest.mark.parametrize("comes_back", [False, True])
+async def test_the_will_of_a_client_that_is_back_at_another_broker(
+    live: Live, tmp_path: Path, *, comes_back: bool
+) -> None:
+    """MQTT-3.1.3-9"""
+    await live.up(with_mqtt(make_network("ab", [("a", "b")]), tmp_path))
+    (here, _), (there, _) = (ports(live.nodes[name]) for name in "ab")
+    watcher = await MqttClient.connect(there)
+    await watcher.subscribe("wills/#", 1)
+    lasting: dict[str, Any] = {"clean_start": False, "session_expiry_interval": 1000}
+    will = Will("wills/c", b"gone", 1, properties=_delay(1))
+    client = await MqttClient.connect(here, "c", will=will, **lasting)
+    client.cut()
+    front = live.nodes["a"].mqtt
+    assert front is not None
+    await until(lambda: not front.connected)
+    if comes_back:
+        client = await MqttClient.connect(there, "c", **lasting)
+        assert client.connack.session_present
+    await until(lambda: not live.nodes["a"].clients.sessions)
+    await (await MqttClient.connect(here)).publish("wills/end", b"", 1)
+    assert (await watcher.event()).topic == ("wills/end" if comes_back else "wills/c")
+
+
 def _delay(seconds: int) -> Any:
     from reefcast.mqtt.properties import Properties
 

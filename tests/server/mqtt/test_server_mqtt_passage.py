@@ -23,7 +23,6 @@ from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind, Role
 from reefcast.mqtt.decoding import Decoder
 from reefcast.mqtt.encoding import encode
-from reefcast.mqtt.gateway import Settings
 from reefcast.mqtt.packets import (
     MQTT_3_1_1,
     MQTT_5,
@@ -38,6 +37,7 @@ from reefcast.mqtt.packets import (
 )
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.publishing import NOTHING, Publishing
+from reefcast.mqtt.surroundings import Settings
 from reefcast.network.file import NetworkFile
 from reefcast.server.mqtt import line as lines
 from reefcast.server.mqtt.front import MqttFront
@@ -131,7 +131,7 @@ class Place:
             "queues": {
                 name: (port.queue_len, port.dropped) for name, port in ports.items() if port
             },
-            "credit": {name: device.line._credit for name, device in self.devices.items()},
+            "credit": {name: device.line._inflow.credit for name, device in self.devices.items()},
         }
 
 
@@ -144,7 +144,7 @@ class Twins:
         self._run(lambda: self.both.append(Place(network, most_bytes, readable=False)))
         for _ in range(4):
             turn(loop)
-        assert all(d.line._is_ready for place in self.both for d in place.devices.values())
+        assert all(d.line._inflow.is_ready for place in self.both for d in place.devices.values())
 
     def _run(self, function: Any) -> None:
         async def call() -> None:

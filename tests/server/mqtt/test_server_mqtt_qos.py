@@ -9,7 +9,6 @@ import pytest_asyncio
 
 from mqtt_clients import MqttClient, MqttPlace, mqtt_broker
 from mqtt_statements import fresh, shows
-from reefcast.mqtt.gateway import Settings
 from reefcast.mqtt.packets import (
     MQTT_3_1_1,
     Disconnect,
@@ -23,6 +22,7 @@ from reefcast.mqtt.packets import (
     Pubrel,
 )
 from reefcast.mqtt.reasons import Reason
+from reefcast.mqtt.surroundings import Settings
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -10,7 +10,6 @@ import pytest_asyncio
 
 from mqtt_clients import MqttClient, MqttPlace, mqtt_broker
 from mqtt_statements import fresh, shows
-from reefcast.mqtt.gateway import Settings
 from reefcast.mqtt.packets import (
     MQTT_5,
     Disconnect,
@@ -22,6 +21,7 @@ from reefcast.mqtt.packets import (
 )
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.reasons import Reason
+from reefcast.mqtt.surroundings import Settings
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

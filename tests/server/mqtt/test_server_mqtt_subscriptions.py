@@ -25,6 +25,7 @@ from reefcast.mqtt.packets import (
     Subscribe,
     TopicRequest,
     Unsubscribe,
+    Will,
 )
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.reasons import Reason
@@ -205,10 +206,12 @@ async def test_wildcards_at_the_beginning_match_no_system_topics(
 
 async def test_what_the_broker_says_of_itself(place: MqttPlace) -> None:
     client = await place.client()
-    await client.subscribe("$SYS/broker/#")
+    await client.subscribe("$SYS/broker/#", 0, identified(5))
     topics = {(event := await client.event()).topic: event for _ in range(5)}
     assert "$SYS/broker/version" in topics
-    assert all(each.retain for each in topics.values())
+    for each in topics.values():
+        assert each.retain
+        assert each.properties.subscription_identifiers == (5,)
 
 
 # --- UNSUBSCRIBE ---------------------------------------------------------------------------------
@@ -261,6 +264,13 @@ async def got_by(clients: list[MqttClient], count: int) -> list[list[bytes]]:
             while any(isinstance(each, Publish) for each in client.inbox):
                 payloads.append((await client.event()).payload)
     return found
+
+
+async def cut(lost: MqttClient, watcher: MqttClient, will_topic: str) -> None:
+    """Break a connection, and wait until the broker knows."""
+    await watcher.subscribe(will_topic)
+    lost.cut()
+    await watcher.next(Publish, lambda event: event.topic == will_topic)
 
 
 @shows("4.8.2-3", "3.8.4-6")
@@ -334,7 +344,8 @@ async def test_what_a_member_refuses_goes_to_nobody_else(
     place: MqttPlace, version: int, qos: int
 ) -> None:
     topic, share = fresh(), f"$share/{fresh('g')}/"
-    first, second = await place.client(), await place.client()
+    first = await place.client(will=Will(f"{topic}/gone"))
+    second = await place.client()
     await first.subscribe(share + topic, qos)
     publisher = await place.client()
     await publisher.publish(topic, b"unwanted", qos)
@@ -342,7 +353,7 @@ async def test_what_a_member_refuses_goes_to_nobody_else(
     refusal = Puback if qos == 1 else Pubrec
     first.send(refusal(event.packet_id, Reason.UNSPECIFIED_ERROR))
     await second.subscribe(share + topic, qos)
-    first.cut()
+    await cut(first, second, f"{topic}/gone")
     await publisher.publish(topic, b"wanted", qos)
     assert (await second.event()).payload == b"wanted"
 
@@ -351,7 +362,7 @@ async def test_what_a_member_refuses_goes_to_nobody_else(
 async def test_a_delivery_with_qos_2_waits_for_its_member(place: MqttPlace, version: int) -> None:
     topic, share, name = fresh(), f"$share/{fresh('g')}/", fresh("client")
     said = {"session_expiry_interval": 100}
-    first = await place.client(name, **said)
+    first = await place.client(name, will=Will(f"{topic}/gone"), **said)
     await first.subscribe(share + topic, 2, identified(7))
     publisher = await place.client()
     for number in range(3):
@@ -362,7 +373,7 @@ async def test_a_delivery_with_qos_2_waits_for_its_member(place: MqttPlace, vers
     first.send(Pubrec(begun[1].packet_id, Reason.UNSPECIFIED_ERROR))
     second = await place.client()
     await second.subscribe(share + topic, 2)
-    first.cut()
+    await cut(first, second, f"{topic}/gone")
     await publisher.publish(topic, b"next", 2)
     assert (await second.event()).payload == b"next"
     for _ in range(2):

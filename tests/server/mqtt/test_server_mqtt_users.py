@@ -15,7 +15,6 @@ import reefcast
 from live_networks import until
 from mqtt_clients import MqttClient, MqttPlace, mqtt_broker
 from reefcast.model.grants import Right
-from reefcast.mqtt.gateway import Settings
 from reefcast.mqtt.packets import (
     MQTT_3_1_1,
     MQTT_5,
@@ -27,6 +26,7 @@ from reefcast.mqtt.packets import (
 )
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.reasons import Reason
+from reefcast.mqtt.surroundings import Settings
 from reefcast.network.sections import LimitsSection, RoleEntry
 from reefcast.protocol.principal import Principal, UserRole
 from secured import OTHER_PASSWORD, PASSWORD, secured, token, write_users

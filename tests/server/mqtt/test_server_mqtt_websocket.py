@@ -15,7 +15,6 @@ from aiohttp import WSMsgType, WSServerHandshakeError
 from live_networks import PATIENCE_S, until
 from mqtt_clients import MqttClient, MqttPlace, mqtt_broker
 from reefcast.mqtt.encoding import encode
-from reefcast.mqtt.gateway import Settings
 from reefcast.mqtt.packets import (
     MQTT_3_1_1,
     MQTT_5,
@@ -29,6 +28,7 @@ from reefcast.mqtt.packets import (
     Will,
 )
 from reefcast.mqtt.reasons import Reason
+from reefcast.mqtt.surroundings import Settings
 from reefcast.server.listeners import Listener
 from reefcast.server.mqtt import line
 from reefcast.server.mqtt.line import MqttLine

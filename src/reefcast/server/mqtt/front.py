@@ -5,24 +5,23 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from reefcast.errors import ProtocolError
 from reefcast.mqtt.delivering import Renderer
+from reefcast.mqtt.gateway import Gateway
 from reefcast.mqtt.reasons import Reason
 from reefcast.protocol.client_ids import SECRET_BYTES, Identity, identity_of
 from reefcast.protocol.principal import Principal
 from reefcast.server.listeners import Listener
-from reefcast.server.mqtt.line import TAKEN_OVER, MqttLine
 from reefcast.server.mqtt.port import packet_of
+from reefcast.server.mqtt.serving import ServingBroker
 from reefcast.server.mqtt.system import SystemTopics
 from reefcast.server.mqtt.wills import Key, Wills
 from reefcast.server.rights import require_status
 from reefcast.server.shared import Shared
+from reefcast.sessions.home import TAKEN_OVER
 from reefcast.timing import MACHINE
-
-if TYPE_CHECKING:
-    from reefcast.server.node import Node
 
 ID = "mqtt:"
 """How the id of an MQTT client in the network begins; its client identifier follows."""
@@ -41,16 +40,27 @@ class MqttListener(NamedTuple):
         return {"listen": listen, "over": self.over, "tls": self.tls}
 
 
+class Connected(Protocol):
+    """A connection of a client. `key`: which client; `gateway`: None before it is admitted."""
+
+    gateway: Gateway | None
+
+    @property
+    def key(self) -> Key: ...
+
+    def end(self, reason: Reason, words: str) -> None: ...
+
+
 class MqttFront:
     """See the module's docstring. `renderer`: makes the packets of all connections; `wills`: those
     that wait; `listeners`: where clients come in."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ServingBroker) -> None:
         self.node = node
         self.renderer = Renderer(packet_of)
         self.wills = Wills()
         self._system = SystemTopics(node)
-        self._lines: dict[Key, MqttLine] = {}
+        self._lines: dict[Key, Connected] = {}
         self.listeners: list[MqttListener] = []
         self._key: bytes | None = None
 
@@ -60,7 +70,7 @@ class MqttFront:
 
     # --- who is connected -------------------------------------------------------------------------
 
-    def take_over(self, line: MqttLine, *, anew: bool) -> None:
+    def take_over(self, line: Connected, *, anew: bool) -> None:
         """Note that this connection is its client's now; end the one before (MQTT-3.1.4-3).
         `anew`: the client wants nothing of its former session."""
         key = line.key
@@ -70,7 +80,7 @@ class MqttFront:
         self.wills.is_back(key, anew=anew)
         self._lines[key] = line
 
-    def left(self, line: MqttLine) -> None:
+    def left(self, line: Connected) -> None:
         """Note that a connection is over."""
         if self._lines.get(line.key) is line:
             del self._lines[line.key]

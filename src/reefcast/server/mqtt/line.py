@@ -15,61 +15,48 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-import msgspec
-
-from reefcast.errors import BusyError, InternalError, InvalidValueError, ProtocolError
+from reefcast.errors import BusyError, InternalError, ProtocolError
 from reefcast.logs import part
 from reefcast.model.effort import FilterLimits
 from reefcast.model.messages import ControlMessage, Publish
 from reefcast.model.wire import Hello, Role, hello
-from reefcast.mqtt.decoding import Decoder
 from reefcast.mqtt.delivering import NO_LIMIT
 from reefcast.mqtt.encoding import encode
-from reefcast.mqtt.fitting import fitted
-from reefcast.mqtt.gateway import Gateway, Settings
-from reefcast.mqtt.packets import MQTT_3_1_1, MQTT_5, Connack, Connect, Disconnect, Packet
-from reefcast.mqtt.packets import Publish as PublishPacket
-from reefcast.mqtt.properties import NO_PROPERTIES, Properties
-from reefcast.mqtt.publishing import NOTHING, Taken
+from reefcast.mqtt.gateway import Gateway
+from reefcast.mqtt.packets import MQTT_3_1_1, Connect, Packet
 from reefcast.mqtt.reasons import (
-    CONNACK_REASONS,
-    DISCONNECT_REASONS_OF_SERVERS,
     MqttError,
     Reason,
 )
-from reefcast.mqtt.requests import MOST_WORDS
+from reefcast.mqtt.surroundings import Settings
 from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.principal import NOBODY, Principal
-from reefcast.protocol.proofs import Answer, Method
 from reefcast.server.asking import filter_limits
 from reefcast.server.auditing import said_of, who
 from reefcast.server.client_session import ClientSession
 from reefcast.server.clients import Welcome
 from reefcast.server.connection import HELLO_S, SLICE_S
+from reefcast.server.mqtt.front import MqttFront
+from reefcast.server.mqtt.inflow import Inflow
+from reefcast.server.mqtt.introduction import (
+    client_id_of,
+    may_last,
+    refusal_of,
+    shown_in,
+    silence_s,
+)
+from reefcast.server.mqtt.parting import last_packet
 from reefcast.server.mqtt.port import MqttPort
+from reefcast.server.mqtt.wills import Key
 from reefcast.server.outbox import HIGH_WATER_BYTES
 from reefcast.server.web.proving import RequestGreeting, prove
 from reefcast.timing import MACHINE, now_us
 
-if TYPE_CHECKING:
-    from reefcast.server.mqtt.front import MqttFront
-    from reefcast.server.mqtt.wills import Key
-
-PATIENCE = 1.5
-"""How many keep-alive intervals a client may be silent."""
-PLAIN_PUBLISH = 0x30
-"""The first byte of a PUBLISH with QoS 0 and no flags."""
-MOST_TOGETHER = 256
-"""Publications that are handed over together, if they are not passed on as they are."""
-MOST_ID_CHARS = 180
 CLOSING_S = 2.0
 """How long the last packet of a connection may take to be written."""
-
-TAKEN_OVER = "another connection of this client took over"
 
 log = part("connections")
 
@@ -83,13 +70,8 @@ class MqttLine(asyncio.Protocol):
         self._settings = settings
         self._shared = front.shared
         self._loop = asyncio.get_running_loop()
-        self._decoder = Decoder(most_bytes=settings.maximum_packet_size)
-        self._unread, self._need = b"", 0
-        self._packets: deque[Packet] = deque()
-        self._error: MqttError | None = None
+        self._inflow = Inflow(settings.maximum_packet_size)
         self._paused = self._stopped_reading = self._working = False
-        self._is_ready = False
-        self._credit = 0
         self._most_bytes = NO_LIMIT
         self._heard_s = self._loop.time()
         self._silence_s = math.inf
@@ -125,7 +107,7 @@ class MqttLine(asyncio.Protocol):
         self._heard_s = self._loop.time()
         if self.over:
             return
-        self._unread = self._unread + data if self._unread else data
+        self._inflow.came(data)
         if not self._working:
             self._work()
 
@@ -175,80 +157,11 @@ class MqttLine(asyncio.Protocol):
         self._go_on_later()
 
     def _step(self) -> bool:
-        """Handle some of what waits; return False if nothing can be handled now. Raises `MqttError`
-        for the bytes behind the last packet, among others."""
-        packets = self._packets
-        if packets:
-            if not self._may_handle(packets[0]):
-                return False
-            if self.gateway is not None and (taken := self._take_plain(self.gateway)):
-                self._credit -= taken
-                return True
-            self._handle(packets.popleft())
-        elif self._error is not None:
-            raise self._error
-        elif self._unread:
-            return self._read()
-        else:
-            return False
-        return True
-
-    def _take_plain(self, gateway: Gateway) -> int:
-        """Have plain publications taken that are packets by now; return how many."""
-        most = min(self._credit, MOST_TOGETHER)
-        taken = gateway.publishing.take_plain(self._packets, most)
-        if taken:
-            gateway.publishing.flush()
-            if self._session is not None and self._session.way is not None:
-                self._session.way.rested(taken)
-        return taken
-
-    def _read(self) -> bool:
-        """Make packets of the bytes that came; return False if they have to wait. Plain
-        publications at their beginning are passed on as they are."""
-        data, missing = self._unread, self._decoder.missing
-        if missing:  # the rest of a packet, and nothing behind it yet
-            data, self._unread = data[:missing], data[missing:]
-            return self._decode(data)
-        if self._is_ready and data[0] == PLAIN_PUBLISH:
-            if self._credit <= 0:
-                return False
-            if len(data) < self._need:
-                return False
-            taken = self._pass_on(data)
-            self._need = taken.need
-            if taken.end or taken.need:
-                self._unread = data[taken.end :]
-                return taken.end > 0
-        self._unread, self._need = b"", 0
-        return self._decode(data)
-
-    def _decode(self, data: bytes) -> bool:
-        """Make packets of these bytes; return whether there is something to handle now."""
-        packets, self._error = self._decoder.receive(data)
-        self._packets.extend(packets)
-        return bool(packets) or self._error is not None or bool(self._unread)
-
-    def _pass_on(self, data: bytes) -> Taken:
-        """Pass on the plain publications that these bytes begin with by the compiled path."""
-        session, gateway = self._session, self.gateway
-        cutter = None if session is None or session.way is None else session.way.cutter
-        if session is None or gateway is None or cutter is None:
-            return NOTHING
-        most_bytes = self._settings.maximum_packet_size
-        taken = gateway.publishing.take_frames(data, self.version, most_bytes, self._credit)
-        if taken.number:
-            self._credit -= taken.number
-            run, _ = cutter(taken.frames, 0)
-            session.run(run)
-        return taken
-
-    def _may_handle(self, packet: Packet) -> bool:
-        """Return whether a packet can be handled now: others need the CONNACK, publications need
-        credit."""
-        if not self._is_ready:
-            return self.hello is None
-        return self._credit > 0 or type(packet) is not PublishPacket
+        """Handle some of what came; return False if nothing can be handled now."""
+        goes_on, packet = self._inflow.step()
+        if packet is not None:
+            self._handle(packet)
+        return goes_on
 
     def _handle(self, packet: Packet) -> None:
         if self.gateway is None:
@@ -256,20 +169,14 @@ class MqttLine(asyncio.Protocol):
                 raise MqttError(Reason.PROTOCOL_ERROR, "the first packet must be CONNECT")
             self._connect(packet)
             return
-        if type(packet) is PublishPacket:
-            self._credit -= 1
         self.gateway.handle(packet)
 
     def _go_on_later(self) -> None:
         """Read on if nothing waits; come back soon if what waits may be handled."""
         if self.over:
             return
-        waits = bool(self._packets) or len(self._unread) > self._need
-        if self._packets:
-            may_go_on = self._may_handle(self._packets[0])
-        else:
-            may_go_on = len(self._unread) > self._need and (self._credit > 0 or not self._is_ready)
-        if may_go_on:
+        waits = self._inflow.waits
+        if self._inflow.may_go_on:
             self._loop.call_soon(self._go_on)
         if waits is not self._paused:
             self._paused = waits
@@ -285,8 +192,8 @@ class MqttLine(asyncio.Protocol):
 
     def granted(self, credit: int) -> None:
         """Take credit for further publications."""
-        self._credit += credit
-        if (self._packets or self._unread) and not self._working:
+        self._inflow.credit += credit
+        if self._inflow.waits and not self._working:
             self._loop.call_soon(self._go_on)
 
     def _failed(self) -> None:
@@ -301,24 +208,8 @@ class MqttLine(asyncio.Protocol):
     def _connect(self, packet: Connect) -> None:
         """Begin to prove who the client is."""
         self._most_bytes = packet.properties.maximum_packet_size or NO_LIMIT
-        if packet.properties.authentication_method is not None:
-            raise MqttError(
-                Reason.BAD_AUTHENTICATION_METHOD,
-                "this broker knows no enhanced authentication: show a user name and a password, a "
-                "token as the password without a user name, or a certificate",
-            )
         assigned = not packet.client_id
-        if assigned and self.version < MQTT_5 and not packet.clean_start:
-            raise MqttError(
-                Reason.CLIENT_IDENTIFIER_NOT_VALID,
-                "a client that wants its session kept needs a client identifier",
-            )
-        if len(packet.client_id) > MOST_ID_CHARS:
-            raise MqttError(
-                Reason.CLIENT_IDENTIFIER_NOT_VALID,
-                f"a client identifier has at most {MOST_ID_CHARS} characters here",
-            )
-        self.client_id = packet.client_id or f"auto-{MACHINE.get().token(8)}"
+        self.client_id = client_id_of(packet, self.version)
         self._set_timer(HELLO_S)
         self.hello = hello(Role.CLIENT, self.client_id, "", MACHINE.get().token(16))
         self._proving = self._loop.create_task(self._prove(packet, self.hello, assigned=assigned))
@@ -327,7 +218,7 @@ class MqttLine(asyncio.Protocol):
         greeting = None
         try:
             shown = self.transport.get_extra_info
-            greeting = RequestGreeting(hello, shown, _shown(packet))
+            greeting = RequestGreeting(hello, shown, shown_in(packet))
             self.principal = await prove(self._shared.authenticator, greeting)
             if not self.over:
                 self._let_in(packet, assigned=assigned)
@@ -337,7 +228,7 @@ class MqttLine(asyncio.Protocol):
             self.end(error.reason, str(error))
         except ProtocolError as error:
             self.tried = greeting.tried if greeting is not None else ""
-            self.end(_refusal(packet), str(error))
+            self.end(refusal_of(packet), str(error))
         except Exception:
             self._failed()
 
@@ -347,12 +238,14 @@ class MqttLine(asyncio.Protocol):
         if objection:
             raise MqttError(Reason.QUOTA_EXCEEDED, objection)
         front.take_over(self, anew=packet.clean_start)
-        identity = front.identity(self.principal.user, self.client_id, lasting=_lasts(packet, self))
+        identity = front.identity(
+            self.principal.user, self.client_id, lasting=may_last(packet, self.version)
+        )
         asked = hello(
             *(Role.CLIENT, identity.id, "", MACHINE.get().token(16)), secret=identity.secret
         )
         self.hello = asked
-        self._silence_s = _silence_s(packet, self._settings.keep_alive_s)
+        self._silence_s = silence_s(packet, self._settings.keep_alive_s)
 
         def make_port() -> MqttPort:
             self._port = MqttPort(self._shared.flusher, front.renderer, self.granted)
@@ -362,7 +255,9 @@ class MqttLine(asyncio.Protocol):
         session = front.node.clients.admit(self, asked, make_port, self._welcome)
         if session is None:
             return
+        assert self.gateway is not None
         self._session = session
+        self._inflow.serve(session, self.gateway)
         self.greeted = True
         self._shared.audit.limited("connected", **who(self))
         at = said_of(self)["connection"]
@@ -371,7 +266,6 @@ class MqttLine(asyncio.Protocol):
             left_s = self.principal.expires_at_s - now_us() / 1e6
             ends = f"the {self.principal.proof} of user {self.principal.user!r} has expired"
             self.later(max(0.0, left_s), lambda: self.end(Reason.MAXIMUM_CONNECT_TIME, ends))
-        assert self.gateway is not None
         self.gateway.begin()
 
     def _make_gateway(self, packet: Connect, identity: Identity, *, assigned: bool) -> Gateway:
@@ -384,7 +278,7 @@ class MqttLine(asyncio.Protocol):
         return self.gateway
 
     def _welcome(self, session: ClientSession, how: Welcome) -> None:
-        self._credit = how.credit
+        self._inflow.credit = how.credit
 
     @property
     def key(self) -> Key:
@@ -394,7 +288,7 @@ class MqttLine(asyncio.Protocol):
     @property
     def version(self) -> int:
         """The protocol level, that of 3.1.1 as long as it is not known."""
-        return self._decoder.version or MQTT_3_1_1
+        return self._inflow.version or MQTT_3_1_1
 
     # --- what the gateway uses (`gateway.Broker`) -------------------------------------------------
 
@@ -434,7 +328,7 @@ class MqttLine(asyncio.Protocol):
         self._front.node.host.journal.counters[name] += 1
 
     def ready(self) -> None:
-        self._is_ready = True
+        self._inflow.is_ready = True
         self._connected = True
         self._heard_s = self._loop.time()
         self._set_timer(self._silence_s)
@@ -480,7 +374,12 @@ class MqttLine(asyncio.Protocol):
             self.note(kind, "closed the connection to %s: %s", said_of(self)["connection"], words)
             if kind == "turned_away":
                 self._shared.audit.limited("refused", **who(self), reason=words)
-        last = self._last_packet(reason, words, server_reference)
+        last = b""
+        if self._inflow.version is not None:  # else nobody knows what it speaks
+            last = last_packet(
+                *(reason, words, server_reference, self.version, self._encode, self._most_bytes),
+                connected=self._connected,
+            )
         if self._port is not None:
             self._port.flush()
         self.over = True
@@ -489,25 +388,6 @@ class MqttLine(asyncio.Protocol):
             self.transport.write(last)
         self.transport.close()
         self._set_timer(CLOSING_S)
-
-    def _last_packet(self, reason: Reason, words: str, server_reference: str) -> bytes:
-        if (self.version < MQTT_5 and self._connected) or reason is Reason.NORMAL_DISCONNECTION:
-            return b""
-        if self._decoder.version is None:  # nobody knows what it speaks
-            return b""
-        if not self._connected and self.version < MQTT_5 and reason in _WITHOUT_RETURN_CODE:
-            return b""
-        said = Properties(
-            reason_string=words[:MOST_WORDS] or None, server_reference=server_reference or None
-        )
-        packet: Packet = Disconnect(_disconnect_reason(reason), said)
-        if not self._connected:
-            packet = Connack(session_present=False, reason=_connack_reason(reason), properties=said)
-        try:
-            return fitted(packet, self._encode, self._most_bytes)
-        except InvalidValueError:  # words that no packet can contain
-            bare = msgspec.structs.replace(packet, properties=NO_PROPERTIES)
-            return fitted(bare, self._encode, self._most_bytes)
 
     def _encode(self, packet: Packet) -> bytes:
         return encode(packet, self.version)
@@ -544,7 +424,7 @@ class MqttLine(asyncio.Protocol):
         self._timer = None
         if self.over:
             self.transport.abort()
-        elif not self._is_ready:
+        elif not self._inflow.is_ready:
             self.end(Reason.UNSPECIFIED_ERROR, f"no end of the greeting within {HELLO_S:g} s")
         else:
             silent_s = self._loop.time() - self._heard_s
@@ -570,59 +450,3 @@ class MqttLine(asyncio.Protocol):
         """Log what happened on this connection, unless there is too much of its kind."""
         about = said_of(self)
         self._shared.floods.log(log, level, kind, message, *args, about=about, traceback=traceback)
-
-
-def _shown(packet: Connect) -> Answer:
-    """Return what a CONNECT shows: a user name and a password, a token as the password alone, or
-    nothing."""
-    if packet.password is None:
-        return Answer(Method.NOTHING)
-    try:
-        secret = packet.password.decode()
-    except UnicodeDecodeError:
-        raise MqttError(
-            Reason.BAD_USER_NAME_OR_PASSWORD, "the password is no text in UTF-8"
-        ) from None
-    if packet.user_name:
-        return Answer(Method.PASSWORD, packet.user_name, secret)
-    return Answer(Method.TOKEN, secret=secret)
-
-
-def _refusal(packet: Connect) -> Reason:
-    """Return why a client is refused that did not prove who it is."""
-    if packet.user_name is None and packet.password is None:
-        return Reason.NOT_AUTHORIZED
-    return Reason.BAD_USER_NAME_OR_PASSWORD
-
-
-def _lasts(packet: Connect, line: MqttLine) -> bool:
-    """Return whether the client's session may outlive the connection."""
-    if line.version < MQTT_5:
-        return not packet.clean_start
-    return bool(packet.properties.session_expiry_interval) or not packet.clean_start
-
-
-def _silence_s(packet: Connect, server_keep_alive_s: int) -> float:
-    keep_alive = server_keep_alive_s or packet.keep_alive
-    return PATIENCE * keep_alive if keep_alive else math.inf
-
-
-_OF_CONNACK = {
-    Reason.SERVER_SHUTTING_DOWN: Reason.SERVER_UNAVAILABLE,
-    Reason.ADMINISTRATIVE_ACTION: Reason.NOT_AUTHORIZED,
-}
-
-
-_WITHOUT_RETURN_CODE = (Reason.MALFORMED_PACKET, Reason.PROTOCOL_ERROR, Reason.PACKET_TOO_LARGE)
-"""To these 3.1.1 answers by the end of the connection (its MQTT-3.1.4-1 and MQTT-3.2.2-6)."""
-
-
-def _connack_reason(reason: Reason) -> Reason:
-    """Return the reason as a CONNACK has it."""
-    reason = _OF_CONNACK.get(reason, reason)
-    return reason if reason in CONNACK_REASONS else Reason.UNSPECIFIED_ERROR
-
-
-def _disconnect_reason(reason: Reason) -> Reason:
-    """Return the reason as a DISCONNECT has it."""
-    return reason if reason in DISCONNECT_REASONS_OF_SERVERS else Reason.UNSPECIFIED_ERROR

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from reefcast.extras import extra_for
 from reefcast.mqtt.content import ContentOptions
-from reefcast.mqtt.gateway import Settings
 from reefcast.mqtt.packets import Connect
 from reefcast.mqtt.reasons import MqttError, Reason
+from reefcast.mqtt.surroundings import Settings
 from reefcast.protocol.privacy import is_loopback
 from reefcast.server.listeners import Listener
 from reefcast.server.mqtt.front import MqttFront, MqttListener
 from reefcast.server.mqtt.line import MqttLine
+from reefcast.server.mqtt.serving import ServingBroker
 from reefcast.server.tls_listener import TlsListener
 
 if TYPE_CHECKING:
     from reefcast.network.listeners import ListenerEntry
-    from reefcast.server.node import Node
 
 Make = Callable[[], asyncio.BaseProtocol]
 
@@ -31,7 +31,7 @@ class LineWithoutTls(MqttLine):
         raise MqttError(Reason.NOT_AUTHORIZED, "this listener speaks TLS: connect with TLS")
 
 
-def front_of(node: Node) -> MqttFront:
+def front_of(node: ServingBroker) -> MqttFront:
     """Return what the MQTT clients of a broker have in common, with the listeners that its network
     file says; the broker opens them."""
     front = MqttFront(node)
@@ -43,7 +43,9 @@ def front_of(node: Node) -> MqttFront:
     return front
 
 
-def mqtt_listeners(node: Node, front: MqttFront, entry: ListenerEntry) -> list[MqttListener]:
+def mqtt_listeners(
+    node: ServingBroker, front: MqttFront, entry: ListenerEntry
+) -> list[MqttListener]:
     """Return the listeners of an entry: for TCP and for WebSocket."""
     settings = settings_of(entry, node.network.limits.publication_bytes)
     found = []
@@ -67,7 +69,7 @@ def settings_of(entry: ListenerEntry, most_bytes: int) -> Settings:
 
 
 def _over_tcp(
-    node: Node,
+    node: ServingBroker,
     front: MqttFront,
     settings: Settings,
     address: tuple[str, int],
@@ -83,7 +85,7 @@ def _over_tcp(
 
 
 def _over_websocket(
-    node: Node,
+    node: ServingBroker,
     front: MqttFront,
     settings: Settings,
     address: tuple[str, int],
@@ -102,7 +104,12 @@ def _over_websocket(
 
 
 def _listener(
-    node: Node, address: tuple[str, int], make: Make, refuse: Make, over: str, entry: ListenerEntry
+    node: ServingBroker,
+    address: tuple[str, int],
+    make: Make,
+    refuse: Make,
+    over: str,
+    entry: ListenerEntry,
 ) -> MqttListener:
     tls = node.tls
     if tls is None or not entry.speaks_tls(address[0], has_tls=True):

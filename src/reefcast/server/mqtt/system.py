@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 from reefcast.model.patterns import is_topic_match
-
-if TYPE_CHECKING:
-    from reefcast.server.node import Node
+from reefcast.server.mqtt.serving import ServingBroker
 
 EVERY_S = 10.0
 ROOT = "$SYS/broker/"
@@ -19,7 +16,7 @@ ROOT = "$SYS/broker/"
 class SystemTopics:
     """The topics of one broker. Values are texts, as in other brokers."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ServingBroker) -> None:
         self._node = node
         self._told: dict[str, bytes] = {}
         self._due_s = 0.0

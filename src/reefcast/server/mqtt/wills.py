@@ -36,11 +36,12 @@ class Wills:
 
     def __init__(self) -> None:
         self._waiting: dict[Key, Waiting] = {}
+        self._stopping = False
 
     def lost(self, key: Key, line: Line, session: ClientSession, gateway: Gateway) -> None:
         """Handle the end of a connection; end its session in the broker unless a will waits."""
         delay_s = gateway.will_delay_s
-        if delay_s <= 0:
+        if delay_s <= 0 or self._stopping:
             _publish(line, session, gateway)
             return
         gateway.retire()
@@ -50,7 +51,8 @@ class Wills:
 
     def _due(self, key: Key) -> None:
         waiting = self._waiting.pop(key)
-        _publish(waiting.line, waiting.session, waiting.gateway)
+        line, session, gateway = waiting.line, waiting.session, waiting.gateway
+        gateway.drop_will_if_back(lambda: _publish(line, session, gateway))
 
     def is_back(self, key: Key, *, anew: bool) -> None:
         """Handle that a client is back; `anew`: its former session has ended."""
@@ -63,10 +65,12 @@ class Wills:
         _publish(waiting.line, waiting.session, waiting.gateway)
 
     def publish_all(self) -> None:
-        """Publish all wills that wait."""
+        """Publish all wills that wait, and from now on each at once: the broker stops."""
+        self._stopping = True
         for key, waiting in list(self._waiting.items()):
             waiting.timer.cancel()
-            self._due(key)
+            del self._waiting[key]
+            _publish(waiting.line, waiting.session, waiting.gateway)
 
 
 def _publish(line: Line, session: ClientSession, gateway: Gateway) -> None:
