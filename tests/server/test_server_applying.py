@@ -17,7 +17,7 @@ import reefcast
 from granted_network import ByName, User
 from live_networks import make_network, until, url_of
 from reefcast.errors import ConfigurationError, RefusedError
-from reefcast.logs import PARTS, Settings, part, set_levels
+from reefcast.logs import PARTS, ROOT, part
 from reefcast.model.grants import Right
 from reefcast.model.messages import MoveLink
 from reefcast.network.changes import fingerprint
@@ -39,11 +39,11 @@ from reefcast.server.node import Node
 
 @pytest.fixture(autouse=True)
 def levels_as_before() -> Iterator[None]:
-    before = {name: part(name).level for name in PARTS}
+    loggers = [logging.getLogger(ROOT), *(part(name) for name in PARTS)]
+    before = [logger.level for logger in loggers]
     yield
-    set_levels(Settings())
-    for name, level in before.items():
-        part(name).setLevel(level)
+    for logger, level in zip(loggers, before, strict=True):
+        logger.setLevel(level)
 
 
 class File:
