@@ -36,6 +36,7 @@ HEALTHY = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_t
 settings.register_profile("usual", deadline=None, suppress_health_check=HEALTHY, print_blob=True)
 settings.load_profile("usual")
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "tests" / "spark_conf"))
+gc.disable()  # until all tests are collected: see `pytest_collection_finish`
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell has what it runs in the background ignore Ctrl-C; children would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -96,10 +97,12 @@ def leave_out(
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector of garbage ignore what was made for all tests: half a million objects,
-    which it would look through again and again."""
+    """Let the collector of garbage begin, and ignore what was made for all tests: half a million
+    objects, which it would look through again and again, already while they are made (a fifth of
+    the time that this takes)."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -170,13 +170,18 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 from inner_loop import examples
 
-tried = {"a": 0, "b": 0, "machine": 0, "within": 0}
+tried = {"a": 0, "b": 0, "few": 0, "machine": 0, "within": 0}
 
 @pytest.mark.parametrize("name", ["a", "b"])
-@settings(max_examples=20, database=None)
+@settings(max_examples=40, database=None)
 @given(number=st.integers())
 def test_property(name, number):
     tried[name] += 1
+
+@settings(max_examples=3, database=None)
+@given(number=st.integers())
+def test_a_costly_property(number):
+    tried["few"] += 1
 
 class Machine(RuleBasedStateMachine):
     def __init__(self):
@@ -188,10 +193,10 @@ class Machine(RuleBasedStateMachine):
         pass
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=20, stateful_step_count=1, database=None)
+TestMachine.settings = settings(max_examples=40, stateful_step_count=1, database=None)
 
 def test_a_property_within():
-    @settings(max_examples=examples(20), database=None)
+    @settings(max_examples=examples(40), database=None)
     @given(number=st.integers())
     def holds(number):
         tried["within"] += 1
@@ -211,9 +216,13 @@ def told():
 @pytest.mark.parametrize(
     ("asked", "ran", "tried"),
     [
-        (["--quick"], 5, {"a": 2, "b": 2, "machine": 2, "within": 2}),
-        ([], 5, {"a": 6, "b": 6, "machine": 6, "within": 6}),
-        (["--soak", "-m", "soak"], 4, {"a": 200, "b": 200, "machine": 200, "within": 200}),
+        (["--quick"], 6, {"a": 2, "b": 2, "few": 2, "machine": 2, "within": 2}),
+        ([], 6, {"a": 4, "b": 4, "few": 2, "machine": 4, "within": 4}),
+        (
+            ["--soak", "-m", "soak"],
+            5,
+            {"a": 400, "b": 400, "few": 30, "machine": 400, "within": 400},
+        ),
     ],
 )
 def test_how_many_examples_of_a_property_are_tried(
