@@ -188,8 +188,8 @@ def try_examples(items: Iterable[pytest.Item], times: float) -> None:
 
 
 def examples(asked: int) -> int:
-    """Return how many examples to try of a property that asks for so many. Properties within a test,
-    which no test item shows, call it themselves."""
+    """Return how many examples to try of a property that asks for so many. A property within a
+    test, which no test item shows, calls it itself."""
     return max(min(asked, LEAST_EXAMPLES), round(asked * THIS_RUN.times))
 
 
