@@ -11,6 +11,7 @@ from reefcast.model.messages import (
     Confirmed,
     LinkKind,
     LinkUp,
+    MoveLink,
     Publish,
     Send,
     Subscribe,
@@ -19,7 +20,8 @@ from reefcast.model.publication import Publication
 from reefcast.routing.broker import Broker
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.messages import Anchored
-from reefcast.routing.mesh.options import MeshOptions
+from reefcast.routing.mesh.moved_links import MOVED_LINKS
+from reefcast.simulation.torture.judging import judge
 from reefcast.simulation.torture.network import Network
 
 LINE = [("a", "b"), ("b", "c")]
@@ -28,9 +30,11 @@ LINE = [("a", "b"), ("b", "c")]
 class Watched(Network):
     """A network that notes by which links publications and their answers go."""
 
-    def __init__(self, edges: Iterable[tuple[str, str]], strategy: str = "S2") -> None:
+    def __init__(
+        self, edges: Iterable[tuple[str, str]], strategy: str = "S2", coordinator: str = ""
+    ) -> None:
         self.went: list[tuple[str, str, str]] = []
-        super().__init__(list(edges), 1, "mesh", strategy=strategy)
+        super().__init__(list(edges), 1, "mesh", strategy=strategy, coordinator=coordinator)
 
     def carry(self, name: str, send: Send) -> None:
         if isinstance(send.message, Publish | Confirmed) and send.link in self.names:
@@ -112,8 +116,80 @@ def test_only_clients_subscribe_without_an_anchor() -> None:
         core.handle(Subscribe(("s", 1), "x > 1", 1), "b", 1.0)
 
 
-def test_where_links_may_be_moved_no_table_is_on_disk() -> None:
-    router = Broker("a", "mesh", options=MeshOptions(coordinator="a")).router
+# --- where links may be moved ---------------------------------------------------------------------
+
+
+def movable(edges: Iterable[tuple[str, str]]) -> Watched:
+    """A durable session at c that has settled, and publishers at a and d."""
+    network = Watched(edges, coordinator="a")
+    network.want("s0", "c", "x = 1")
+    for name in "ad":
+        network.publisher(f"p{name}", name, "x >= 0")
+    network.settle()
+    network.went.clear()
+    return network
+
+
+CHAIN = [("a", "b"), ("b", "c"), ("c", "d")]
+
+
+def test_where_links_may_be_moved_what_is_confirmed_is_flooded_and_no_table_is_on_disk() -> None:
+    network = movable(CHAIN)
+    router = network.cores["a"].router
     assert isinstance(router, Meshed)
     assert not router.durable_tables()
-    assert "remove coordinator" in router.unconfirmed
+    network.publishers["pa"].publish({"x": 5}, confirm=True)
+    network.settle()
+    went = {(one, other) for what, one, other in network.went if what == "Publish"}
+    assert went == set(CHAIN)
+    assert network.publishers["pa"].confirmed == {1}
+
+
+def test_what_is_under_way_while_a_link_moves_is_confirmed() -> None:
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    while network.cores["d"].router.brokers == ["c"]:
+        network.run(8)
+        network.publishers["pd"].publish({"x": 1}, confirm=True)
+    network.settle()
+    publisher = network.publishers["pd"]
+    assert publisher.confirmed == set(range(1, publisher.seq + 1))
+    assert publisher.seq > 3
+    assert not network.problems
+    assert sorted(network.edges) == [("a", "b"), ("b", "c"), ("b", "d")]
+    assert {name: sorted(core.router.brokers) for name, core in network.cores.items()} == {
+        "a": ["b"],
+        "b": ["a", "c", "d"],
+        "c": ["b"],
+        "d": ["b"],
+    }
+
+
+@pytest.mark.parametrize("killed", ["abcd", "bcd", "d", "bd", "cd", "c"])
+def test_brokers_that_restart_have_the_links_that_were_moved(killed: str) -> None:
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    network.settle()
+    for name in killed:
+        network.kill(name, power=True)
+    network.settle()
+    assert sorted(network.edges) == [("a", "b"), ("b", "c"), ("b", "d")]
+    network.publishers["pd"].publish({"x": 1}, confirm=True)
+    network.settle()
+    assert not [*judge(network)]
+
+
+def test_a_mover_that_restarts_knows_alone_that_its_move_was_carried_out() -> None:
+    """d is killed when its move is on its disk, and nobody else has heard."""
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    for _ in range(2000):
+        network.run(1)
+        if network.disks["d"].synced.rows.get(MOVED_LINKS):
+            break
+    assert [network.cores[name].router.brokers for name in "bcd"] == [["a", "c"], ["b", "d"], ["b"]]
+    network.kill("d")
+    network.publishers["pa"].publish({"x": 1}, confirm=True)
+    network.settle()
+    assert sorted(network.edges) == [("a", "b"), ("b", "c"), ("b", "d")]
+    assert not [*judge(network)]

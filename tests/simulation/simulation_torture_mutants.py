@@ -282,6 +282,21 @@ def confirmed_ones_go_astray(patch: Patch) -> None:
     patch.setattr(TidRouter, "is_astray", mutant)
 
 
+def who_was_left_is_owed_nothing(patch: Patch) -> None:
+    def mutant(self: Delivering, link: str) -> Any:
+        self.confirming.forgets(link)
+        self._then.holding.drop_confirmed(link)
+        owed = self.confirming.owed_to(link)
+        answers = [send for copy in owed for send in self.confirming.give_up(copy, link)]
+        return self._then.finish(answers)
+
+    patch.setattr(Delivering, "parted", mutant)
+
+
+def who_was_left_is_owed_everything(patch: Patch) -> None:
+    patch.setattr(Delivering, "parted", lambda self, link: [])
+
+
 def floods_come_round(patch: Patch) -> None:
     patch.setattr(Confirming, "_begin_attempt", _begin_attempt_unnoted)
 
@@ -622,6 +637,8 @@ MUTANTS = [
     Mutant("7", floods_use_their_attempts_again, "flooding", ("P1", "P4"), quick=True),
     Mutant("7", confirmed_ones_take_soft_links, "mesh", ("P1", "P4"), quick=True),
     Mutant("7", confirmed_ones_go_astray, "tid-s", ("P1", "P4"), quick=True),
+    Mutant("7", who_was_left_is_owed_nothing, "mesh", ("P1",), first=110, quick=True),
+    Mutant("7", who_was_left_is_owed_everything, "mesh", ("P4",), first=0),
     Mutant("7", floods_come_round, "flooding", ("P4",), quick=True),
     Mutant("6", holding_has_no_order, "acyclic", ("P3",), first=3, quick=True),
     Mutant("2", who_waited_before_is_forgotten, "acyclic", ("P4",), first=12, quick=True),

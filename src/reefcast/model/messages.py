@@ -167,6 +167,11 @@ class PeerMessage(Control, frozen=True, kw_only=True):
     token: int = 0
 
     @property
+    def after_disk(self) -> bool:
+        """Whether it leaves a broker only when all is on disk that was to be written before it."""
+        return False
+
+    @property
     def tells(self) -> tuple[EntityId, ...]:
         """The advertisements whose brokers it tells of a subscription; another subscription that
         needs the same (`SettlesTogether.needs`) settles when this is answered."""

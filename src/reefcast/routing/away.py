@@ -96,6 +96,10 @@ class AwayNeighbours:
         self.since.pop(link, None)
         self._custody.owed.discard(link)
 
+    def parted(self, link: LinkName) -> None:
+        """Forget a neighbour that is one no longer."""
+        self._returned(link)
+
     def came_up(self, link: LinkName, wait: Wait, told: Sequence[object], *, lent: bool) -> None:
         """Handle that a neighbour has come up without memory, and is about to answer what it was
         `told`; `lent`: some of it is there for publications that wait only."""

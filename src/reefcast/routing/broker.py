@@ -224,8 +224,8 @@ class Broker:
         if isinstance(item, Timer) and item.key.startswith(ORDER_TIMER):
             return self._ordering.due(item.key.removeprefix(ORDER_TIMER), now)
         effects = self.delivering.begin(now) + self._enter(item, link, now)
-        effects = self.delivering.end_input(item, effects, now)
-        return self._failures.told(self.name, self._ordering.arranged(effects, now))
+        effects = self._ordering.arranged(self.delivering.end_input(item, effects, now), now)
+        return self._failures.told(self.name, effects)
 
     def _enter(self, item: Input, link: LinkName, now: float) -> list[Effect]:
         return self._handlers.get(type(item), self._peer_message)(item, link, now)
@@ -349,7 +349,9 @@ class Broker:
         if up.kind is LinkKind.SOFT:
             effects += self._then.act(self._opens_links.soft_up(link))
             return effects + self._then.unopened.came_up(link)
+        self._neighbours = (*dict.fromkeys((*self._neighbours, link)),)  # one may be moved here
         effects += self.neighbours.up(self.delivering.link_up(up, link), link)
+        effects += self.delivering.begin_anew(link)
         effects += self._then.act(self._services.link_up(link, client=False))
         return effects + self.neighbours.greet(link)
 

@@ -7,13 +7,14 @@ routings there are."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import Filter
+from reefcast.model.keeping import Change
 from reefcast.model.messages import CloseLink, EntityId, Header, LinkName, Publish, Send
 from reefcast.model.publication import Publication
 from reefcast.routing.courses import Course
@@ -233,6 +234,27 @@ class MovesLinks(ABC):
 
     leaving: bool = False
     """Kept by the broker: whether it is about to stop, and takes part in no further move."""
+
+    floods_anew: bool = False
+    """Whether publications that are to be confirmed are flooded, and what is sent again is, too."""
+
+    def keep_links(self, write: Callable[[Change], None], rows: Mapping[bytes, bytes]) -> None:
+        """Go on with the moved links that are on disk (`MOVED_LINKS`), and write what changes;
+        called before the first link is up."""
+        return
+
+    def may_have_link(self, other: LinkName) -> bool:
+        """Return whether a link to this broker, of which nothing is known here, may be one that was
+        moved."""
+        return False
+
+    def flooded_to(self) -> Sequence[LinkName]:
+        """Return the neighbours to which such publications go from here."""
+        return ()
+
+    def released(self) -> Sequence[Action]:
+        """Go on, now that a neighbour gets what has waited for it."""
+        return []
 
     @abstractmethod
     def move(self, old: LinkName, new: LinkName) -> Sequence[Action]:

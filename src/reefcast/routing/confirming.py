@@ -35,7 +35,7 @@ each copy under way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from random import Random
 
@@ -387,6 +387,76 @@ class Confirming:
                 for each in (self._out[link][new][0], *self._also[link, new]):
                     each.kept.add((link, new))
         return made
+
+    def begin_anew(
+        self, link: LinkName, hops: Sequence[tuple[LinkName, Header]]
+    ) -> tuple[list[tuple[LinkName, Publish]], list[Send]]:
+        """Owe what `link` has not answered to all of `hops` instead, each publication in one
+        attempt of its own (where copies are flooded, and links are moved). Return the copies that
+        are to be sent, and the answers if nobody is left who is to have them."""
+        before = self._out.pop(link, {})
+        begun: dict[PublicationId, list[CopyId]] = {}
+        for old in before:
+            begun.setdefault(old[0], []).append(old)
+        copies, answers = list[tuple[LinkName, Publish]](), list[Send]()
+        for id, olds in begun.items():
+            new: CopyId = (id, self._rng.randrange(2**32, MOST_ATTEMPTS))
+            self._begun.is_new(new)
+            copy = replace(before[olds[0]][1], confirm=new[1], again=True)
+            made = [(hop, replace(copy, header=header)) for hop, header in hops]
+            works = self._instead(link, {old: before[old][0] for old in olds}, new, made)
+            self._keep_instead(link, olds, new, made)
+            copies += made
+            answers += [send for work in works for send in self.answers(work)]
+        return copies, answers
+
+    def _instead(
+        self,
+        link: LinkName,
+        olds: Mapping[CopyId, Work],
+        new: CopyId,
+        made: Sequence[tuple[LinkName, Publish]],
+    ) -> list[Work]:
+        """Let who waits for these copies to `link` wait for those `made`; return their works."""
+        works: dict[Work, None] = {}
+        outs = {(hop, new) for hop, _ in made}
+        for old, work in olds.items():
+            for each in (work, *self._also.pop((link, old), ())):
+                works[each] = None
+                del each.sent[link, old]
+                each.kept.discard((link, old))
+                each.sent |= dict.fromkeys(outs, False)
+                for waiter in each.waiters.values():
+                    if (link, old) in waiter.copies:
+                        waiter.copies.remove((link, old))
+                        waiter.copies |= outs
+        first, *others = works
+        for hop, copy in made:
+            self._out.setdefault(hop, {})[new] = (first, copy)
+            if others:
+                self._also[hop, new] = others
+        return list(works)
+
+    def _keep_instead(
+        self,
+        link: LinkName,
+        olds: Iterable[CopyId],
+        new: CopyId,
+        made: Sequence[tuple[LinkName, Publish]],
+    ) -> None:
+        """Keep the copies `made` in custody, if any of the old ones was there, from the same write
+        on; else those for neighbours that are away, as far as there is room."""
+        if (custody := self.custody) is None:
+            return
+        were_there = [old for old in olds if custody.has(link, old)]
+        for hop, copy in made:
+            if were_there:
+                custody.put(hop, new, copy)
+            if custody.has(hop, new) or (hop in custody.owed and custody.take(hop, new, copy)):
+                for work in (self._out[hop][new][0], *self._also.get((hop, new), ())):
+                    work.kept.add((hop, new))
+        for old in were_there:
+            custody.drop(link, old)
 
     def _copy_ids(self, publications: Iterable[Publish]) -> set[CopyId]:
         """Return what tells these copies apart."""

@@ -25,6 +25,7 @@ import msgspec
 
 from reefcast.errors import LocalError
 from reefcast.model.messages import (
+    FIRST_HOP,
     Confirmed,
     Deliver,
     Effect,
@@ -44,10 +45,12 @@ from reefcast.model.messages import (
 )
 from reefcast.routing.advising import Advising
 from reefcast.routing.away import AwayNeighbours
+from reefcast.routing.capabilities import MovesLinks
 from reefcast.routing.confirming import Confirming, Work, together
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.custody import CUSTODY, Custody, CustodyLimits
 from reefcast.routing.hosting import Hosting
+from reefcast.routing.mesh.moved_links import MOVED_LINKS
 from reefcast.routing.on_disk import OnDisk, Rows, restore
 from reefcast.routing.relaying import SessionRelay
 from reefcast.routing.reserve import Reserve
@@ -106,8 +109,12 @@ class Delivering:
         self._patience_s = patience_s
         self._reserve = reserve
         self.advising: Advising | None = None
+        then.parted.append(self.parted)
         if home is not None:
+            then.once_kept = self._disk.once_kept
             then.restored = restore(router, rows, neighbours(), self._disk)
+            if isinstance(router, MovesLinks):
+                router.keep_links(self._disk.write, rows.get(MOVED_LINKS, {}))
             custody = Custody(self._disk, router.header, limits.most_bytes)
             confirming.restore(custody.stored(rows.get(CUSTODY, {})), custody)
             self.standing = Standing(router, self._disk, rows.get(STANDING, {}))
@@ -190,7 +197,8 @@ class Delivering:
         """Handle that changes are synced."""
         if self._home is not None:
             self._home.kept(kept.token, now)
-        return []
+            self._disk.has(kept.token)
+        return self._disk.due()
 
     def fetched(self, fetched: Fetched, link: LinkName, now: float) -> list[Effect]:
         """Handle bodies that came from the disk."""
@@ -213,8 +221,29 @@ class Delivering:
         self.confirming.forgets(link)
         self._disk.forget(link)
         waits = self._then.holding.for_link(link)
+        if isinstance(self._router, MovesLinks) and self._router.floods_anew:
+            plain = tuple(each for each in up.kept if not each.confirm)
+            return msgspec.structs.replace(up, kept=plain)
         again = self.confirming.sent_again(link, up.kept, waits)
         return up if again == up.kept else msgspec.structs.replace(up, kept=again)
+
+    def begin_anew(self, link: LinkName) -> list[Effect]:
+        """Begin anew, as floods, what a neighbour has not answered that has come up without memory,
+        or is one no longer, if the routing needs that: it may lead to other brokers now."""
+        router = self._router
+        if not (isinstance(router, MovesLinks) and router.floods_anew):
+            return []
+        self._then.holding.drop_confirmed(link)
+        hops = [(hop, FIRST_HOP) for hop in router.flooded_to()]
+        copies, answers = self.confirming.begin_anew(link, hops)
+        return self._send(copies) + self._then.finish(answers)
+
+    def parted(self, link: LinkName) -> list[Effect]:
+        """Handle that a neighbour leaves the overlay."""
+        self.confirming.forgets(link)
+        if self.away is not None:
+            self.away.parted(link)
+        return self.begin_anew(link)
 
     def give_up(self, wish: GiveUp, link: LinkName, now: float) -> list[Effect]:
         """Route again by the rows, or drop, what is owed to a neighbour that never comes back.

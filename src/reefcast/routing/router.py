@@ -70,7 +70,22 @@ class Route:
     link: LinkName
 
 
-Action = Send | OpenLink | CloseLink | Promote | Demote | Await | Route
+@dataclass(frozen=True, slots=True)
+class Part:
+    """This neighbour leaves the overlay: what it is owed is flooded anew to the others (a routing
+    that moves links)."""
+
+    link: LinkName
+
+
+@dataclass(frozen=True, slots=True)
+class OnceKept:
+    """When all that was written so far is on disk, do what `then` returns; at once without one."""
+
+    then: Callable[[], Sequence[Action]]
+
+
+Action = Send | OpenLink | CloseLink | Promote | Demote | Await | Route | Part | OnceKept
 """What a router wants done."""
 
 
@@ -149,10 +164,10 @@ class Router(ABC):
     unconfirmed: str = ""
     """Why it does not say when a publication is everywhere where it must be (`confirming`), and
     what to do: a sentence for who asks for that; empty if it does say so."""
-    one_way: ClassVar[bool] = False
+    one_way: bool = False
     """Whether a copy goes from a broker the same way whichever it comes by, so that what comes
     again need not go where it has been sent."""
-    floods: ClassVar[bool] = False
+    floods: bool = False
     """Whether a broker passes on the first copy of each attempt to all neighbours, at least of what
     is to be confirmed, so that the copies of an attempt form a tree; what is sent again needs an
     attempt of its own then."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from reefcast.history.service import HistoryService
 from reefcast.model import wire
-from reefcast.model.keeping import Contents
+from reefcast.model.keeping import Contents, DropRow
 from reefcast.model.messages import LinkName
 from reefcast.model.versions import Offer
 from reefcast.model.wire import Codec, Hello, Role
@@ -23,6 +23,8 @@ from reefcast.retaining.service import RetainingService
 from reefcast.retaining.values import Limits
 from reefcast.routing.broker import Broker
 from reefcast.routing.custody import CustodyLimits
+from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks, said_by_file
+from reefcast.routing.on_disk import Rows
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import RoutingOptions, Shape
 from reefcast.server.driver import Driver
@@ -48,7 +50,8 @@ class Host(NamedTuple):
     is a random text drawn when the broker started. `codec`: encodes messages between brokers.
     `statistics`: None where the routing keeps none; `requests`: None where requests are not logged;
     `passage`: None where all publications take the readable path; `keeper`: None where the broker
-    has no disk."""
+    has no disk; `moved`: the links that were moved, where they are not as in the network file, when
+    the broker started."""
 
     me: Hello
     limits: LimitsSection
@@ -62,6 +65,7 @@ class Host(NamedTuple):
     requests: LiveRequestLog | None
     passage: Passage | None
     keeper: Keeping | None
+    moved: MovedLinks
 
 
 def make_host(
@@ -79,7 +83,11 @@ def make_host(
     machine = MACHINE.get()
     session = machine.token(8)
     me = wire.hello(Role.BROKER, name, network.network.name, session, offer=offer)
-    limits, neighbours, scot = network.limits, network.neighbours(name), network.scot()
+    keeper = keeper or open_keeper(network.sessions, name)
+    rows, dropped = _rows(network.neighbours(name), keeper)
+    moved = MovedLinks(rows.get(MOVED_LINKS))
+    limits, scot = network.limits, network.scot()
+    neighbours = moved.applied_to(network.neighbours(name))
     journal = Journal(name, open_trace(network.trace, name))
     outputs = Outputs()
     tree = is_tree(network.graph())
@@ -91,7 +99,6 @@ def make_host(
         name, machine.now_us() * 1000, outputs.grant, outputs.flood, sources
     )
     options = network.routing_options(name)
-    keeper = keeper or open_keeper(network.sessions, name)
     statistics = _statistics(network, name, options)
     core = Broker(
         name,
@@ -107,7 +114,7 @@ def make_host(
         most_held=limits.link_buffer,
         patience_s=limits.link_patience_s,
         home=_home(network.sessions, keeper),
-        rows={} if keeper is None else keeper.contents.rows,
+        rows=rows,
         most_sessions=network.sessions.max_sessions,
         custody=CustodyLimits(network.sessions.custody_after_s, network.sessions.custody_bytes),
         advisories=network.sessions.advisories,
@@ -118,13 +125,25 @@ def make_host(
     if keeper is not None:
         keeper.contents = Contents()  # a backlog is large, and the core has it now
         driver.keep_with(keeper)
+        keeper.keep(dropped, 0)
     codec = Codec(core.messages, core.header)
     requests = open_request_log(network.requests, name)
     # Rows about single publications are written where there are objects of them.
     readable = readable or journal.wanted_below > MOST_HASH
     passage = None if readable else Passage(core.plain_way, outputs, journal.wanted_below)
     parts = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
-    return Host(*parts, passage, keeper)
+    return Host(*parts, passage, keeper, moved)
+
+
+def _rows(neighbours: Sequence[LinkName], keeper: Keeping | None) -> tuple[Rows, list[DropRow]]:
+    """Return the rows on a broker's disk without those of moved links that the network file has by
+    now, and the removal of these; `neighbours`: by the file."""
+    rows = {} if keeper is None else keeper.contents.rows
+    moved = rows.get(MOVED_LINKS, {})
+    dropped = said_by_file(moved, neighbours)
+    gone = {each.key for each in dropped}
+    left = {key: row for key, row in moved.items() if key not in gone}
+    return ({**rows, MOVED_LINKS: left} if gone else rows), dropped
 
 
 def _epoch_s() -> float:

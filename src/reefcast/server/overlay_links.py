@@ -1,7 +1,9 @@
 """The links of one broker to its neighbours in the overlay: which there are, who dials, and who
 may.
 
-At first they are the links of the network file. When the core moves one (`Promote`, `Demote`), a
+At first they are the links of the network file, but for those that were moved since by what is on
+disk (`MovedLinks`). A broker dials the one to which it has moved its link, too, which may have
+stopped before it knew of that. When the core moves one (`Promote`, `Demote`), a
 soft link becomes a link of the overlay as it is, with its connection, its numbers and its queue
 (`take_in`), and another one becomes a soft link (`release`).
 
@@ -25,6 +27,7 @@ from reefcast.errors import ProtocolError
 from reefcast.model.messages import LinkDown, LinkName, Publish
 from reefcast.model.wire import Hello, Role
 from reefcast.network.file import NetworkFile
+from reefcast.routing.capabilities import MovesLinks
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.connection import Connection, End, Shared
 from reefcast.server.dialing import keep_connected
@@ -43,10 +46,14 @@ class OverlayLinks:
         self._dials: dict[LinkName, asyncio.Task[None]] = {}
         self._stopping = False
         self._near: set[LinkName] = set()
-        for name in network.neighbours(host.me.name):
-            queue = LinkQueue(name, host.limits, host.congestion, host.journal, host.codec)
-            host.outputs.links[name] = queue
-            BrokerLink(host, queue, self._away)
+        for name in host.moved.applied_to(network.neighbours(host.me.name)):
+            self._add(name)
+
+    def _add(self, name: LinkName) -> BrokerLink:
+        host = self._host
+        queue = LinkQueue(name, host.limits, host.congestion, host.journal, host.codec)
+        host.outputs.links[name] = queue
+        return BrokerLink(host, queue, self._away)
 
     @property
     def links(self) -> dict[LinkName, BrokerLink]:
@@ -62,7 +69,7 @@ class OverlayLinks:
             self._keep_connected(link)
 
     def _keep_connected(self, link: BrokerLink) -> None:
-        if link.dials:
+        if link.dials or link.name == self._host.moved.new:  # who may not know of it
             self._dials[link.name] = self._loop.create_task(
                 keep_connected(
                     self._network.address(link.name),
@@ -95,8 +102,9 @@ class OverlayLinks:
     def arrive(self, connection: Connection, hello: Hello) -> End | None:
         """Accept a neighbour that dialled; None if it is refused. Raises `ProtocolError` if it is
         no neighbour."""
+        known = hello.name in self.links
         link = self._link_of(hello)
-        if link.dials:
+        if link.dials and known:
             me = self._host.me.name
             raise ProtocolError(f"broker {me} dials {hello.name}, not the other way round")
         if self._is_late(connection, hello, link):
@@ -140,12 +148,23 @@ class OverlayLinks:
         if link is not None and self.is_soft(hello.name) and not link.knows(hello):
             self.lose(hello.name)
             link = None
+        if link is None and hello.role is Role.BROKER and self._may_have_moved(hello.name):
+            link = self._add(hello.name)
         if hello.role is not Role.BROKER or link is None:
             raise ProtocolError(
                 f"broker {me.name} has no link to {hello.name!r} now; unless one is being moved, "
                 "give both brokers the same network file"
             )
         return link
+
+    def _may_have_moved(self, name: LinkName) -> bool:
+        """Return whether a link that this broker does not know may have been moved to it: it may
+        have stopped before it heard of that. The other end has it on disk."""
+        router, taken = self._host.core.router, name in self._host.outputs.links
+        if taken or self._stopping or not isinstance(router, MovesLinks):
+            return False
+        known = self._network.is_node(name) and name != self._host.me.name
+        return known and self._host.keeper is not None and router.may_have_link(name)
 
     # --- links that become others -----------------------------------------------------------------
 

@@ -3,10 +3,10 @@
 A routing that derives from `Meshed` has a subscription tree over its primary links whose rows have
 their anchors as next hops, and sends copies as its `mesh` decides.
 
-A publication that is to be confirmed goes by primary links only. Unless they are moved (see
-`movable`), these stay: it has one way from each broker, and what a next hop has not answered waits
-for it in custody. Soft links come and go: what was under way on one that broke would have to begin
-again as another attempt (`delivery.md`, rule 7).
+A publication that is to be confirmed goes by primary links only. Unless they may be moved (see
+`move`: then it is flooded), these stay: it has one way from each broker, and what a next hop has
+not answered waits for it in custody. Soft links come and go: what was under way on one that broke
+would have to begin again as another attempt (`delivery.md`, rule 7).
 
 Rows on disk have no anchors: after a start their last hops take the place, until the neighbours
 have told them again. That is never wrong. An anchor that is nearer than it could be lies on the way
@@ -271,9 +271,15 @@ class Meshed(Router, Relearns, OpensLinks, KeepsRows, SetsCourses):
             if tunnel is not None:
                 yield from self._tunnelled(publish, next_hops, tunnel, link)
             elif publish.confirm:
-                yield from self.decide((publish,), (self._primary_hops(next_hops),), link)
+                yield from self.confirmed(publish, next_hops, link)
             else:
                 yield from Meshed.route(self, (publish,), (next_hops,), link)
+
+    def confirmed(
+        self, publish: Publish, next_hops: NextHops, link: LinkName
+    ) -> Iterable[Decision]:
+        """Decide about a publication that is to be confirmed."""
+        return self.decide((publish,), (self._primary_hops(next_hops),), link)
 
     def _primary_hops(self, found: NextHops) -> NextHops:
         """Return next hops with the first primary hop in the place of each anchor: a copy for such

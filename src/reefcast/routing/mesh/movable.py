@@ -1,13 +1,24 @@
-"""Routing `mesh`: that of `router`, whose primary links can be moved while it runs (see `move`)."""
+"""Routing `mesh`: that of `router`, whose primary links can be moved while it runs (see `move`). If
+so, what is to be confirmed is flooded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from reefcast.errors import ConfigurationError
+from reefcast.model import keeping
 from reefcast.model.filters import Filter
-from reefcast.model.messages import EntityId, Header, LinkName, PeerMessage, Publish, Send
+from reefcast.model.messages import (
+    Demote,
+    EntityId,
+    Header,
+    LinkName,
+    PeerMessage,
+    Publish,
+    Send,
+)
+from reefcast.model.publication import PublicationId
 from reefcast.routing.capabilities import MovesLinks, SoftLink
 from reefcast.routing.courses import Course
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
@@ -27,19 +38,17 @@ from reefcast.routing.mesh.move_messages import (
     beside,
     plainly,
 )
+from reefcast.routing.mesh.moved_links import MovedLinks
 from reefcast.routing.mesh.mover import Mover
 from reefcast.routing.mesh.moving import Change, Moving, taken_in
 from reefcast.routing.mesh.permissions import Permissions
 from reefcast.routing.mesh.router import Mesh
 from reefcast.routing.mesh.wishes import GIVEN_UP, MOVED, MOVING, WishTable, objection
-from reefcast.routing.router import COUNTED, Action, Decision, Surroundings
+from reefcast.routing.recent import RecentIds
+from reefcast.routing.router import COUNTED, Action, Decision, Part, Surroundings
 from reefcast.routing.tables import NextHops, Table, TableView
 
 LOST = Decision({}, [], None)
-UNCONFIRMED = (
-    "routing 'mesh' does not confirm publications where links may be moved, as one may be lost "
-    "while they are; publish without confirm, or remove coordinator from [routing]"
-)
 
 
 class MovableMesh(Mesh, MovesLinks):
@@ -67,8 +76,11 @@ class MovableMesh(Mesh, MovesLinks):
         super().__init__(where)
         self._where = where
         coordinator = where.options.coordinator
-        self.unconfirmed = UNCONFIRMED if coordinator else ""
+        self.floods = self.floods_anew = bool(coordinator)
+        self.one_way = not coordinator
+        self._flooded = RecentIds[tuple[PublicationId, int]]()
         self.permissions = Permissions(where.name, coordinator, lambda: where.links.now)
+        self.moved_links = MovedLinks()
         self._wishes = WishTable()
         self.moving: Moving | None = None
         self._abandoned: set[int] = set()
@@ -99,7 +111,22 @@ class MovableMesh(Mesh, MovesLinks):
             actions += self._granted(message, permissions.granted(message))
         elif message.mover == self.mesh.me and message.step == "end":
             actions += self._leave(message.old)
+        elif self.mesh.me in (message.old, *message.left):
+            actions += self._left_by(message.mover, message.move)
         return actions + self._grant()
+
+    def _carried_out(self, permission: Permission) -> Permission:
+        """Return the word of this broker that its move was carried out."""
+        return permission.then("done", permission.move, left=self.moved_links.own[1])
+
+    def _left_by(self, mover: LinkName, move: int) -> list[Action]:
+        """Give up a link whose other end has left it for another one, if that is news here: this
+        broker has lost its memory of that."""
+        if self.moving is not None or self.moved_links.knows(mover, move):
+            return []
+        self.moved_links.note(mover, move, "gone", mine=False)
+        leave = self._leave(mover) if mover in self.brokers else [Part(mover)]
+        return [*leave, Demote(mover)]
 
     def _grant(self) -> list[Action]:
         """Grant what the coordinator has to, if it knows already what it granted before it
@@ -124,9 +151,10 @@ class MovableMesh(Mesh, MovesLinks):
             self.moving = None
             self.counters["moved"] += 1
             self._wishes.became(grant.number, MOVED)
-            return self._spread(done)
+            return self._spread(self._carried_out(grant))
 
-        self.moving = mover = Mover(self, plan, self._where, self._abandon, over)
+        links = self.moved_links
+        self.moving = mover = Mover(self, plan, self._where, self._abandon, links, over)
         return mover.start()
 
     def _give_up(self, wish: Permission, why: str) -> None:
@@ -140,13 +168,13 @@ class MovableMesh(Mesh, MovesLinks):
         message = self.permissions.follow("abandon", self.moving.plan.move)
         return [] if message is None else self._spread(message)
 
-    def _leave(self, old: LinkName) -> list[Send]:
+    def _leave(self, old: LinkName) -> list[Action]:
         """Leave a link of a mover that has no memory of a move that is at its end."""
         if old not in self.brokers:
             return []
         self.brokers.remove(old)
         self.soft_links[old] = SoftLink.CLOSING
-        return super().link_down(old)
+        return [*super().link_down(old), Part(old)]
 
     def _conclude(self, message: Permission) -> list[Action]:
         """End the move that affects this broker, if it is over by what was heard."""
@@ -166,7 +194,7 @@ class MovableMesh(Mesh, MovesLinks):
     def _wave(self, wave: MoveWave, link: LinkName) -> list[Action]:
         if wave.phase == "begin" and self.permissions.runs(wave.move):
             plan = Plan(wave.move, wave.mover, wave.path, self.mesh.options.delta)
-            self.moving = Moving(self, plan, self._where, self._abandon)
+            self.moving = Moving(self, plan, self._where, self._abandon, self.moved_links)
             if self.leaving:  # neighbours hold back already what is for this broker's place
                 return self._abandon()
         moving = self._in(wave.move)
@@ -232,6 +260,12 @@ class MovableMesh(Mesh, MovesLinks):
             found += self.moving.next.stand_ins(id)
         return found + [(link, beside(other)) for link, other in found]
 
+    def may_have_link(self, other: LinkName) -> bool:
+        return self.floods and not self.moved_links.has_left(other)
+
+    def released(self) -> list[Action]:
+        return [] if self.moving is None else self.moving.drained()
+
     def link_up(self, link: LinkName) -> list[Any]:
         """Handle a link that came up; return actions, not only sends."""
         actions = self._lost(link)
@@ -254,6 +288,18 @@ class MovableMesh(Mesh, MovesLinks):
         step: Step = "done" if last.step == "end" else "abandon"
         return actions + self._spread(last.then(step, last.move))
 
+    def keep_links(
+        self, write: Callable[[keeping.Change], None], rows: Mapping[bytes, bytes]
+    ) -> None:
+        """Go on with moved links; what this broker itself has moved it tells everybody."""
+        self.moved_links = MovedLinks(rows)
+        self.moved_links.write = write
+        move, left = self.moved_links.own
+        if left:
+            me = self.mesh.me
+            wish = Permission(step="grant", mover=me, life=0, number=0, move=move)
+            self.permissions.handle(self._carried_out(wish))
+
     def synced(self, link: LinkName) -> list[Send]:
         return self._change(link, lambda tables: Mesh.synced(tables, link))
 
@@ -275,8 +321,11 @@ class MovableMesh(Mesh, MovesLinks):
     # --- disk -------------------------------------------------------------------------------------
 
     def durable_tables(self) -> Mapping[str, Table[Any]]:
-        """Return none where links may be moved, and with them the tables."""
-        return {} if self.unconfirmed else super().durable_tables()
+        """Return none where links may be moved: what is to be confirmed is flooded."""
+        return {} if self.floods else super().durable_tables()
+
+    def deputy(self, advertisement: EntityId, link: LinkName) -> Filter | None:
+        return None if self.floods else super().deputy(advertisement, link)
 
     # --- soft links -------------------------------------------------------------------------------
 
@@ -287,9 +336,13 @@ class MovableMesh(Mesh, MovesLinks):
         return super().soft_up(link) if self.moving is None else self.moving.soft_up(link)
 
     def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> Sequence[Action]:
+        """Forget a soft link. What is to be confirmed went by it only while it was about to become
+        a primary one, or had been one: it is flooded anew."""
+        lost = [publish for publish in lost if not publish.confirm]
+        parts = [Part(link)] if self.floods else []
         if self.moving is None:
-            return super().soft_down(link, lost)
-        return self.moving.soft_down(link, lost)
+            return [*super().soft_down(link, lost), *parts]
+        return [*self.moving.soft_down(link, lost), *parts]
 
     # --- publications -----------------------------------------------------------------------------
 
@@ -314,7 +367,37 @@ class MovableMesh(Mesh, MovesLinks):
     ) -> Iterable[Decision]:
         if self.moving is None:
             return super().route(publications, found, link)
-        return self.moving.route(publications, found, link)
+        return self._route_moving(self.moving, publications, found, link)
+
+    def _route_moving(
+        self,
+        moving: Moving,
+        publications: Sequence[Publish],
+        found: Sequence[NextHops],
+        link: LinkName,
+    ) -> Iterator[Decision]:
+        for publish, next_hops in zip(publications, found, strict=True):
+            if publish.confirm:
+                yield from self.confirmed(publish, next_hops, link)
+            else:
+                yield from moving.route((publish,), (next_hops,), link)
+
+    def confirmed(
+        self, publish: Publish, next_hops: NextHops, link: LinkName
+    ) -> Iterable[Decision]:
+        """Decide to flood it, where links may be moved."""
+        if not self.floods:
+            return super().confirmed(publish, next_hops, link)
+        if not self._flooded.is_new((publish.publication.id, publish.confirm)):
+            return (Decision({}, [], next_hops.matched, duplicate=True),)
+        onward = Header(publish.header.hops + 1)
+        hops = [(hop, onward) for hop in self.flooded_to() if hop != link]
+        return (Decision(next_hops.local, hops, next_hops.matched),)
+
+    def flooded_to(self) -> Sequence[LinkName]:
+        """Return all neighbours, and the other end of a new link that is about to be one."""
+        new = () if self.moving is None else self.moving.joining()
+        return sorted({*self.brokers, *self.absent, *new})
 
     def _route_one_by_one(
         self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
@@ -323,7 +406,9 @@ class MovableMesh(Mesh, MovesLinks):
         lost with these."""
         for publish, next_hops in zip(publications, found, strict=True):
             stamp = stamp_of(publish.header)
-            if stamp is not None and stamp.new and stamp.move in self._abandoned:
+            if publish.confirm:
+                yield from self.confirmed(publish, next_hops, link)
+            elif stamp is not None and stamp.new and stamp.move in self._abandoned:
                 self.counters["lost_in_moves"] += 1
                 yield LOST
             else:

@@ -75,13 +75,47 @@ it came to the end before all others, or nobody did. A, when it is back, goes by
 The next move may begin when the coordinator hears that this one is over: each link keeps its order,
 so that no wave overtakes that word.
 
+Publications that are to be confirmed, and disks
+-------------------------------------------------
+Where links may be moved, a publication that is to be confirmed follows no tables: it is flooded
+over the primary links, each attempt by itself, as with routing `flooding` (and TID). So what is
+promised of it needs no table that is right at every instant, of either tree, while brokers die and
+come back; it needs links that hold the network together, and copies that wait:
+
+- *The new link comes first.* From `MoveJoin` on, both ends of the new link flood over it, too. The
+  old link goes from either end only at the *end*, which comes after that. On the cycle in between,
+  who has had an attempt answers at once.
+- *What was under way before* the new link was there does not miss it: all that goes by the old
+  tables, and the floods with it, is through when *drain* is over. On a link for whose other end
+  publications wait here (`holding`) nothing is said to be drained.
+- *What a neighbour is owed that is one no longer* begins anew at the end of the old link (`Part`),
+  as an attempt of its own, over all links that the broker has now; all who waited for the old
+  copies wait for these, and custody goes over to them in the same write.
+- *What is sent again* to a neighbour without memory begins anew in the same way, over all links:
+  the tree may be another one since it was sent.
+- *The mover's disk decides.* At its end it writes which links it has (`moved_links`), and only when
+  that is synced does it send *end* (and nobody sends *begin*, *end* or a permission before what it
+  wrote is synced). With disks the other end of the new link therefore waits when the mover is
+  gone, and abandons nothing that it has reported dry. A mover that comes back says what its disk
+  says: that the move was carried out, to all, in every life; or that it is abandoned. Brokers
+  remember the last word of each mover (`Permissions.carried_out`), and tell it to who comes up: one
+  that has slept through a move learns so that a link of it is gone.
+- Two brokers are linked if one of them has the link, by the network file or by its disk, and
+  neither has left the other: the new neighbour takes the mover in that it does not know of.
+
+Holding all that is to be confirmed while a move runs would not do instead: what is in custody of a
+broker that sleeps through a move was routed by the old tables, and so would have to be routed anew.
+Nor would rows of both trees on disk: who restarts between two neighbours of different trees has
+rows of both, and none of them says to which tree a copy in custody belongs. The price is that each
+such publication reaches every broker.
+
 Limits
 ------
 Subscriptions, advertisements and publications come and go all the while, soft links may fail, and a
-broker at a time. One that is about to stop has a move abandoned that begins to affect it. If a
-second one fails before the first one's failure is dealt with, the two trees may get mixed up. If a
-broker does not come back, those that reported their dryness to it and heard no more wait for it for
-ever; they are off from A then, by primary links.
+broker at a time (with disks, any number). One that is about to stop has a move abandoned that
+begins to affect it. Without disks, if a second one fails before the first one's failure is dealt
+with, the two trees may get mixed up. If a broker does not come back, those that reported their
+dryness to it and heard no more wait for it for ever; they are off from A then, by primary links.
 
 Source: section 6 of the paper ("Primary link management"), Fig. 7. Departures: its update loses
 publications; so all within Delta - 1 of the whole move path are affected and place all anchors anew

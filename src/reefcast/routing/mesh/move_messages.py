@@ -40,6 +40,13 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
     number: int
     move: int = 0
     old: LinkName = ""
+    left: tuple[LinkName, ...] = ()
+
+    @property
+    def after_disk(self) -> bool:
+        """Return True: who says that a move is carried out has it on disk; and none of these
+        overtakes another."""
+        return True
 
     @property
     def wish(self) -> Wish:
@@ -51,9 +58,11 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
         later."""
         return (self.move, RANKS[self.step])
 
-    def then(self, step: Step, move: int, old: LinkName = "") -> Permission:
+    def then(
+        self, step: Step, move: int, old: LinkName = "", left: tuple[LinkName, ...] = ()
+    ) -> Permission:
         """Return the permission that follows for the same wish."""
-        return msgspec.structs.replace(self, token=0, step=step, move=move, old=old)
+        return msgspec.structs.replace(self, token=0, step=step, move=move, old=old, left=left)
 
 
 class MoveWave(PeerMessage, frozen=True, kw_only=True, tag="move"):
@@ -63,6 +72,11 @@ class MoveWave(PeerMessage, frozen=True, kw_only=True, tag="move"):
     move: int
     mover: LinkName
     path: tuple[LinkName, ...]
+
+    @property
+    def after_disk(self) -> bool:
+        """Return whether it overtakes no permission, and what is to be on disk before."""
+        return self.phase in ("begin", "end")
 
 
 class MoveJoin(PeerMessage, frozen=True, kw_only=True, tag="move-join"):

@@ -36,8 +36,9 @@ from reefcast.routing.mesh.move_messages import (
     Phase,
     TreeMessage,
 )
+from reefcast.routing.mesh.moved_links import MovedLinks
 from reefcast.routing.mesh.router import Mesh
-from reefcast.routing.router import Action, Await, Decision, Surroundings
+from reefcast.routing.router import Action, Await, Decision, Part, Surroundings
 from reefcast.routing.tables import NextHops, Row
 
 Change = Callable[[Mesh], Sequence[Send]]
@@ -49,8 +50,16 @@ class Moving:
     """See the module's docstring. `tables`: the broker's own, old ones until *end*. `abandon`: has
     all brokers give the move up."""
 
-    def __init__(self, tables: Mesh, plan: Plan, where: Surroundings, abandon: Abandon) -> None:
+    def __init__(
+        self,
+        tables: Mesh,
+        plan: Plan,
+        where: Surroundings,
+        abandon: Abandon,
+        links: MovedLinks,
+    ) -> None:
         mom = tables.mesh.mom
+        self._links = links
         self.plan = plan
         self.next: Mesh | None = None
         self.parent: LinkName | None = None
@@ -69,7 +78,8 @@ class Moving:
         self._after = plan.links_after(self._me, before)
         self._egress = Egress()
         self._switched = False
-        self._drain = Drain(mom, before, self._near, self._soft_links)
+        held = where.links.held
+        self._drain = Drain(mom, before, self._near, self._soft_links, lambda x: held(x) > 0)
         self._dry: set[LinkName] = set()
         self._reported = False
         self._joined = False
@@ -188,7 +198,7 @@ class Moving:
                 found.append(send)
         return found
 
-    def _end(self) -> list[Send]:
+    def _end(self) -> list[Action]:
         """Make the new tables those of the broker from now on, and the links, too."""
         new, old, plan = self.next, self._tables.mesh, self.plan
         assert new is not None, "build comes before end"
@@ -203,7 +213,22 @@ class Moving:
             self._soft_links[other] = SoftLink.CLOSING
         self.relink()
         sends += self._said(new.mesh.takes_over(old, outer), NEW)
-        return sends + self._said(self._untold(), NEW)
+        actions: list[Action] = [*sends, *self._said(self._untold(), NEW)]
+        self._note_links()
+        if self._me in (plan.mover, plan.old):
+            actions.append(Part(other))
+        return actions
+
+    def _note_links(self) -> None:
+        """Note how the links of this broker have changed."""
+        plan, links = self.plan, self._links
+        if self._me == plan.mover:
+            links.note(plan.old, plan.move, "gone", mine=True)
+            links.note(plan.new, plan.move, "here", mine=True)
+        elif self._me == plan.old:
+            links.note(plan.mover, plan.move, "gone", mine=False)
+        elif self._me == plan.new:
+            links.note(plan.mover, plan.move, "here", mine=False)
 
     def _untold(self) -> list[Send]:
         """Return everything that the tables have to tell neighbours without memory."""
@@ -216,7 +241,16 @@ class Moving:
             sends += tables.tree.catch_up(link)
         return sends
 
-    def catch_up(self) -> list[Send]:
+    def joining(self) -> Sequence[LinkName]:
+        """Return the other end of the new link, while it is a link of the overlay already, and not
+        a primary one yet."""
+        plan = self.plan
+        if self.ended or not self._joined:
+            return ()
+        other = plan.new if self._me == plan.mover else plan.mover
+        return (other,) if self._soft_links.get(other, SoftLink.CLOSING).up else ()
+
+    def catch_up(self) -> list[Action]:
         """End the move here too: others have come to the end."""
         return [] if self.ended else self._end()
 
@@ -256,7 +290,8 @@ class Moving:
         plan = self.plan
         if self.ended:
             return []
-        if not self._reported or self.parent is None or (self._me, link) == (plan.new, plan.mover):
+        decides = (self._me, link) == (plan.new, plan.mover) and self._links.write is None
+        if not self._reported or self.parent is None or decides:
             return self._abandon()
         if self.parent == link:
             return []
@@ -273,7 +308,7 @@ class Moving:
             self.next = None
         other = self.plan.new if self._me == self.plan.mover else self.plan.mover
         if self._joined and other in self._soft_links:
-            actions.append(Demote(other))
+            actions += [Demote(other), Part(other)]
         return actions
 
     def link_up(self, link: LinkName) -> list[Send]:
@@ -369,6 +404,7 @@ class Moving:
         if not self._soft_links.get(link, SoftLink.CLOSING).up:
             return []
         self._joined = True
+        self._links.open(link, self.plan.move)
         return [Promote(link), Send(link, MoveJoin(move=self.plan.move))]
 
     def handle(

@@ -23,7 +23,7 @@ class Permissions:
     """The permissions that broker `me` knows. The messages that it returns go to all others: they
     pass on what is new to them (`handle`), so that it reaches every broker, whatever happens to the
     tree meanwhile. `now`: seconds, later in later lives of the broker. `last`: the last grant, or
-    its end."""
+    its end; `carried_out`: the last move of each mover that was."""
 
     def __init__(self, me: LinkName, coordinator: LinkName, now: Callable[[], float]) -> None:
         self._me = me
@@ -31,6 +31,7 @@ class Permissions:
         self._now = now
         self._heard: RecentIds[Wish] = RecentIds(REMEMBERED)
         self._asks: dict[Wish, Permission] = {}
+        self.carried_out: dict[LinkName, Permission] = {}
         self.last: Permission | None = None
         self._wishes: dict[Wish, tuple[LinkName, LinkName]] = {}
         self._life: int | None = None
@@ -52,10 +53,21 @@ class Permissions:
                 self._asks[message.wish] = message
                 return True
             return False
+        is_news = self._carry_out(message)
         if self.last is not None and message.rank <= self.last.rank:
-            return False
+            return is_news
         self._asks.pop(message.wish, None)
         self.last = message
+        return True
+
+    def _carry_out(self, message: Permission) -> bool:
+        """Note that a move was carried out; return whether that is news."""
+        if message.step != "done" or not message.left:
+            return False
+        known = self.carried_out.get(message.mover)
+        if known is not None and known.move >= message.move:
+            return False
+        self.carried_out[message.mover] = message
         return True
 
     def granted(self, message: Permission) -> tuple[LinkName, LinkName] | None:
@@ -82,8 +94,10 @@ class Permissions:
         if not self._coordinates or not self._asks or (last and self.runs(last.move)):
             return None
         ask = next(iter(self._asks.values()))
-        return ask.then("grant", 1 + (last.move if last else 0))
+        known = [each.move for each in self.carried_out.values()]
+        return ask.then("grant", 1 + max([last.move if last else 0, *known]))
 
     def open(self) -> list[Permission]:
         """Return what a neighbour without memory must know."""
-        return [*self._asks.values(), *([self.last] if self.last else [])]
+        before = [each for each in self.carried_out.values() if each is not self.last]
+        return [*self._asks.values(), *before, *([self.last] if self.last else [])]

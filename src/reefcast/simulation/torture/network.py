@@ -21,6 +21,8 @@ from reefcast.model.messages import (
     Away,
     Back,
     CloseLink,
+    Confirmed,
+    Demote,
     Effect,
     Fetch,
     Keep,
@@ -28,10 +30,13 @@ from reefcast.model.messages import (
     LinkKind,
     LinkUp,
     OpenLink,
+    Promote,
     Publish,
+    Refused,
     Send,
     SessionNews,
     SetTimer,
+    Settled,
     Timer,
 )
 from reefcast.model.publication import PublicationId
@@ -49,6 +54,7 @@ from reefcast.simulation.torture.durable import Options, Wanted
 from reefcast.simulation.torture.having import is_owed
 from reefcast.simulation.torture.links import Directed, Link, Queues
 from reefcast.simulation.torture.lives import Life
+from reefcast.simulation.torture.moves import Moves
 from reefcast.simulation.torture.passing import Passing
 from reefcast.simulation.torture.publishers import Publisher
 from reefcast.simulation.torture.record import Record, described
@@ -57,6 +63,7 @@ from reefcast.simulation.torture.travellers import Traveller
 from reefcast.simulation.torture.watch import Watch
 
 PATIENCE_S = 20.0
+ANSWERS = (Settled, Refused, Confirmed)
 MOST_STEPS = 20_000
 """A network that takes more steps than that, or timers at once, never comes to rest."""
 
@@ -95,16 +102,13 @@ class Network:
         self._custody = CustodyLimits(most_bytes=custody_bytes)
         self.edges = list(edges)
         self.names = sorted({name for edge in edges for name in edge})
-        self._neighbours = {
-            name: sorted({b if a == name else a for a, b in self.edges if name in (a, b)})
-            for name in self.names
-        }
         self.now = 1.0
         self.disks = {name: Disk() for name in self.names}
         self.watches: dict[str, Watch] = {}
         self.cores: dict[str, Broker] = {}
         self.links: dict[Directed, Link] = {}
         self.soft = SoftLinks(self, self.put)
+        self.moves = Moves(self, {name: self.linked(name) for name in self.names}, self.put)
         self.cut: set[Directed] = set()
         self.timers: dict[str, dict[str, float]] = {}
         self.publishers: dict[str, Publisher] = {}
@@ -131,6 +135,11 @@ class Network:
         return kind.keeps_order and (is_tree or not kind.floods or not self.kills)
 
     @property
+    def movable(self) -> bool:
+        """Whether brokers may move links."""
+        return bool(getattr(self._options, "coordinator", ""))
+
+    @property
     def confirmations(self) -> int:
         """How many publications were confirmed, or refused by a session."""
         return sum(publisher.confirmations for publisher in self.publishers.values())
@@ -155,9 +164,9 @@ class Network:
 
     # --- brokers ----------------------------------------------------------------------------------
 
-    def neighbours(self, name: str) -> list[str]:
-        """Return the names of a broker's neighbours."""
-        return self._neighbours[name]
+    def linked(self, name: str) -> list[str]:
+        """Return the names of the brokers to which a broker has a link of the overlay."""
+        return sorted({b if a == name else a for a, b in self.edges if name in (a, b)})
 
     def start(self, name: str) -> None:
         """Start a broker with what is on its disk."""
@@ -168,7 +177,7 @@ class Network:
         self.cores[name] = Broker(
             name,
             self.routing,
-            neighbours=self.neighbours(name),
+            neighbours=self.moves.neighbours(name),
             rng=random.Random(f"{self.lives}"),
             queues=Queues(self.rng),
             options=self._options,
@@ -180,7 +189,9 @@ class Network:
             advisories=self._advisories,
         )
         self.timers[name] = {}
-        for other in self.neighbours(name):
+        if self.movable:
+            self.moves.relink(name)
+        for other in self.linked(name):
             if other in self.cores:
                 self.connect(name, other)
         for client in list(self.clients.values()):
@@ -214,21 +225,23 @@ class Network:
         self.record.step(f"kill {name}{', power failure' if power else ''}")
         self.kills += 1
         self.disturbed = True
+        self.moves.killed(name)
         del self.cores[name]
         self.disks[name].kill(self.rng if power else None)
-        for other in self.neighbours(name):
+        for other in self.linked(name):
             self.links.pop((name, other), None)
             here = (other, name) in self.links and other in self.cores
             if here and not self._is_cut(name, other):
                 self.put(other, Away(), name)
         self.soft.killed(name)
+        self.moves.tell_lost()
         for client in self.clients.values():
             client.killed(name)
 
     def give_up(self, name: str) -> None:
         """Tell a broker's neighbours that it is away for longer than their patience."""
         self.record.step(f"give up {name}")
-        for other in self.neighbours(name):
+        for other in self.linked(name):
             if other in self.cores and name in self.cores[other].router.brokers:
                 self.links.pop((other, name), None)
                 self.put(other, LinkDown(), name)
@@ -258,10 +271,13 @@ class Network:
                 self.timers[name][effect.key] = effect.at_s
             elif isinstance(effect, OpenLink | CloseLink):
                 self.soft.carry_out(name, effect)
+            elif isinstance(effect, Promote | Demote):
+                self.moves.change(name, effect)
         for problem in self.problems[self._said :]:
             self.record.step(f"BROKEN {problem}")
         self._said = len(self.problems)
         self.soft.tell_refused()
+        self.moves.tell_lost()
         return effects
 
     def carry(self, name: str, send: Send) -> None:
@@ -356,8 +372,8 @@ class Network:
         """Yield what may happen next by itself: a frame arrives, a disk writes, syncs or reads, a
         greedy consumer acknowledges, a traveller speaks."""
         for (one, other), link in self.links.items():
-            ends = (min(one, other), max(one, other))
-            if link.frames and one in self.cores and other in self.cores and ends not in self.cut:
+            up = one in self.cores and other in self.cores and (other, one) in self.links
+            if link.frames and up and not self._is_cut(one, other):
                 yield "frame", (one, other)
         for name in self.cores:
             if self.disks[name].busy:
@@ -379,6 +395,8 @@ class Network:
                 link.had.clear()
             if isinstance(frame, SoftUp | SoftDown):
                 self.soft.came(frame, where[1])
+            elif isinstance(frame, ANSWERS) and self.soft.is_over(*where):
+                self.record.step(f"{where} is over: nobody waits for {described(frame)}")
             else:
                 self.put(where[1], frame, where[0])
         elif what == "disk":
@@ -428,6 +446,8 @@ class Network:
         """Have these ends of a link that is cut give the other one up: it begins anew then."""
         for name in ends:
             other = edge[0] if name == edge[1] else edge[1]
+            if edge not in self.cut or self.moves.part(edge):
+                return
             if name in self.cores and self.links.pop((name, other), None) is not None:
                 self.put(name, LinkDown(), other)
 

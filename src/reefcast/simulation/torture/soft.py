@@ -15,6 +15,7 @@ from reefcast.model.messages import CloseLink, Effect, LinkDown, LinkKind, LinkU
 from reefcast.routing.broker import Broker
 from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.mesh.meshed import Meshed
+from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.simulation.signs import SoftDown, SoftUp
 from reefcast.simulation.torture.links import Directed, Link
 
@@ -82,8 +83,16 @@ class SoftLinks:
             self._put(name, LinkDown(), other)
         if (name, other) in self.opened:
             self._close(name, other)
-        else:  # both have closed it
+        elif not self._network.links.get(
+            (name, other), Link()
+        ).frames:  # nothing more is under way either way
             self._forget(name, other)
+
+    def is_over(self, other: str, name: str) -> bool:
+        """Return whether `name` has heard that nothing more comes from `other`: what does is no
+        more than an answer to what was sent before."""
+        core = self._network.cores[name]
+        return other not in core.soft_links and other not in core.router.brokers
 
     def tell_refused(self) -> None:
         """Tell brokers of links that could not be opened."""
@@ -101,7 +110,7 @@ class SoftLinks:
     def may_open(self, name: str) -> list[str]:
         """Return to which brokers this one may open a link."""
         router = self._network.cores[name].router
-        if not isinstance(router, Meshed) or router.relearning:
+        if not isinstance(router, Meshed) or router.relearning or _is_moving(router):
             return []
         mom = router.mesh.mom
         return [
@@ -123,7 +132,11 @@ class SoftLinks:
     def close(self, name: str, to: str) -> None:
         """Have a broker close a link, as it does at the end of a round."""
         router = self._network.cores[name].router
-        if isinstance(router, Meshed) and router.soft_links.get(to, SoftLink.CLOSING).up:
+        if (
+            isinstance(router, Meshed)
+            and router.soft_links.get(to, SoftLink.CLOSING).up
+            and not _is_moving(router)
+        ):
             router.soft_links[to] = SoftLink.CLOSING
             router.mesh.relink()
             self._close(name, to)
@@ -145,3 +158,8 @@ class SoftLinks:
         for one, other in self.pairs():
             if name in (one, other):
                 self.cut(one, other)
+
+
+def _is_moving(router: Meshed) -> bool:
+    """Return whether a move affects a broker, so that it opens and closes no soft links."""
+    return isinstance(router, MovableMesh) and router.moving is not None

@@ -1,0 +1,98 @@
+"""The links of one broker that were moved, as it keeps them on disk (see `move`).
+
+For each broker to which it got a link by a move, or lost one, a broker keeps the last such move. So
+a broker that restarts has the links that it had, although nobody may have changed the network file
+yet. Where the file says the same, it says everything, and the row goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from reefcast.model.keeping import Change, DropRow, PutRow
+from reefcast.model.messages import LinkName
+
+MOVED_LINKS = "moved links"
+"""The table of the broker's disk."""
+State = Literal["here", "gone", "open"]
+_encode = msgspec.msgpack.Encoder().encode
+_decode_key = msgspec.msgpack.Decoder(str).decode
+
+
+class Moved(NamedTuple):
+    """What a move did to a link. `state`: it is there since, or gone; or it was gone, and is about
+    to come again ("open"). `mine`: this broker was the mover."""
+
+    move: int
+    state: State
+    mine: bool
+
+
+_decode = msgspec.msgpack.Decoder(Moved).decode
+
+
+class MovedLinks:
+    """The moved links of a broker, by the other end. `rows`: what was on disk when it started;
+    `write`: writes to the disk, None without one."""
+
+    def __init__(self, rows: Mapping[bytes, bytes] | None = None) -> None:
+        self.write: Callable[[Change], None] | None = None
+        self.links = {_decode_key(key): _decode(row) for key, row in (rows or {}).items()}
+
+    def applied_to(self, neighbours: Iterable[LinkName]) -> list[LinkName]:
+        """Return the neighbours of the broker, from those in the network file."""
+        here = {other for other, moved in self.links.items() if moved.state == "here"}
+        return sorted(here.union(each for each in neighbours if each not in self.links))
+
+    def has_left(self, other: LinkName) -> bool:
+        """Return whether there was a link to this broker, and one of the two has left the other."""
+        moved = self.links.get(other)
+        return moved is not None and moved.state == "gone"
+
+    def knows(self, other: LinkName, move: int) -> bool:
+        """Return whether this move, or a later one, is known to have changed the link."""
+        moved = self.links.get(other)
+        return moved is not None and moved.move >= move
+
+    @property
+    def own(self) -> tuple[int, tuple[LinkName, ...]]:
+        """The last move of this broker itself, 0 if there is none, and all whom it has left."""
+        mine = {other: moved for other, moved in self.links.items() if moved.mine}
+        left = [other for other, moved in mine.items() if moved.state == "gone"]
+        return max((moved.move for moved in mine.values()), default=0), tuple(sorted(left))
+
+    @property
+    def new(self) -> LinkName:
+        """The broker to which this one moved a link last; "" if it moved none."""
+        mine = [(m.move, other) for other, m in self.links.items() if m.mine and m.state == "here"]
+        return max(mine, default=(0, ""))[1]
+
+    def note(self, other: LinkName, move: int, state: State, *, mine: bool) -> None:
+        """Note what a move did to the link to another broker."""
+        self.links[other] = Moved(move, state, mine)
+        self.write_ahead(other, move, state, mine=mine)
+
+    def write_ahead(self, other: LinkName, move: int, state: State, *, mine: bool) -> None:
+        """Write what a move is about to do to a link."""
+        if self.write is not None:
+            row = _encode(Moved(move, state, mine))
+            self.write(PutRow(MOVED_LINKS, _encode(other), row))
+
+    def open(self, other: LinkName, move: int) -> None:
+        """Note that a link may come again that is gone: who is about to move may restart, and know
+        of its move when this broker does not."""
+        if self.has_left(other):
+            self.note(other, move, "open", mine=False)
+
+
+def said_by_file(rows: Mapping[bytes, bytes], neighbours: Iterable[LinkName]) -> list[DropRow]:
+    """Return the removal of the rows of `MOVED_LINKS` that say nothing more than the network file,
+    by which the broker has these neighbours."""
+    filed = set(neighbours)
+    return [
+        DropRow(MOVED_LINKS, key)
+        for key, row in rows.items()
+        if (_decode_key(key) in filed) == (_decode(row).state == "here")
+    ]

@@ -1,0 +1,89 @@
+"""The links that were moved, as a broker has them on disk, against the moves themselves."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reefcast.model.keeping import Change, PutRow
+from reefcast.routing.mesh.moved_links import MovedLinks, said_by_file
+
+NAMES = "abcdef"
+
+
+def note(links: MovedLinks, me: str, move: int, mover: str, old: str, new: str) -> None:
+    """Note a move at a broker, as each of its three brokers does."""
+    if me == mover:
+        links.note(old, move, "gone", mine=True)
+        links.note(new, move, "here", mine=True)
+    elif me in (old, new):
+        links.note(mover, move, "here" if me == new else "gone", mine=False)
+
+
+def behind(name: str, other: str, edges: set[frozenset[str]]) -> set[str]:
+    """Return the brokers on this broker's side of its link to the other."""
+    found, left = {name}, [name]
+    while left:
+        at = left.pop()
+        next_ones = {x for edge in edges if at in edge for x in edge} - found - {other}
+        found |= next_ones
+        left += next_ones
+    return found
+
+
+@given(st.integers(0, 2**32))
+def test_each_broker_has_the_links_of_the_tree_after_all_moves(seed: int) -> None:
+    rng = random.Random(seed)
+    names = NAMES[: rng.randint(3, 6)]
+    file = {frozenset((names[rng.randrange(at)], names[at])) for at in range(1, len(names))}
+    edges = set(file)
+    disks: dict[str, dict[bytes, bytes]] = {name: {} for name in names}
+    links = {name: MovedLinks() for name in names}
+
+    def write(name: str, change: Change) -> None:
+        assert isinstance(change, PutRow)
+        disks[name][change.key] = change.row
+
+    def neighbours(name: str, of: set[frozenset[str]]) -> list[str]:
+        return sorted(other for edge in of if name in edge for other in edge - {name})
+
+    for name in names:
+        links[name].write = lambda change, name=name: write(name, change)
+    for move in range(1, rng.randint(2, 8)):
+        mover = rng.choice(names)
+        old = rng.choice(neighbours(mover, edges))
+        far = sorted(behind(old, mover, edges) - {old})
+        if not far:
+            continue
+        new = rng.choice(far)
+        edges = edges - {frozenset((mover, old))} | {frozenset((mover, new))}
+        for name in names:
+            note(links[name], name, move, mover, old, new)
+        if rng.random() < 0.3:
+            file = edges  # the operator's command has changed it
+        if rng.random() < 0.5:
+            for name in names:
+                for drop in said_by_file(disks[name], neighbours(name, file)):
+                    del disks[name][drop.key]
+                links[name] = MovedLinks(disks[name])
+                links[name].write = lambda change, name=name: write(name, change)
+    for name in names:
+        for known in (links[name], MovedLinks(disks[name])):
+            assert known.applied_to(neighbours(name, file)) == neighbours(name, edges)
+            assert not any(known.has_left(other) for other in neighbours(name, edges))
+
+
+def test_a_link_that_is_about_to_come_again_is_not_refused_and_not_there() -> None:
+    links = MovedLinks()
+    links.open("b", 1)
+    assert links.applied_to(["b"]) == ["b"]
+    links.note("b", 1, "gone", mine=True)
+    assert links.has_left("b")
+    assert links.own == (1, ("b",))
+    links.open("b", 2)
+    assert not links.has_left("b")
+    assert links.applied_to(["b"]) == []
+    assert links.knows("b", 2)
+    assert not links.knows("b", 3)
