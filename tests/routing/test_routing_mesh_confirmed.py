@@ -187,8 +187,8 @@ def test_a_mover_that_restarts_knows_alone_that_its_move_was_carried_out() -> No
         network.run(1)
         if network.disks["d"].synced.rows.get(MOVED_LINKS):
             break
-    assert [network.cores[name].router.brokers for name in "bcd"] == [["a", "c"], ["b", "d"], ["b"]]
-    network.kill("d")
+    assert [network.cores[name].router.brokers for name in "bcd"] == [["a", "c"], ["b", "d"], ["c"]]
+    network.kill("d", power=True)
     network.publishers["pa"].publish({"x": 1}, confirm=True)
     network.settle()
     assert sorted(network.edges) == [("a", "b"), ("b", "c"), ("b", "d")]

@@ -351,9 +351,8 @@ class Broker:
             return effects + self._then.unopened.came_up(link)
         self._neighbours = (*dict.fromkeys((*self._neighbours, link)),)  # one may be moved here
         effects += self.neighbours.up(self.delivering.link_up(up, link), link)
-        effects += self.delivering.begin_anew(link)
         effects += self._then.act(self._services.link_up(link, client=False))
-        return effects + self.neighbours.greet(link)
+        return effects + self.delivering.begin_anew(link) + self.neighbours.greet(link)
 
     def _neighbour_relearned(self, _: Relearned, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
