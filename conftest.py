@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HEALTHY = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-"""What says something of the machine, or of the luck of a run, and nothing of the code."""
+"""Checks of hypothesis about the machine, or the luck of a run, that say nothing of the code."""
 settings.register_profile("usual", deadline=None, suppress_health_check=HEALTHY, print_blob=True)
 settings.load_profile("usual")
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "tests" / "spark_conf"))
@@ -41,10 +41,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ASYNC_TEST_S, SOAK_TEST_S = 900.0, 3600.0
-"""No test of live brokers waits for ever, whatever it forgot to bound itself; many times what one
-takes on a machine that has much else to do."""
+"""The time limits of a test of live brokers, in seconds, whatever it forgot to limit itself: many
+times what one takes on a busy machine."""
 QUICK = pytest.StashKey[bool]()
-"""Of each test: whether it is one of the inner loop."""
+"""For each test: whether it is one of the inner loop."""
 DATA = Path(__file__).parents[1] / "shared" / "data"
 """Public data sets beside the checkout; not everybody has them."""
 
@@ -61,8 +61,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that must be asked for are deselected, not skipped. `--soak`: every property is one of
-    the long seeded tests, with many times its examples."""
+    """Deselect, not skip, tests that must be asked for. With `--soak`, every property is one of the
+    long seeded tests, with many times its examples."""
     unasked = [marker for marker in ("soak", "data") if not config.getoption(f"--{marker}")]
     leave_out(config, items, lambda item: any(map(item.get_closest_marker, unasked)))
     for item in items:
@@ -96,7 +96,7 @@ def leave_out(
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector of garbage pass by what was made for all tests: half a million objects,
+    """Let the collector of garbage ignore what was made for all tests: half a million objects,
     which it would look through again and again."""
     gc.collect()
     gc.freeze()
@@ -104,13 +104,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A test of the inner loop opens nothing, in no run."""
+    """Fail a test of the inner loop that opens anything."""
     with GUARD.over() if item.stash[QUICK] else nullcontext():
         return (yield)
 
 
 def bounded(test: Callable[..., Awaitable[None]], limit_s: float) -> Callable[..., Awaitable[None]]:
-    """The test, which fails where it waits when its time is over."""
+    """Return the test with a time limit; it fails at the place where it waits."""
 
     @functools.wraps(test)
     async def in_time(*args: Any, **kwargs: Any) -> None:
@@ -122,14 +122,14 @@ def bounded(test: Callable[..., Awaitable[None]], limit_s: float) -> Callable[..
 
 @pytest.fixture(scope="session")
 def data(request: pytest.FixtureRequest) -> Path:
-    """Where the data sets are that the tests marked `data` read."""
+    """Return the directory of the data sets that tests marked `data` read."""
     directory: Path = request.config.getoption("--data")
     return directory
 
 
 @pytest.fixture(scope="session")
 def java() -> None:
-    """Tests that need Java are skipped where there is none; `make test` asks for it first."""
+    """Skip tests that need Java where there is none; `make test` checks for it first."""
     from reefcast.errors import LocalError
     from reefcast.pipeline.session import check_java
 
@@ -141,7 +141,7 @@ def java() -> None:
 
 @pytest.fixture(scope="session")
 def spark(java: None) -> Iterator[SparkSession]:
-    """The one Spark session of a test process."""
+    """Yield the one Spark session of a test process."""
     from reefcast.pipeline.session import spark_session
 
     with spark_session("reefcast tests", brief=True) as session:

@@ -1,4 +1,4 @@
-"""The analysis of a small trace, made up, and what its page is looked at with."""
+"""The analysis of a small made-up trace, and a parser that checks its page."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def an_analysis(**changes):
 
 
 class Page(HTMLParser):
-    """Collects what a page refers to, and whether its elements are closed."""
+    """A parser that collects what a page refers to, and checks that its elements are closed."""
 
     def __init__(self, html):
         super().__init__()

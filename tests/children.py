@@ -1,4 +1,4 @@
-"""The commands in processes of their own that never outlive the test, nor pytest itself."""
+"""Commands in processes of their own, which never outlive the test or pytest itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 CHILD_S = 600.0
-"""For what a child does at once, on a machine that has much else to do."""
+"""How long a child may take for something immediate, on a busy machine."""
 PROGRAM = """
 import os, threading
 def watch():
@@ -20,13 +20,13 @@ def watch():
 threading.Thread(target=watch, daemon=True).start()
 {run}
 """
-"""Ends when the other end of the pipe does, however pytest ended."""
+"""A program that ends when the other end of the pipe does, however pytest ended."""
 COMMAND = "from {package}.cli.main import main; main()"
 FILE = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
 
 
 class Children:
-    """Processes that are killed at the end of the block, those that have not ended by then.
+    """Processes that are killed at the end of the block, if they have not ended by then.
 
     `package`: `reefcast` or `reefcast_lab`, whose command they are.
     """
@@ -58,12 +58,12 @@ class Children:
             os.close(self._theirs)
 
     async def start(self, *arguments: object, **pipes: Any) -> Process:
-        """The command with these arguments; all that it reads and writes is a pipe, unless `pipes`
+        """Start the command with these arguments; its input and output are pipes, unless `pipes`
         says otherwise."""
         return await self._start(COMMAND.format(package=self._package), arguments, pipes)
 
     async def start_file(self, file: Path, *arguments: object, **pipes: Any) -> Process:
-        """A Python program with these arguments; `pipes` as of `start`."""
+        """Start a Python program with these arguments; `pipes` as for `start`."""
         return await self._start(FILE, (file, *arguments), pipes)
 
     async def _start(
@@ -79,19 +79,19 @@ class Children:
         return process
 
     async def run(self, *arguments: object, input: bytes = b"") -> tuple[int | None, str, str]:
-        """Exit code, output, errors."""
+        """Run the command; return its exit code, output and errors."""
         return await ended(await self.start(*arguments), input)
 
 
 async def ended(process: Process, input: bytes | None = None) -> tuple[int | None, str, str]:
-    """Waits until it ends by itself: exit code, output, errors."""
+    """Wait until a process ends by itself; return its exit code, output and errors."""
     async with asyncio.timeout(CHILD_S):
         output, errors = await process.communicate(input)
     return process.returncode, (output or b"").decode(), (errors or b"").decode()
 
 
 async def line_of(stream: asyncio.StreamReader | None) -> bytes:
-    """The next line that a child writes."""
+    """Return the next line that a child writes."""
     assert stream is not None
     async with asyncio.timeout(CHILD_S):
         return await stream.readline()

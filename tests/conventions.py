@@ -14,7 +14,7 @@ Path = tuple[str, ...]
 
 
 def leaves(command: click.Command, path: Path) -> Iterator[tuple[Path, click.Command]]:
-    """The commands that are no groups; `path`: the words that call the first."""
+    """Yield the commands that are no groups; `path`: the words that call the first one."""
     if not isinstance(command, click.Group):
         yield path, command
         return
@@ -34,24 +34,24 @@ def first_sentence(command: click.Command) -> str:
 
 
 def sentences(sections: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """What help says of each sub-command, by name."""
+    """Return what help says of each sub-command, by name."""
     return {name: said for section in sections.values() for name, said in section.items()}
 
 
 def check_example(path: Path, command: click.Command) -> None:
-    """Help has an example that parses."""
+    """Check that help has an example, and that it parses."""
     help = cleandoc(command.help or "")
     examples = [line.strip() for line in help.splitlines() if line.startswith(f"    {path[0]} ")]
     assert examples, "no example"
     for example in examples:
-        assert len(example) <= 76, "would be broken on a terminal"
+        assert len(example) <= 76, "the example would be wrapped on a terminal"
         words = tuple(shlex.split(example))
         assert words[: len(path)] == path
         command.make_parser(click.Context(command)).parse_args(list(words[len(path) :]))
 
 
 def check_options(command: click.Command) -> None:
-    """Options read alike."""
+    """Check that options read alike."""
     context = click.Context(command)
     assert first_sentence(command).endswith(".")
     for option in options_of(command):
@@ -65,14 +65,14 @@ def check_options(command: click.Command) -> None:
 
 
 def check_json(command: click.Command) -> None:
-    """`--json` is there and stands last."""
+    """Check that there is `--json`, as the last option."""
     last = options_of(command)[-1]
     assert last.opts[0] == "--json"
     assert (last.help or "").startswith("Print JSON: ")
 
 
 def differing(commands: Iterable[click.Command]) -> set[tuple[str, str]]:
-    """Options of one name that are several things, and in what they differ."""
+    """Return the options of one name that differ between commands, and in what."""
     seen: dict[tuple[str, str], set[object]] = defaultdict(set)
     for command in commands:
         context = click.Context(command)

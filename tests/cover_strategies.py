@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the covering indexes: few attributes, many filters that are related."""
+"""Hypothesis strategies for the covering indexes: few attributes, many related filters."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ texts = st.one_of(
     st.builds("({}) AND ({})".format, conditions, conditions),
     st.builds("({}) OR ({})".format, conditions, conditions),
 )
-"""Filters."""
+"""Filters, as texts."""

@@ -1,11 +1,11 @@
-"""In which order tests run, by several processes (`pytest -n`) whose idle ones take over from the
+"""In which order tests run, in several processes (`pytest -n`) whose idle ones take over from the
 others (`--dist worksteal`).
 
 Each process is given a run of the list, and one that is done takes over the end of another's. So
 each run begins with tests that wait or take long, and ends with quick ones:
 
-- The tests that use the Spark session begin the first run. One process starts the session and
-  keeps it, for the others take over from the end.
+- The tests that use the Spark session begin the first run. One process starts the session and keeps
+  it, because the others take over from the end.
 - The other tests that open connections or start processes begin the other runs, the long ones
   first.
 """
@@ -21,7 +21,7 @@ import pytest
 def dealt(
     items: list[pytest.Item], workers: int, is_quick: Callable[[pytest.Item], bool]
 ) -> list[pytest.Item]:
-    """Return the tests in the order in which so many processes are to be given them."""
+    """Return the tests in the order in which they are to be given to `workers` processes."""
     session = [item for item in items if "spark" in getattr(item, "fixturenames", ())]
     live = [item for item in items if not is_quick(item) and item not in session]
     quick = [item for item in items if is_quick(item)]

@@ -35,8 +35,8 @@ _COMMENT = re.compile(r"<!-- (?:(\w+) of this page: )?([a-z ]+?)(?:: (.+?))? -->
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block; `line` counts from 1. `mark` is one of `MARKS` or empty, `about` what is
-    behind its colon."""
+    """A fenced block; `line` counts from 1. `mark` is one of `MARKS` or empty, `about` is what
+    follows its colon."""
 
     language: str
     text: str
@@ -46,7 +46,7 @@ class Block:
 
 
 class Page:
-    """A file of Markdown."""
+    """A Markdown file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -62,7 +62,7 @@ class Page:
         return self.text.startswith(MADE)
 
     def blocks(self) -> Iterator[Block]:
-        """In their order; an indented block has the language "indented"."""
+        """Yield the blocks in their order; an indented block has the language "indented"."""
         shared = {
             language: (mark, about or "")
             for language, mark, about in _COMMENT.findall(self.text)
@@ -79,7 +79,7 @@ class Page:
             before = token.content if token.type == "html_block" else ""
 
     def links(self) -> Iterator[str]:
-        """Targets of links and images, as they are written."""
+        """Yield the targets of links and images, as they are written."""
         for token in self._tokens:
             for child in token.children or ():
                 target = child.attrGet("href") or child.attrGet("src")
@@ -88,7 +88,7 @@ class Page:
 
     @cached_property
     def anchors(self) -> set[str]:
-        """What links may name behind a `#`: headings, as code hosts and the site spell them."""
+        """The anchors of all headings, as code hosts and the site spell them."""
         found: set[str] = set()
         for heading, inline in zip(self._tokens, self._tokens[1:], strict=False):
             if heading.type == "heading_open":
@@ -102,18 +102,18 @@ class Page:
 
 
 def anchor(inline: Token) -> str:
-    """The anchor of a heading whose text this is."""
+    """Return the anchor of a heading with this text."""
     kinds = {"text", "code_inline"}
     words = "".join(child.content for child in inline.children or () if child.type in kinds)
     return re.sub(r"[^\w\- ]", "", words.strip().lower()).replace(" ", "-")
 
 
 def written_pages() -> list[Page]:
-    """The pages of `docs/` that people write."""
+    """Return the pages of `docs/` that people write."""
     pages = [Page(path) for path in sorted(DOCS.rglob("*.md"))]
     return [page for page in pages if not page.is_made]
 
 
 def page(path: str) -> Page:
-    """One page of `docs/`."""
+    """Return one page of `docs/`."""
     return Page(DOCS / path)

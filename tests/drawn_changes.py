@@ -1,4 +1,4 @@
-"""Random changes, as a broker makes them: numbers ascend, and what is dropped was there."""
+"""Random changes, as a broker makes them: numbers ascend, and only what is there is dropped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reefcast.model.keeping import (
 
 
 class Changes:
-    """Draws batches. `size`: of bodies, at most."""
+    """A source of random batches. `size`: the largest body."""
 
     def __init__(self, rng: random.Random, size: int = 300) -> None:
         self.rng = rng

@@ -1,4 +1,4 @@
-"""What property tests draw."""
+"""Strategies that property tests share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What drives a `Home` in tests: a simulated disk that is written and synced when the test says."""
+"""A driver of a `Home` for tests: a simulated disk that is written and synced when the test
+says."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class Driver:
         self.home = Home(self.store.load(), now=self.now, **self._settings)
 
     def take(self) -> Outcome:
-        """What one input brought about; written, not synced."""
+        """Return what one input brought about; it is written, not synced."""
         self.token += 1
         outcome = self.home.take(self.token)
         self.outcomes.append(outcome)
@@ -63,7 +64,7 @@ class Driver:
         return token
 
     def settle(self) -> Sequence[Outcome]:
-        """Write and sync until nothing more happens; return all that was brought about."""
+        """Write and sync until nothing more happens; return everything that was brought about."""
         first = len(self.outcomes)
         while (outcome := self.take()).changes or outcome.fetch or outcome.read or outcome.replies:
             self.sync()

@@ -1,10 +1,10 @@
 """The quick tests, which `make quick` runs: those that open no connection, start no process and
 need no Spark.
 
-No test says that it is one of them. `is_quick` follows what the code of a test refers to, through
-the helpers beside it and its fixtures; `Guard` fails a quick test that opens something all the
-same, in every run, so the choice cannot rot unseen. What cannot be followed (a command that is
-invoked, an example that is executed) has the mark `live`.
+No test declares itself quick. `is_quick` follows what the code of a test refers to, through the
+helpers beside it and its fixtures. `Guard` fails a quick test that opens something all the same, in
+every run, so that a wrong choice is noticed. Where references cannot be followed (a command that is
+invoked, an example that is executed), the test has the mark `live`.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ LIVE = (
     *("reefcast.client.connecting.", "reefcast.client.sync", "reefcast.server.admin."),
     *("reefcast.storage_node.node.", "reefcast.pipeline.session.spark_session"),
 )
-"""What opens connections, starts processes or needs Spark: how the qualified names begin."""
+"""What opens connections, starts processes or needs Spark: the prefixes of qualified names."""
 OPENING = frozenset(
     {
         *("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo"),
         *("subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.exec", "os.posix_spawn"),
     }
 )
-"""The audit events of Python for what a quick test does not do."""
+"""Python's audit events for what a quick test must not do."""
 QUICK_TIMES = 0.1
-"""So many times the examples of a property are tried in the inner loop."""
+"""The factor by which the inner loop multiplies the examples of a property."""
 TEST_TIMES = 0.5
-"""So many times the examples of a property are tried by `make test`, each time others."""
+"""The factor by which `make test` multiplies them; the examples differ each time."""
 SOAK_TIMES = 10
-"""So many times the examples of a property are tried by `make soak`."""
+"""The factor by which `make soak` multiplies them."""
 
 
 def is_quick(item: pytest.Item) -> bool:
-    """Say whether a test, its fixtures and all that they refer to are free of what is `LIVE`."""
+    """Return whether nothing that a test and its fixtures refer to is `LIVE`."""
     if any(map(item.get_closest_marker, NOT_QUICK)) or not isinstance(item, pytest.Function):
         return False
     fixtures = item._fixtureinfo.name2fixturedefs.values()
@@ -61,12 +61,12 @@ def is_quick(item: pytest.Item) -> bool:
 
 
 def is_long(item: pytest.Item) -> bool:
-    """Say whether a test takes seconds, by its mark."""
+    """Return whether a test takes seconds, by its mark."""
     return item.get_closest_marker("long") is not None
 
 
 def reaches_live(roots: Iterable[object]) -> bool:
-    """Say whether these, or what they refer to, are or lead to something `LIVE`."""
+    """Return whether one of these objects is `LIVE`, or refers to something `LIVE`."""
     todo: list[tuple[object, object]] = [(root, None) for root in roots]
     seen: dict[int, tuple[object, object]] = {}
     while todo:
@@ -86,8 +86,9 @@ def reaches_live(roots: Iterable[object]) -> bool:
 
 _free: dict[int, object] = {}
 _live: dict[int, object] = {}
-"""What leads to nothing that is `LIVE`, and what leads to some of it, by id: thousands of tests
-refer to the same helpers. Both keep it, for the id of what is gone is given anew."""
+"""Objects that lead to nothing `LIVE`, and objects that lead to some of it, by id: thousands of
+tests refer to the same helpers. Both keep their objects, because the id of an object that is gone
+is used again."""
 
 
 def _name(thing: object) -> str:
@@ -128,7 +129,7 @@ def _referred_by_function(function: object) -> Iterable[object]:
 
 
 _references: dict[FunctionType, list[object]] = {}
-"""Of each function that was followed, as a helper is followed from hundreds of tests."""
+"""What each function that was followed refers to: hundreds of tests refer to the same helpers."""
 
 
 def _references_of(function: FunctionType) -> Iterator[object]:
@@ -143,7 +144,7 @@ def _references_of(function: FunctionType) -> Iterator[object]:
 
 
 def _lazily(module: ModuleType, name: str) -> object:
-    """Return what our own module loads when it is asked for."""
+    """Return what our own module loads lazily under this name."""
     return getattr(module, name, None) if module.__name__.startswith("reefcast") else None
 
 
@@ -156,18 +157,18 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 @functools.cache
 def _is_ours(module: str) -> bool:
-    """Say whether a module stands beside the tests: those are followed, no others."""
+    """Return whether a module stands beside the tests: only those are followed."""
     file = getattr(sys.modules.get(module), "__file__", None)
     return file is not None and any(Path(file).is_relative_to(folder) for folder in FOLDERS)
 
 
 def is_property(item: pytest.Item) -> bool:
-    """Say whether a test is tried with examples that hypothesis chooses."""
+    """Return whether hypothesis chooses examples for a test."""
     return _holder(item) is not None
 
 
 def try_examples(items: Iterable[pytest.Item], times: float) -> None:
-    """Let properties be tried with so many times the examples that they ask for.
+    """Multiply the number of examples that properties ask for.
 
     Hypothesis has no public way to change what `@settings` on a test says. Tests with different
     parameters are one function, which is changed once.
@@ -180,7 +181,8 @@ def try_examples(items: Iterable[pytest.Item], times: float) -> None:
 
 
 def _holder(item: pytest.Item) -> tuple[Any, str] | None:
-    """Return what has the settings of a property, and under which name; of other tests nothing."""
+    """Return the object that has the settings of a property, and their name there; of other tests
+    nothing."""
     if not isinstance(item, pytest.Function):
         return None
     if getattr(item.cls, "settings", None) is not None:
@@ -190,10 +192,10 @@ def _holder(item: pytest.Item) -> tuple[Any, str] | None:
 
 
 class Guard:
-    """Fails a quick test that opens a connection or starts a process, where it does so.
+    """A guard that fails a quick test at the place where it opens a connection or starts a process.
 
-    Python tells an audit hook before it does either; a hook stays for as long as the process, so
-    there is one, and it heeds only what happens while a quick test runs.
+    Python calls an audit hook before it does either. A hook stays for the life of the process, so
+    there is only one, which acts only while a quick test runs.
     """
 
     def __init__(self) -> None:
@@ -227,8 +229,8 @@ class NotQuickError(RuntimeError):
 
 
 def _of_spark(frame: FrameType | None) -> bool:
-    """Say whether this is py4j, which tells Java of collected objects whenever Python collects
-    them: also in a test that has nothing to do with the session of the same process."""
+    """Return whether this is py4j, which tells Java of collected objects whenever Python collects
+    them: also in a test that has nothing to do with the process's Spark session."""
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("py4j."):
             return True

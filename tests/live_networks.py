@@ -22,12 +22,12 @@ from reefcast.server.node import Node
 from reefcast.server.supervisor import free_ports
 
 PATIENCE_S = 240.0
-"""Until something that has not happened is taken for something that never will: far more than it
-takes on a machine that has much else to do, and less than what bounds a whole test."""
+"""How long a test waits before it concludes that something will never happen: far longer than it
+takes on a busy machine, and shorter than the limit of a whole test."""
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Waits for what nobody signals."""
+    """Wait for a condition that nobody signals."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 (a condition without an event)
             await asyncio.sleep(0.002)
@@ -56,7 +56,7 @@ def make_network(
 
 
 def path_network(count: int, **limits: Any) -> NetworkFile:
-    """b1 - b2 - ..."""
+    """Return a network of brokers b1 - b2 - ..."""
     names = [f"b{i + 1}" for i in range(count)]
     return make_network(names, list(pairwise(names)), **limits)
 
@@ -67,13 +67,13 @@ def url_of(network: NetworkFile, name: str) -> str:
 
 
 def has_traceback(caplog: pytest.LogCaptureFixture) -> bool:
-    """Not looked for in the text: a Spark session in the same process has log lines written as
-    JSON."""
+    """Return whether a traceback was logged. The text is of no use: a Spark session in the same
+    process logs lines of JSON."""
     return any(record.exc_info for record in caplog.records)
 
 
 async def linked(nodes: Collection[Node]) -> None:
-    """Returns when each of them has all of its links up and empty, and knows all that its
+    """Wait until each broker has all of its links up and empty, and knows everything that its
     neighbours know."""
     await until(
         lambda: all(
@@ -89,7 +89,7 @@ async def linked(nodes: Collection[Node]) -> None:
 
 @asynccontextmanager
 async def running(network: NetworkFile) -> AsyncIterator[list[str]]:
-    """The URLs of all brokers of the network, which run meanwhile."""
+    """Run the brokers of the network; yield their URLs."""
     nodes = [Node(network, name) for name in network.names]
     for node in nodes:
         await node.start()

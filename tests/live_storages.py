@@ -1,4 +1,5 @@
-"""Storages in the test's own event loop, and what is published to them and asked of them."""
+"""Storages in the test's own event loop, with events published to them and questions asked of
+them."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ async def attached(
     joining: Sequence[str] = (),
     **options: Any,
 ) -> AsyncIterator[StorageNode]:
-    """A storage in this process, which is not ready yet. What ends it by itself is raised."""
+    """Yield a storage in this process, which is not ready yet. If it ends by itself, its error is
+    raised."""
     store = HistoryStore(directory, complain)
     async with reefcast.connect(url, name="storage") as client:
         node = StorageNode(client, store, topics, joining, handover_s=0.2, **options)
@@ -48,7 +50,7 @@ async def attached(
 async def storing(
     url: str, directory: Path, topics: Sequence[str] = ("fx",), **options: Any
 ) -> AsyncIterator[StorageNode]:
-    """A storage in this process, which answers for its topics."""
+    """Yield a storage in this process that answers for its topics."""
     async with attached(url, directory, topics, **options) as node:
         async with asyncio.timeout(WITHIN_S):
             await node.until_ready()
@@ -66,7 +68,7 @@ async def until_stored(node: StorageNode, count: int) -> None:
 
 
 async def until_found(client: Client) -> None:
-    """The word that there are storages has come to the client's broker."""
+    """Wait until the client's broker knows that there are storages."""
     async with asyncio.timeout(WITHIN_S):
         while True:
             try:

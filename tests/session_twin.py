@@ -13,7 +13,7 @@ from reefcast.model.keeping import SessionOptions
 from reefcast.model.publication import Publication, PublicationId
 
 Handed = tuple[str, int, PublicationId, int, bool]
-"""Consumer, position, id, tries, late."""
+"""Consumer, position, id, how often it was handed out, and whether it may be late."""
 
 
 @dataclass(slots=True)
@@ -38,8 +38,9 @@ class Taker:
 
 @dataclass(slots=True)
 class TwinSession:
-    """`seen`: the ids that it has had, the last one at `had_s`: all are of one publisher, and close
-    together, and so are forgotten together. `waiting`: what has no room."""
+    """The twin of one session. `seen`: the ids that it has had, the last one at `had_s`: all are of
+    one publisher and close together, and so are forgotten together. `waiting`: publications without
+    room."""
 
     options: SessionOptions
     dedup_s: float
@@ -58,7 +59,7 @@ class TwinSession:
     # --- publications ----------------------------------------------------------------------------
 
     def owe(self, publication: Publication, size: int) -> str:
-        """Returns "" if it was taken, "refused" or "blocked"."""
+        """Owe a publication; return "" if it was taken, else "refused" or "blocked"."""
         if publication.id in self.seen:
             return ""
         if publication.id in [each.id for each, _ in self.waiting]:
@@ -190,7 +191,7 @@ class TwinSession:
         return item.out_s + self.options.ack_wait_s <= self.now
 
     def times(self) -> Iterable[float]:
-        """Yield when something is to happen."""
+        """Yield the times at which something is to happen."""
         for item in self.items:
             if item.holder:
                 yield item.out_s + self.options.ack_wait_s

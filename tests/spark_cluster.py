@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine: one master, some workers, on the loopback alone."""
+"""A standalone Spark cluster on this machine: one master and some workers, on loopback only."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 READY_S = 90.0
-"""For a Java process to say that it is there, on a machine that has much else to do."""
+"""How long a Java process may take to report that it is ready, on a busy machine."""
 _UNTIL_WE_ARE_GONE = '"$0" "$@" < /dev/null & read _; kill -9 0'
-"""Kills the process, and the executors that it started, when our end of the pipe is closed: also
-if we are killed ourselves."""
+"""A wrapper that kills the process and its executors when our end of the pipe is closed, even if we
+are killed ourselves."""
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _CONFIGURATION = f"""
 spark.driver.host 127.0.0.1
@@ -31,8 +31,8 @@ spark.ui.enabled false
 
 
 class Cluster(NamedTuple):
-    """`environment`: for commands that take `master`. `work`: a folder for each worker, where it
-    keeps one for each executor."""
+    """A running cluster. `environment`: for commands that take `master`. `work`: a folder for each
+    worker, with one for each executor in it."""
 
     master: str
     environment: dict[str, str]
@@ -41,7 +41,7 @@ class Cluster(NamedTuple):
 
 @contextmanager
 def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """Workers of one core each; every process is gone at the end of the block."""
+    """Run workers of one core each; every process is gone at the end of the block."""
     from pyspark.find_spark_home import _find_spark_home
 
     work = [folder / f"worker-{number}" for number in range(workers)]
@@ -89,7 +89,7 @@ def _running(log: Path, environment: dict[str, str], name: str, *options: str) -
 
 
 def _said(log: Path, pattern: str, times: int) -> list[str]:
-    """What the process wrote, once it has written it so often."""
+    """Return what the process wrote that matches, once there are so many matches."""
     until = time.monotonic() + READY_S
     while time.monotonic() < until:
         found = re.findall(pattern, log.read_text(encoding="utf-8", errors="replace"))

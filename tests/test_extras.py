@@ -1,4 +1,4 @@
-"""What the bare installation leaves out, and what is said where it is missed."""
+"""What the bare installation leaves out, and the message where it is needed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Makes a trace of many rows, to see that `reefcast analyze` can do with it:
+"""Make a trace of many rows, to see how `reefcast analyze` copes with it:
 
     python tools/big_trace.py out/big 100000000
     reefcast analyze out/big --tables out/big-tables --out out/big.html
 
-Skewed: one publisher has half of the publications, one broker more than half of the deliveries.
+The rows are skewed: one publisher has half of the publications, one broker more than half of the
+deliveries.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from reefcast.traces.files import write_run
 BROKERS = 56
 FILES = 24
 SHARES = {"publish": (20, 1), "message": (240, 12), "delivery": (100, 5), "matching": (40, 2)}
-"""By kind: rows of 400, and rows for each publication."""
+"""By kind of row: its share in 400 rows, and how many rows a publication has."""
 
 
 def broker(number: Column) -> Column:
@@ -29,7 +30,8 @@ def broker(number: Column) -> Column:
 
 
 def rows_of(spark: SparkSession, kind: str, rows: int) -> DataFrame:
-    """`k`: which of the rows of publication `p` it is; `h`: anything below a million."""
+    """Return the columns of rows of one kind. `k`: which row of publication `p` it is; `h`:
+    anything below a million."""
     share, each = SHARES[kind]
     made = spark.range(0, rows * share // 400, 1, FILES)
     made = made.withColumn("p", F.floor(F.col("id") / each)).withColumn("k", F.col("id") % each)

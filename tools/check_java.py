@@ -1,4 +1,5 @@
-"""Spark needs Java 17 or later: say so in one line before anything is installed."""
+"""Check that there is Java 17 or later, which Spark needs; otherwise say so in one line before
+anything is installed."""
 
 import re
 import shutil
@@ -13,7 +14,7 @@ ADVICE = (
 
 
 def java_version() -> int | None:
-    """The major version of the `java` on the PATH; None without one that answers."""
+    """Return the major version of the `java` on the PATH; None if there is none that answers."""
     java = shutil.which("java")
     if java is None:
         return None

@@ -1,10 +1,10 @@
-"""Reference pages made from the code, so that they cannot drift from it: `make docs`.
+"""Write the reference pages that are made from the code, so that they cannot drift from it: `make
+docs`.
 
 In docs/reference: commands.md and lab-commands.md (what each command's --help says), trace.md (the
 trace vocabulary), network-file.md (every key of a network file), python.md (what `import reefcast`
-offers).
-`--check` writes nothing, and fails if one of them is not what the code says: `make check`, and a
-test.
+offers). `--check` writes nothing, and fails if one of them is not what the code says: `make check`,
+and a test.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ NOTE = "<!-- made by `make docs`; change the code, not this page -->\n"
 
 
 def commands() -> str:
-    """The help of every command."""
+    """Return the page with the help of every command."""
     return _commands(product, "reefcast", "Commands")
 
 
 def laboratory_commands() -> str:
-    """The help of every command of the laboratory."""
+    """Return the page with the help of every command of the laboratory."""
     return _commands(laboratory, "reefcast-lab", "Commands of the laboratory")
 
 
@@ -60,7 +60,7 @@ def _helps(command: click.Command, context: click.Context) -> Iterator[tuple[str
 
 
 def trace_vocabulary() -> str:
-    """A table per kind of trace."""
+    """Return the page with a table for each kind of trace row."""
     lines = [NOTE, "# The trace vocabulary\n", inspect.getdoc(vocabulary) or "", ""]
     for kind, columns in vocabulary.KINDS.items():
         lines += [f"## {kind}\n", "| column | type | meaning |", "|---|---|---|"]
@@ -79,11 +79,11 @@ defines its own options; those of this package have the following ones. The page
 [gossip](../explanation/gossip.md) explain them.
 """
 MEANING = re.compile(r"^- `(\w+)`: (.*?)(?=^- `|\Z)", re.MULTILINE | re.DOTALL)
-"""What a docstring says of one key."""
+"""The part of a docstring that describes one key."""
 
 
 def network() -> str:
-    """Every section of a network file with its keys and their defaults."""
+    """Return the page with every section of a network file, its keys and their defaults."""
     lines = [NOTE, "# The network file\n", inspect.getdoc(file) or "", ""]
     for title, section in sections.SECTIONS.items():
         lines += [f"## {title}\n", *_keys(section)]
@@ -93,7 +93,8 @@ def network() -> str:
 
 
 def _routings() -> Iterator[str]:
-    """The options of the built-in routings; those that share a class of options stand together."""
+    """Yield the options of the built-in routings; routings that share a class of options stand
+    together."""
     names: dict[type[RoutingOptions], list[str]] = {}
     for name in ROUTINGS:
         names.setdefault(routing_named(name).options, []).append(name)
@@ -104,7 +105,7 @@ def _routings() -> Iterator[str]:
 
 
 def _keys(section: type[msgspec.Struct]) -> Iterator[str]:
-    """What the section says of itself, and a table of its keys."""
+    """Yield the description of a section, and a table of its keys."""
     text = inspect.getdoc(section) or ""
     meanings = {key: " ".join(said.split()).rstrip(".") for key, said in MEANING.findall(text)}
     if about := MEANING.sub("", text).strip():
@@ -126,7 +127,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
 
 
 def python() -> str:
-    """Every public name of the package."""
+    """Return the page with every public name of the package."""
     return python_reference.page(NOTE)
 
 
@@ -140,14 +141,14 @@ PAGES = {
 
 
 def write(directory: Path) -> None:
-    """Writes those that are not what the code says."""
+    """Write the pages that are not what the code says."""
     for name in outdated(directory):
         (directory / name).write_text(PAGES[name](), encoding="utf-8")
         print(f"{directory.name}/{name}")
 
 
 def outdated(directory: Path) -> list[str]:
-    """The pages that are missing, or not what the code says."""
+    """Return the pages that are missing, or not what the code says."""
     return [name for name, make in PAGES.items() if _text(directory / name) != make()]
 
 

@@ -26,7 +26,7 @@ instance of a dataclass.
 
 
 def page(note: str) -> str:
-    """The whole page, as Markdown."""
+    """Return the whole page, as Markdown."""
     lines = [note, INTRODUCTION]
     for module in (reefcast, reefcast.sync):
         for path, value in public_names(module):
@@ -36,7 +36,7 @@ def page(note: str) -> str:
 
 
 def public_names(module: ModuleType) -> Iterator[tuple[str, object]]:
-    """Each name of `__all__`, and behind a class its methods and properties."""
+    """Yield each name of `__all__`, and behind a class its methods and properties."""
     for name in sorted(module.__all__, key=lambda name: (name[0].islower(), name)):
         value = getattr(module, name)
         if isinstance(value, (str, ModuleType)):  # the version, and a module with names of its own
@@ -47,8 +47,8 @@ def public_names(module: ModuleType) -> Iterator[tuple[str, object]]:
 
 
 def _members(path: str, kind: type) -> Iterator[tuple[str, object]]:
-    """In the order of the source, those of the class itself first; data of instances are in its
-    docstring."""
+    """Yield the public members of a class in the order of the source, its own first; the
+    attributes of instances are described in its docstring."""
     seen: dict[str, object] = {}
     for base in kind.__mro__[:-1]:
         for name, value in vars(base).items():
@@ -60,12 +60,14 @@ def _members(path: str, kind: type) -> Iterator[tuple[str, object]]:
 
 
 def documentation(value: object) -> str:
-    """The docstring; an overriding method without one has that of the method it overrides."""
+    """Return the docstring; an overriding method without one has that of the method it
+    overrides."""
     return inspect.getdoc(value) or ""
 
 
 def _signature(value: object) -> Iterator[str]:
-    """As a block of Python; the constructors of classes are nobody's business but ours."""
+    """Yield the signature as a block of Python; constructors of classes are left out, because they
+    are private."""
     if isinstance(value, property):
         assert value.fget is not None
         yield f"```python\n-> {inspect.get_annotations(value.fget)['return']}\n```\n"

@@ -1,4 +1,4 @@
-"""Style as a test: what keeps the architecture from rotting quietly.
+"""Style as a test: these rules keep the architecture from eroding unnoticed.
 
 - Layers import downward only, and no module imports itself by a detour; the product never imports
   the laboratory.
@@ -27,7 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PRODUCT, LABORATORY = "reefcast", "reefcast_lab"
 PACKAGES = (ROOT / "src" / PRODUCT, ROOT / "lab" / "src" / LABORATORY)
 SOURCES = (*PACKAGES, ROOT / "tests", ROOT / "lab" / "tests", ROOT / "tools", ROOT / "examples")
-"""Where checkers may not be silenced without a reason; the other rules are for the packages."""
+"""The folders in which checkers may not be silenced without a reason; the other rules are for the
+packages."""
 
 # Lowest first; a module may import from its own layer and from those before it.
 LAYERS = (
@@ -61,7 +62,7 @@ LEVELS = {
     package: {name: level for level, names in enumerate(layers) for name in names}
     for package, layers in ((PRODUCT, LAYERS), (LABORATORY, LABORATORY_LAYERS))
 }
-"""By package, of each layer."""
+"""The level of each layer, by package."""
 CORE = frozenset(
     {
         "model",
@@ -86,7 +87,8 @@ CLOCKS = frozenset({"now", "utcnow", "today"})
 MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_MEDIAN_LINES = 500, 70, 9
 LEFT_OPEN = ("TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error")
 NO_VERB_NEEDED = ("property", "cached_property", "group")
-"""Decorators behind which a noun says what there is: properties, and groups of commands."""
+"""Decorators of functions whose docstring may be a noun phrase: properties, and groups of
+commands."""
 VERBS = frozenset(
     """
     Abandon Abort Accept Acknowledge Add Admit Adopt Advance Advertise Advise Allocate Allow
@@ -114,7 +116,8 @@ VERBS = frozenset(
     Validate Verify Wait Waive Walk Warn Watch Withdraw Withhold Wrap Write Yield
     """.split()  # noqa: SIM905 (a list of 260 strings would be hard to read)
 )
-"""As docstrings begin; add what is missing, but no word that is as often a noun (Number, Time)."""
+"""The verbs with which docstrings begin. Add what is missing, but no word that is as often a noun
+(Number, Time)."""
 NO_SUBJECT = frozenset({"Of", "Those", "Whose", "Whom", "Made"})
 """Words after which a reader asks what the sentence is about."""
 SILENCER = re.compile(
@@ -122,7 +125,7 @@ SILENCER = re.compile(
     r"(?:\s*:?\s*(?:\[[^\]]*\]|[A-Z]+[0-9]+(?:,\s*[A-Z]+[0-9]+)*|off|on|skip|no cover))*"
 )
 SECOND_HALF = re.compile(r"#\s*fmt:\s*on")
-"""Ends what `# fmt: off` began, and needs no reason of its own."""
+"""A comment that ends what `# fmt: off` began, and needs no reason of its own."""
 SETTINGS_THAT_SILENCE = re.compile(
     r"\[?(?:.*\.)?((extend-)?(ignore|exclude|per-file-ignores)|ignore_errors|ignore_missing_imports"
     r"|disable_error_code|follow_imports)\b"
@@ -133,7 +136,7 @@ Trees = Mapping[str, ast.Module]
 
 
 def layer(module: str) -> str:
-    """`reefcast.model.wire` -> `model`; "" for the package itself."""
+    """Return the layer of a module: `reefcast.model.wire` -> `model`; "" for the package itself."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
 
@@ -151,12 +154,12 @@ def parsed(text: str) -> ast.Module:
 
 @cache
 def nodes_of(tree: ast.AST) -> list[ast.AST]:
-    """All of a tree, which several rules look through."""
+    """Return all nodes of a tree; several rules look through them."""
     return list(ast.walk(tree))
 
 
 def imports_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """(line, module) of every import, wherever it stands."""
+    """Yield (line, module) of every import, wherever it stands."""
     for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -165,8 +168,8 @@ def imports_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def targets_of(module: str, tree: ast.Module, known: Iterable[str]) -> set[str]:
-    """The modules of `known` that it imports, also where only types are checked. With `from a.b
-    import c` that is `a.b.c` if there is such a module, else `a.b`."""
+    """Return the modules of `known` that a module imports, also where only types are checked. With
+    `from a.b import c` that is `a.b.c` if there is such a module, else `a.b`."""
     found = set()
     for node in nodes_of(tree):
         if isinstance(node, ast.Import):
@@ -178,7 +181,8 @@ def targets_of(module: str, tree: ast.Module, known: Iterable[str]) -> set[str]:
 
 
 def cycles(trees: Trees) -> Iterator[str]:
-    """A module that imports itself by a detour; one finding, with the modules on the way."""
+    """Find a module that imports itself by a detour; yield one finding, with the modules in
+    between."""
     graph = {module: targets_of(module, tree, trees) for module, tree in trees.items()}
     try:
         TopologicalSorter(graph).prepare()
@@ -188,7 +192,7 @@ def cycles(trees: Trees) -> Iterator[str]:
 
 
 def long_median(trees: Iterable[ast.AST]) -> Iterator[str]:
-    """Half of the functions must be short, so that most can be read at a glance."""
+    """Check that half of the functions are short enough to be read at a glance."""
     lines = [
         (node.end_lineno or node.lineno) - node.lineno + 1
         for tree in trees
@@ -200,7 +204,7 @@ def long_median(trees: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def upward(module: str, tree: ast.AST) -> Iterator[str]:
-    """Imports that point upward, or sideways between layers of one level; and those of the
+    """Find imports that point upward, or sideways between layers of one level; and imports of the
     laboratory in the product."""
     package, here = module.split(".", maxsplit=1)[0], layer(module)
     levels = LEVELS[package]
@@ -215,7 +219,7 @@ def upward(module: str, tree: ast.AST) -> Iterator[str]:
 
 
 def impure(module: str, tree: ast.AST) -> Iterator[str]:
-    """Clocks, sockets, asyncio and global randomness in the core."""
+    """Find clocks, sockets, asyncio and global randomness in the core."""
     if module.split(".", maxsplit=1)[0] != PRODUCT or layer(module) not in CORE:
         return
     for line, target in imports_of(tree):
@@ -249,7 +253,7 @@ def too_big(text: str, tree: ast.AST) -> Iterator[str]:
 
 
 def described(module: str, tree: ast.Module) -> Iterator[str]:
-    """Docstrings of functions and methods that begin with another word than a verb."""
+    """Find docstrings of functions and methods that begin with another word than a verb."""
     product = module.split(".", maxsplit=1)[0] == PRODUCT
     for node in nodes_of(tree):
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -265,7 +269,7 @@ def described(module: str, tree: ast.Module) -> Iterator[str]:
 
 
 def subjectless(tree: ast.Module) -> Iterator[str]:
-    """Docstrings, also those of classes and values, that begin with a word of `NO_SUBJECT`."""
+    """Find docstrings, also those of classes and values, that begin with a word of `NO_SUBJECT`."""
     for node in nodes_of(tree):
         match node:
             case ast.Expr(value=ast.Constant(value=str() as text)):
@@ -282,7 +286,7 @@ def left_open(text: str) -> Iterator[str]:
 
 
 def silenced(text: str) -> Iterator[str]:
-    """Comments that silence a checker and say why neither there nor in the line above."""
+    """Find comments that silence a checker and give no reason there or in the line above."""
     if not SILENCER.search(text):
         return
     said = {}
@@ -299,8 +303,8 @@ def silenced(text: str) -> Iterator[str]:
 
 
 def silenced_settings(text: str) -> Iterator[str]:
-    """Entries of the settings that silence ruff or mypy, without a comment in the same line or in
-    the one above."""
+    """Find settings that silence ruff or mypy, without a comment in the same line or in the one
+    above."""
     inside = above = False
     for number, line in enumerate(text.splitlines(), 1):
         code, _, comment = (part.strip() for part in line.partition("#"))
@@ -315,7 +319,7 @@ def silenced_settings(text: str) -> Iterator[str]:
 
 
 def findings(path: Path) -> Iterator[str]:
-    """All that is wrong with one file, as `path:line: sentence`."""
+    """Yield everything that is wrong with one file, as `path:line: sentence`."""
     text = path.read_text(encoding="utf-8")
     rules = [silenced(text)]
     if any(map(path.is_relative_to, PACKAGES)):
@@ -328,7 +332,7 @@ def findings(path: Path) -> Iterator[str]:
 
 
 def findings_of_all() -> Iterator[str]:
-    """All that is wrong with the files, each by itself and together."""
+    """Yield everything that is wrong with the files, each by itself and together."""
     for root in SOURCES:
         for path in sorted(root.rglob("*.py")):
             yield from findings(path)

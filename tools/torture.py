@@ -1,7 +1,8 @@
-"""Faults on live networks, with an account of what came: one seeded run, or the page about all.
+"""Play faults on live networks, with an account of what arrived: one seeded run, or the page about
+all runs.
 
-python tools/torture.py acyclic kill --seed 3
-python tools/torture.py --matrix docs/reference/faults.md
+    python tools/torture.py acyclic kill --seed 3
+    python tools/torture.py --matrix docs/reference/faults.md
 """
 
 from __future__ import annotations

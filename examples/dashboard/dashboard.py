@@ -17,7 +17,7 @@ EVERY_S = 2.0
 
 
 class Departure(msgspec.Struct):
-    """What the table is made of."""
+    """The attributes of a departure that the table needs."""
 
     dest: str
     delay: int

@@ -11,7 +11,7 @@ import reefcast
 
 
 class Quote(msgspec.Struct):
-    """What an alert tells of a quote."""
+    """The attributes of a quote that an alert prints."""
 
     symbol: str
     price: float

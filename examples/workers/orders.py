@@ -10,12 +10,12 @@ from contextlib import suppress
 import reefcast
 
 SHARES = 12
-"""As in worker.py."""
+"""The same number as in worker.py."""
 CUSTOMERS = ("Ana", "Bo", "Chen", "Gus", "Ines", "Pia")
 
 
 def share_of(customer: str) -> int:
-    """Return the share of a customer, the same in every process: unlike that of `hash`."""
+    """Return the share of a customer. It is the same in every process, unlike `hash`."""
     return zlib.crc32(customer.encode()) % SHARES
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import reefcast
 
 SHARES = 12
-"""As in orders.py; more than there will ever be workers."""
+"""The same number as in orders.py; more than there will ever be workers."""
 
 
 def share_of(number: int, workers: int) -> str:
@@ -19,7 +19,7 @@ def share_of(number: int, workers: int) -> str:
 
 
 async def work(event: reefcast.Event) -> None:
-    """Stand for what takes time."""
+    """Simulate work that takes time."""
     await asyncio.sleep(0.02)
     print(f"order {event['order']} of {event['customer']}", flush=True)
 

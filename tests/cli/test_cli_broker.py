@@ -22,7 +22,7 @@ from reefcast.matching import warm_up
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 LINES = 7
-"""That it prints when it is ready."""
+"""How many lines it prints when it is ready."""
 
 
 @pytest.fixture
@@ -32,26 +32,26 @@ async def children() -> AsyncIterator[Children]:
 
 
 async def started(children: Children, *options: object) -> tuple[Process, list[str]]:
-    """The broker, and what it printed."""
+    """Start a broker; return it, and what it printed."""
     broker = await children.start("broker", *options)
     return broker, [(await line_of(broker.stdout)).decode().rstrip() for _ in range(LINES)]
 
 
 def commands_in(printed: list[str]) -> list[list[str]]:
-    """What follows `reefcast` in the commands, as a shell would read them."""
+    """Return the words after `reefcast` in the printed commands, as a shell would split them."""
     commands = [shlex.split(line) for line in printed if line.startswith("    ")]
     assert [command[0] for command in commands] == ["reefcast", "reefcast"]
     return [command[1:] for command in commands]
 
 
 def libraries_of(process: Process) -> set[str]:
-    """Names of the packages whose compiled code it has in memory."""
+    """Return the names of the packages whose compiled code the process has in memory."""
     files = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
     return {part for file in files for part in Path(file.split(maxsplit=5)[-1]).parts}
 
 
 async def refused(children: Children, *options: object) -> str:
-    """The last line on standard error."""
+    """Run a broker that is refused; return the last line on standard error."""
     code, output, errors = await children.run("broker", *options)
     assert (code, output) == (2, "") and "Traceback" not in errors
     return errors.splitlines()[-1]
@@ -87,7 +87,7 @@ async def test_the_port_is_the_one_that_was_asked_for(
 
 
 async def test_by_default_it_takes_the_port_of_urls_without_one(children: Children) -> None:
-    """Or says that it would have, where this machine has another broker there."""
+    """If another broker of this machine has the port, the error names it."""
     broker = await children.start("broker", "--json", "--until-eof")
     _, output, errors = await ended(broker, b"")
     assert "127.0.0.1:7301" in output + errors
@@ -130,7 +130,7 @@ async def test_a_part_of_what_only_makes_sense_together(children: Children, tmp_
 async def test_a_first_start_that_takes_long_says_why(
     children: Children, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Nothing is in the cache yet."""
+    """Nothing is in the cache of kernels yet."""
     monkeypatch.setenv("REEFCAST_CACHE_DIR", str(tmp_path))
     broker = await children.start("broker", "--port", 0)
     assert (await line_of(broker.stderr)).decode() == f"{COMPILING}\n"

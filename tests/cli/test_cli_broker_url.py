@@ -1,4 +1,4 @@
-"""A broker's URL need not be given: the environment names one, or it is the usual one."""
+"""A broker's URL need not be given: it comes from the environment, or is the default one."""
 
 from __future__ import annotations
 

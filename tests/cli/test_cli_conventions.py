@@ -27,7 +27,7 @@ DIFFERENT = {
     ("--drop", "type"): "of what is in custody it is one of two choices",
     ("--directory", "default"): "new storages of a plan have a place, one that is started says it",
 }
-"""Where the same name may differ, in what, and why."""
+"""Where options of the same name may differ, in what, and why."""
 ALL = list(leaves(group, ("reefcast",)))
 IDS = [" ".join(path[1:]) for path, _ in ALL]
 
@@ -63,7 +63,8 @@ def test_one_name_is_one_thing() -> None:
 
 
 def test_every_command_takes_the_network_file_under_the_same_name() -> None:
-    """But `storage`, which takes topics as well; `simulate --torture` needs none."""
+    """`storage` is an exception, because it takes topics as well; `simulate --torture` needs no
+    file."""
     groups = ("network", "broker", "simulate")
     takes = [command.params for path, command in ALL if path[1] in groups]
     for params in takes:

@@ -1,4 +1,5 @@
-"""The network file of choose-covering.md runs; covering.md names all that is there."""
+"""The network file of choose-covering.md runs; covering.md names every strategy, table and
+counter."""
 
 from __future__ import annotations
 

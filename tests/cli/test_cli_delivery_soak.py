@@ -1,10 +1,10 @@
 """Every process of a network is killed again and again, frozen, and finds its disk full, while
-events are confirmed and consumed. Long; `make soak` runs it.
+events are confirmed and consumed. A long run, for `make soak`.
 
 A publisher with an outbox file publishes, consumers share a durable session, and brokers run under
 `reefcast network up`. Victims are drawn at random: brokers, publisher, consumers, and the
-supervisor with all of its brokers. At the end each event that `publish` took was consumed, and none
-was handed out twice as if it were new.
+supervisor with all of its brokers. At the end each event that `publish` took has been consumed, and
+none was handed out twice as if it were new.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Victims:
         await self.start(name)
 
     def pids(self, broker: str) -> list[int]:
-        """The process of a broker, or none while it is being started again."""
+        """Return the process id of a broker, or None while it is being restarted."""
         supervisor = self.running["supervisor"].pid
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
@@ -122,13 +122,13 @@ class Victims:
         return found
 
     def consumed(self) -> Counter[int]:
-        """How often each event was handed out as new."""
+        """Return how often each event was handed out as new."""
         lines = [line for file in self.folder.glob("*.got") for line in file.open()]
         whole = [line.split() for line in lines if line.endswith("\n")]
         return Counter(int(seq) for seq, deliveries in whole if deliveries == "1")
 
     def seen(self) -> set[int]:
-        """All events that were handed out."""
+        """Return all events that were handed out."""
         lines = [line for file in self.folder.glob("*.got") for line in file.open()]
         return {int(line.split()[0]) for line in lines if line.endswith("\n")}
 
@@ -151,7 +151,7 @@ def size_of(store: Path) -> int:
 
 
 async def fill_disk(pid: int, store: Path) -> None:
-    """Have no file of the process grow, for a while."""
+    """Let no file of the process grow, for a while."""
     most = size_of(store) + 4096
     try:
         before = resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))

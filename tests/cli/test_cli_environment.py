@@ -1,4 +1,4 @@
-"""environment.md names the variables that the code reads; shells complete as it says."""
+"""environment.md names the variables that the code reads; shells complete commands as it says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`reefcast explain`: what is printed, in text and in JSON."""
+"""`reefcast explain`: its output, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REEFCAST = [sys.executable, "-m", "reefcast"]
 
 
 def explained(*arguments: object) -> str:
-    """What it prints, with exit code 0."""
+    """Run the command, which must succeed; return what it prints."""
     done = CliRunner().invoke(group, ["explain", *map(str, arguments)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout

@@ -78,7 +78,7 @@ async def test_what_is_wrong_is_said(url: str, children: Children, tmp_path: Pat
 async def test_days_are_sealed_and_topics_forgotten(
     url: str, children: Children, tmp_path: Path
 ) -> None:
-    """As `--seal-after` and `--forget` say; the other one says neither."""
+    """One storage seals (`--seal-after 10`), the other one forgets (`--forget`)."""
     for name, options in (
         ("one", ("--seal-after", 10)),
         ("other", ("--seal-after", 1e10, "--forget")),
@@ -98,7 +98,8 @@ async def test_days_are_sealed_and_topics_forgotten(
 
 
 def is_kept(directory: Path, name: str) -> bool:
-    """Both are sealed, or what is not kept is gone."""
+    """Return whether the days are sealed (storage "one"), or the other topics are gone (storage
+    "other")."""
     if name == "one":
         return len(list(directory.glob("segments/*/*.parquet"))) == 1
     database = sqlite3.connect(directory / "history.sqlite")

@@ -1,4 +1,4 @@
-"""What `network status` and `simulate --inspect` show, from answers as brokers give them."""
+"""What `network status` and `simulate --inspect` print for given answers of brokers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ IDR = routing_named("idr")
 
 
 def a_link(name: str, kind: str, **changes: Any) -> dict[str, Any]:
-    """All that the core and a live driver say of a link, in one."""
+    """Return everything that the core and a live driver say of a link, in one."""
     link = {
         "link": name,
         "kind": kind,
@@ -51,7 +51,7 @@ def a_link(name: str, kind: str, **changes: Any) -> dict[str, Any]:
 
 
 LIVE = {"link", "state", "reconnects"}
-"""What the driver knows of a link."""
+"""The fields of a link that only the driver knows."""
 
 
 def an_answer(links: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
@@ -76,14 +76,14 @@ def an_answer(links: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
 
 
 def simulated(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer without what only a live broker tells."""
+    """Return the answer without what only a live broker says."""
     live = ("uptime_s", "stopping", "congested", "memory_mb")
     links = [{key: link[key] for key in ("link", "state")} for link in answer["links"]]
     return {key: told for key, told in answer.items() if key not in live} | {"links": links}
 
 
 def a_table(*rows: tuple[str, ...], left_out: int = 0) -> dict[str, Any]:
-    """The CLT."""
+    """Return the CLT."""
     columns = ("advertisement", "filter", "last hop", "context", "CIV")
     return {"columns": columns, "rows": rows, "left_out": left_out}
 
@@ -93,7 +93,7 @@ def counts(**counted: int) -> dict[str, int]:
 
 
 def shown(capsys: pytest.CaptureFixture[str], answers: Mapping[str, Any]) -> list[str]:
-    """The rows, with one blank between words."""
+    """Return the printed rows, with one blank between words."""
     print_status(answers)
     return lines_of(capsys.readouterr().out)
 
@@ -367,7 +367,7 @@ MOST_TABLES = {
     "acyclic": AcyclicOptions(covering="incremental"),
     "gossip": GossipOptions(contacts=("x",)),
 }
-"""The options of a routing with which it has all of its tables; otherwise its defaults."""
+"""The options with which a routing has all of its tables; without an entry, its defaults."""
 
 
 @pytest.mark.parametrize("name", ROUTINGS)
@@ -395,7 +395,7 @@ def test_a_legend_is_for_a_table_that_there_is_or_for_counts(name: str) -> None:
 
 
 def a_scot() -> NetworkFile:
-    """Of 2 regions and 2 clusters, on free ports of loopback."""
+    """Return a SCOT of 2 regions and 2 clusters, on free ports of loopback."""
     made = scot(path(["x", "y"]), 2)
     ports = free_ports(len(made.graph))
     return scot_network(made, [f"127.0.0.1:{port}" for port in ports], routing="idr")
@@ -443,12 +443,12 @@ CLAIMS = (
     ("s3", "x-1", "subscribe", "kind IN ('b', 'd')"),
     ("p4", "x-0", "advertise", "kind = 'z' AND n > 50"),
 )
-"""Client, broker, what it does; each waits until what was before it has settled."""
+"""Client, broker, and what the client does; each waits until the one before has settled."""
 
 
 async def live_answers(network: NetworkFile, file: Path) -> dict[str, Any]:
-    """What the command says in JSON of the running network with these clients, under the names that
-    simulated ones have."""
+    """Return what the command says in JSON of the running network with these clients, under the
+    names of simulated clients."""
     asked = ["status", str(file), "--table", "PRT", "--rows", "50", "--json"]
     ids: dict[str, str] = {}
     claims: list[Any] = []  # a subscription that nobody holds is withdrawn

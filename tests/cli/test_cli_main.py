@@ -1,4 +1,4 @@
-"""The command as a whole: what a person sees who does something wrong, and exit codes."""
+"""The command as a whole: what a user sees after a mistake, and exit codes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def network(directory: Path, text: str) -> Path:
 
 
 def refused(*arguments: object) -> str:
-    """The one sentence on standard error; the exit code is 2, and there is no traceback."""
+    """Run a command that is refused with exit code 2 and without a traceback; return the one
+    sentence on standard error."""
     done = run(*arguments)
     assert done.returncode == 2, done
     assert done.stderr.startswith("reefcast: ") and done.stderr.count("\n") == 1, done.stderr
@@ -47,8 +48,8 @@ def test_a_command_whose_extra_is_not_installed(tmp_path: Path) -> None:
 
 
 def without(package: str, program: str, *arguments: object) -> str:
-    """What `reefcast analyze` writes to standard error where the package is missing; in a process
-    of its own: this one may have a Spark session."""
+    """Return what `reefcast analyze` writes to standard error where the package is missing. It runs
+    in a process of its own: this one may have a Spark session."""
     blocked = f"import sys; sys.modules['{package}'] = None; {program}"
     done = subprocess.run(
         [sys.executable, "-c", blocked, "analyze", *map(str, arguments)],

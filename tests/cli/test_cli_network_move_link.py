@@ -1,4 +1,4 @@
-"""`reefcast network move-link` against real brokers, and what it makes of the network file."""
+"""`reefcast network move-link` against real brokers, and its changes of the network file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = ["b1", "b2", "b3", "b4"]
 
 
 class Running:
-    """A row of four brokers, and the file that describes them."""
+    """A row of four running brokers, and the file that describes them."""
 
     def __init__(self, file: Path, nodes: dict[str, Node]) -> None:
         self.file = file
@@ -35,7 +35,7 @@ class Running:
             return await asyncio.to_thread(CliRunner().invoke, network_command, words)
 
     def links(self) -> set[tuple[str, str]]:
-        """As the file has them."""
+        """Return the links in the file."""
         return {link.between for link in load_network(self.file).link}
 
 
@@ -102,7 +102,7 @@ async def test_a_move_that_is_given_up(row: Running) -> None:
 
 
 async def test_two_at_once(row: Running) -> None:
-    """One waits for the other; each changes its own link in the file."""
+    """One move waits for the other; each changes its own link in the file."""
     done = await asyncio.gather(row.move("b4", "b3", "b2"), row.move("b1", "b2", "b3"))
     assert [each.exit_code for each in done] == [0, 0]
     assert row.links() == {("b1", "b3"), ("b2", "b3"), ("b2", "b4")}

@@ -1,5 +1,5 @@
-"""`reefcast network move-storages` against a network that runs: storages move and are killed while
-events flow, and history is asked for at every broker all the time."""
+"""`reefcast network move-storages` against a running network: storages move and are killed while
+events flow, and every broker is asked for history all the time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = ["b1", "b2", "b3"]
 FX, ORDERS = "topic = 'fx'", "topic MATCHES 'orders/#'"
 WITHIN_S = 300.0
 GAP_S, ASKED_S = 0.002, 0.02
-"""Between two events, and between two questions."""
+"""The pauses between two events, and between two questions."""
 
 
 def entry(folder: Path, name: str, broker: str, topics: Sequence[str]) -> StorageEntry:
@@ -34,7 +34,7 @@ def entry(folder: Path, name: str, broker: str, topics: Sequence[str]) -> Storag
 
 
 class Running:
-    """`reefcast network up`, and who publishes and asks."""
+    """`reefcast network up`, with clients that publish and ask."""
 
     def __init__(self, file: Path, children: Children) -> None:
         self.file = file
@@ -45,7 +45,7 @@ class Running:
         self.pids: list[int] = []
         self.lines: list[str] = []
         self.known = 0
-        """So many events have been found by everybody."""
+        """How many events every client has found."""
 
     async def start(self) -> None:
         self.up = await self.children.start("network", "up", self.file, "--json")
@@ -67,17 +67,17 @@ class Running:
         await self._reading
 
     async def until_free(self) -> None:
-        """All that ran under it, and was not told to end, has done so."""
+        """Wait until every process under it that was not told to end has ended."""
         left = [*self.pids, *self.storage_pids("at-b3")]
         await until(lambda: not any(map(is_there, left)))
 
     def storage_pids(self, storage: str) -> list[int]:
-        """Of its processes so far."""
+        """Return the ids of a storage's processes so far."""
         words = f"storage {storage} runs (process "
         return [int(line[len(words) : -1]) for line in self.lines if line.startswith(words)]
 
     async def pid(self, storage: str, *, after: int = 0) -> int:
-        """Of its process, as soon as it runs, and is another one than that."""
+        """Return the id of a storage's process, once one runs that is not `after`."""
         while True:
             pids = self.storage_pids(storage)
             if pids and pids[-1] != after:
@@ -96,7 +96,7 @@ class Running:
     # --- events -----------------------------------------------------------------------------------
 
     async def publish(self, count: int) -> None:
-        """Each number on both topics."""
+        """Publish each number on both topics."""
         async with reefcast.connect(url_of(self.network, "b2")) as client:
             for n in range(self.published, self.published + count):
                 await client.publish(n=n, topics=["fx", "orders/1"])
@@ -120,7 +120,7 @@ class Running:
             await asyncio.gather(task, return_exceptions=True)
 
     async def until_all_found(self) -> None:
-        """Everybody finds all that was published."""
+        """Wait until all clients find everything that was published."""
         async with asyncio.timeout(WITHIN_S):
             for name in NAMES:
                 async with reefcast.connect(url_of(self.network, name)) as client:
@@ -130,8 +130,8 @@ class Running:
         self.known = self.published
 
     async def _count(self, client: reefcast.Client, filter: str) -> int:
-        """How many there are; none is missing in between, none comes twice, and none is gone that
-        was there."""
+        """Return how many events are found. None may be missing in between, come twice, or have
+        disappeared."""
         found = [event["n"] async for event in client.history(filter)]
         assert found == list(range(len(found)))
         assert len(found) >= self.known
@@ -139,7 +139,7 @@ class Running:
 
     @asynccontextmanager
     async def asking(self) -> AsyncIterator[None]:
-        """All the time, everywhere."""
+        """Ask all the time, at every broker."""
 
         async def ask(name: str) -> None:
             async with reefcast.connect(url_of(self.network, name)) as client:
@@ -184,7 +184,7 @@ async def running(
 
 
 def kept(file: Path) -> dict[str, tuple[str, list[str]]]:
-    """By the name of the storage: its broker and its topics; none joins any more."""
+    """Return broker and topics of each storage, by its name; check that none joins any more."""
     storages = load_network(file).storage
     assert not any(each.joining for each in storages)
     return {each.name: (each.broker, sorted(each.topics)) for each in storages}
@@ -238,7 +238,7 @@ async def test_storages_move_while_events_flow(tmp_path: Path, children: Childre
 async def test_both_are_killed_in_the_middle_and_so_is_the_command(
     tmp_path: Path, children: Children
 ) -> None:
-    """Of two old storages one is left, so that all is stored all the time."""
+    """One of two old storages is left, so that everything is stored at any time."""
     s1, s2 = (entry(tmp_path, f"s{n}", f"b{n}", ["fx", "orders/#"]) for n in (1, 2))
     async with running(tmp_path, children, s1, s2) as network:
         await network.publish(2000)
@@ -263,7 +263,7 @@ async def test_both_are_killed_in_the_middle_and_so_is_the_command(
 async def test_a_new_storage_waits_for_the_old_one_though_it_is_gone(
     tmp_path: Path, children: Children
 ) -> None:
-    """The only one that there is dies when the new one has begun; nobody publishes meanwhile."""
+    """The only storage dies when the new one has begun; nobody publishes meanwhile."""
     s1 = entry(tmp_path, "s1", "b1", ["fx", "orders/#"])
     async with running(tmp_path, children, s1) as network:
         await network.publish(5000)
@@ -278,7 +278,8 @@ async def test_a_new_storage_waits_for_the_old_one_though_it_is_gone(
 
 
 async def test_all_of_it_is_killed_in_the_middle(tmp_path: Path, children: Children) -> None:
-    """With the network itself; the command waits for it."""
+    """The supervisor of the network is killed, and everything ends with it; the command waits until
+    the network is back."""
     s1 = entry(tmp_path, "s1", "b1", ["fx", "orders/#"])
     async with running(tmp_path, children, s1) as network:
         await network.publish(500)

@@ -33,7 +33,7 @@ def entry(folder: Path, name: str, broker: str, *topics: str, **others: Any) -> 
 
 
 def write(folder: Path, *storages: StorageEntry, **options: Any) -> tuple[NetworkFile, Path]:
-    """A network of two brokers."""
+    """Write a network of two brokers; return its file."""
     links = [] if options else [("b1", "b2")]
     network = replace(make_network(["b1", "b2"], links, **options), storage=list(storages))
     file = folder / "net.toml"
@@ -60,7 +60,7 @@ async def children() -> AsyncIterator[Children]:
 
 
 async def until_known(network: NetworkFile, *expected: tuple[str, str]) -> None:
-    """(storage, topic)"""
+    """Wait until the broker knows the storage `known`, as (storage, topic)."""
     while True:
         rows = (await storages_known(network))["b2"] or ()
         if {(name, topic) for topic, name in rows} == set(expected):
@@ -192,7 +192,7 @@ async def test_a_plan_where_storages_run_by_hand(tmp_path: Path, children: Child
 
 
 async def test_who_answers_still_is_waited_for(tmp_path: Path, children: Children) -> None:
-    """Two keep a topic, one of them in a process that does not look at the file."""
+    """Two storages keep a topic; one of them is in a process that does not look at the file."""
     s, t = entry(tmp_path, "s", "b1", "x"), entry(tmp_path, "t", "b2", "x")
     network, file = write(tmp_path, s, t)
     other = tmp_path / "other.toml"

@@ -13,13 +13,13 @@ from reefcast.cli import output as output_module
 from reefcast.cli.output import Output
 
 LINES = ["x" * 999] * 1000
-"""More than a pipe holds."""
+"""More lines than a pipe holds."""
 BYTES = 1_000_000
 
 
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The end from which standard output can be read."""
+    """Yield the end from which standard output can be read."""
     source, sink = os.pipe()
     stdout = SimpleNamespace(encoding="utf-8", errors="strict", fileno=lambda: sink)
     monkeypatch.setattr(output_module, "sys", SimpleNamespace(stdout=stdout))  # pytest has sys's

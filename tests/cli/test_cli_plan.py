@@ -34,7 +34,8 @@ b4,y,1
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """Five brokers in a row; who asks for x is at one end, who asks for y at the other."""
+    """Write five brokers in a row and a log of requests, of x at one end and of y at the other;
+    return the files."""
     lines = ['[network]\nrouting = "acyclic"\n']
     for number, broker in enumerate(BROKERS):
         lines.append(f'[[broker]]\nname = "{broker}"\nlisten = "127.0.0.1:{7301 + number}"\n')
@@ -52,7 +53,7 @@ def plan(*arguments: object) -> Result:
 
 @pytest.fixture
 def shared_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands take the tests' one session, and leave it."""
+    """Let the commands take the tests' one session, and leave it open."""
     session = "reefcast.pipeline.session.spark_session"
     monkeypatch.setattr(session, lambda name, master: contextlib.nullcontext(spark))
 
@@ -73,7 +74,7 @@ def test_json(files: list[str]) -> None:
 
 
 def test_what_is_kept_is_placed_in_any_case(files: list[str]) -> None:
-    """Who asks for x counts for the pattern that is kept; nobody asks for z."""
+    """Requests for x count for the pattern that is kept; nobody asks for z."""
     with Path(files[1]).open("a", encoding="utf-8") as network:
         network.write('[[storage]]\nname = "s"\nbroker = "b3"\ndirectory = "d"\n')
         network.write('topics = ["x/#", "z"]\n')
@@ -168,7 +169,7 @@ def test_clusters(shared_spark: None, tmp_path: Path) -> None:
 def test_clusters_of_a_network(
     files: list[str], spark: SparkSession, shared_spark: None, tmp_path: Path
 ) -> None:
-    """Everybody stays where he is, if leaving costs enough."""
+    """If leaving costs enough, all subscribers stay at home."""
     made = scot(topology.path(["x", "y"]), 2)
     network = tmp_path / "scot.toml"
     listen = (f"127.0.0.1:{7301 + number}" for number in range(len(made.graph)))
@@ -198,7 +199,8 @@ def test_clusters_of_a_network(
 
 @pytest.mark.spark
 def test_links(shared_spark: None, tmp_path: Path) -> None:
-    """Five brokers in a row, one subscriber at the far end: a link of four hops spares three."""
+    """On five brokers in a row with one subscriber at the far end, a link of four hops saves
+    three."""
     simulation = Simulation(
         Setup(graph=topology.path(BROKERS), trace=TraceOptions(tmp_path / "trace"))
     )

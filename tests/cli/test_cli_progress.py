@@ -1,4 +1,4 @@
-"""How far a command is: a line on a terminal, and nothing elsewhere."""
+"""Progress of a command: a line on a terminal, and nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reefcast.cli.progress import Progress
 
 
 def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """click takes control characters away where there is none."""
+    """Let standard error pass for a terminal: click removes control characters elsewhere."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setattr(progress, "PAUSE_S", 0.0)
 

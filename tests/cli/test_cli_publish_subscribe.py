@@ -77,7 +77,7 @@ async def test_one_event_from_the_command_line(url: str, children: Children) -> 
 
 
 async def test_what_the_broker_drops_is_said(children: Children) -> None:
-    """For a while nobody reads what it prints."""
+    """For a while nobody reads what the command prints."""
     async with running(path_network(1, queue_limit=10)) as [url]:
         reader = await subscribed(children, url, "TRUE")
         async with reefcast.connect(url) as client:

@@ -113,7 +113,7 @@ async def test_the_past_first_with_and_without_a_session(
         _, output, _ = await children.run(*asked, "--since", since, "--count", 3)
         assert numbers_in(output) == [1, 2, 3]
         _, output, _ = await children.run(*asked, "--count", 2)
-        assert numbers_in(output) == [4, 0], "the session gets what it has not had"
+        assert numbers_in(output) == [4, 0], "the session gets the events that it lacks"
         assert (await client.session("billing").status()).events == 0
 
 

@@ -17,11 +17,11 @@ from reefcast.network.sections import SessionsSection
 
 QUICK = {"backoff_first_s": 0.01, "backoff_max_s": 0.1, "reconnect_timeout_s": PATIENCE_S}
 EACH, TOGETHER = 40, 8
-"""Events between two kills, and how many are published at the same time."""
+"""How many events are published between two kills, and how many at the same time."""
 
 
 class Network:
-    """Brokers as processes, each of which may be killed and started again."""
+    """Brokers as processes, each of which may be killed and restarted."""
 
     def __init__(self, children: Children, network: NetworkFile, file: Path) -> None:
         self._children = children
@@ -81,7 +81,8 @@ class Traffic:
 async def test_what_was_confirmed_is_handed_out_and_what_was_acknowledged_is_not(
     tmp_path: Path, victims: str
 ) -> None:
-    """`a`: the home, `b`: the publisher's broker. They are killed in this order, under way."""
+    """`a` is the home, `b` the publisher's broker. They are killed in this order, while events are
+    under way."""
     network = path_network(2)
     names = dict(zip("ab", network.names, strict=True))
     network.sessions = SessionsSection(directory=str(tmp_path / "sessions"))

@@ -33,7 +33,7 @@ SMALL = ("--subscriptions", "20", "--publications", "60")
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """Three brokers in a row, with jitter."""
+    """Write a network of three brokers in a row, with jitter; return its file."""
     described = NetworkFile(
         broker=[BrokerEntry(name=name) for name in ("b1", "b2", "b3")],
         link=[
@@ -123,7 +123,7 @@ def test_workload_from_files(network: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def scot_file(tmp_path: Path) -> Path:
-    """A SCOT of six brokers whose links between clusters are slow."""
+    """Write a SCOT of six brokers whose links between clusters are slow; return its file."""
     made = scot(path(["x", "y"]), 3)
     network = scot_network(made, [""] * len(made.graph), routing="idr")
     for link in network.link:
@@ -259,12 +259,12 @@ class Near(Flooding):
             far = publish.header.hops >= self.links_at_most
             yield replace(decision, hops=[]) if far else decision
 """
-"""Flooding as far as so many links."""
+"""A routing that floods as far as so many links."""
 
 
 @pytest.fixture
 def near(network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The network with a routing of somebody's own, and its options."""
+    """Write the network with this routing and its options; return its file."""
     (tmp_path / "near_routing.py").write_text(NEAR)
     monkeypatch.syspath_prepend(tmp_path)
     text = network.read_text().replace('"acyclic"', '"near_routing:Near"')
@@ -293,7 +293,7 @@ def test_another_routing_has_its_defaults_whatever_the_file_says(near: Path, net
 
 
 def digest_of(directory: Path) -> str:
-    """Of every file's name and bytes."""
+    """Return a digest of every file's name and bytes."""
     digest = hashlib.sha256()
     for file in sorted(each for each in directory.rglob("*") if each.is_file()):
         digest.update(str(file.relative_to(directory)).encode())

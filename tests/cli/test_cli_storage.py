@@ -1,4 +1,5 @@
-"""`reefcast storage` is told what to keep by a network file, or by its words, and not by both."""
+"""`reefcast storage` takes its topics from a network file or from its arguments, and not from
+both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`reefcast storage` as it is run, killed and damaged while clients publish and ask."""
+"""`reefcast storage` as users run it, killed and damaged while clients publish and ask."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def children() -> AsyncIterator[Children]:
 
 
 async def store(children: Children, url: str, directory: Path) -> Process:
-    """A storage that answers."""
+    """Start a storage; return it when it answers."""
     process = await children.start("storage", url, "fx", "--directory", directory, "--json")
     await until_answering(process)
     return process
@@ -59,7 +59,7 @@ async def kill(process: Process) -> None:
 
 
 async def asked(client: Client) -> list[int]:
-    """All that there is."""
+    """Return everything that is stored."""
     while True:
         try:
             return [event["n"] async for event in client.history("topic = 'fx'")]
@@ -68,7 +68,8 @@ async def asked(client: Client) -> list[int]:
 
 
 async def until_asked(client: Client, everything: list[int]) -> None:
-    """What was published last is stored a moment later."""
+    """Ask until everything is stored: the last events are stored a moment after they were
+    published."""
     found: list[int] = []
     async with asyncio.timeout(CHILD_S):
         while len(found) < len(everything):
@@ -78,7 +79,7 @@ async def until_asked(client: Client, everything: list[int]) -> None:
 
 @asynccontextmanager
 async def publishing(url: str) -> AsyncIterator[list[int]]:
-    """Some hundred events a second, all the time; what was published."""
+    """Publish some hundred events a second all the time; yield the list of what was published."""
     published: list[int] = []
     stop = asyncio.Event()
 
@@ -103,7 +104,8 @@ async def publishing(url: str) -> AsyncIterator[list[int]]:
 async def one_is_killed(
     children: Children, url: str, directory: Path, lives: int, rng: random.Random
 ) -> None:
-    """What a storage has answered with once, it answers with for ever."""
+    """Kill a storage in each of its lives; what it has answered with once, it must always answer
+    with."""
     async with reefcast.connect(url) as client, publishing(url):
         seen: list[int] = []
         for _ in range(lives):
@@ -119,8 +121,8 @@ async def one_is_killed(
 async def one_of_two_is_killed(
     children: Children, urls: list[str], directory: Path, lives: int, rng: random.Random
 ) -> None:
-    """While one of them is there, nothing that was published is lost, whatever becomes of the other
-    one and when: both have all of it in the end."""
+    """Kill one of two storages at a time, at random instants. While one is there, nothing that was
+    published is lost: in the end both have all of it."""
     places = [(url, directory / str(number)) for number, url in enumerate(urls)]
     processes = [await store(children, *place) for place in places]
     async with publishing(urls[0]) as published:
@@ -161,7 +163,7 @@ async def test_nothing_is_lost_where_there_are_two(
 async def replayed_while_one_is_killed(
     children: Children, urls: list[str], directory: Path, rng: random.Random
 ) -> None:
-    """From the past into the present, while the storage that answers is killed."""
+    """Replay from the past into the present while the storage that answers is killed."""
     past = 20_000
     places = [(url, directory / str(number)) for number, url in enumerate(urls)]
     end_us = time.time_ns() // 1000 - 86_400_000_000  # a replica has an event with the same time
@@ -186,7 +188,7 @@ async def replayed_while_one_is_killed(
 
 
 def prefill(directory: Path, count: int, end_us: int) -> None:
-    """The events of the microseconds before this one."""
+    """Store `count` events of the microseconds before `end_us`."""
     store = HistoryStore(directory, fail)
     made = [
         Publication("p", n, end_us - count + n, {"n": n - count}, ("fx",)) for n in range(count)
@@ -227,7 +229,7 @@ async def test_hundreds_of_kills(urls: list[str], children: Children, tmp_path: 
         await one_of_two_is_killed(children, urls, tmp_path / f"{seed}-two", 10, rng)
 
 
-async def test_damage_is_mended_and_fetched_from_the_other_one(
+async def test_damage_is_repaired_from_the_other_storage(
     urls: list[str], children: Children, tmp_path: Path
 ) -> None:
     places = [(url, tmp_path / str(number)) for number, url in enumerate(urls)]
@@ -241,8 +243,8 @@ async def test_damage_is_mended_and_fetched_from_the_other_one(
         assert (await ended(processes[0]))[0] == 0
         garble(places[0][1] / "history.sqlite")
         processes[0] = await store(children, *places[0])
-        assert await asked(client) == everything, "the other one helps out"
-        await until_mended(places[0][1], urls[0])
+        assert await asked(client) == everything, "the other storage did not answer instead"
+        await until_repaired(places[0][1], urls[0])
         await kill(processes[1])
         await until_asked(client, everything)
     processes[0].terminate()
@@ -254,7 +256,7 @@ async def test_damage_is_mended_and_fetched_from_the_other_one(
 async def test_a_storage_that_stood_still_for_too_long_connects_again(
     children: Children, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It asks that publishers wait for it; for longer than `block_s` they do not."""
+    """The storage asks publishers to wait for it; they wait no longer than `block_s`."""
     everything = list(range(1500))
     async with (
         running(path_network(1, queue_limit=50, block_s=0.2)) as [url],
@@ -279,8 +281,8 @@ async def test_a_storage_that_stood_still_for_too_long_connects_again(
         assert "It connects again" in errors
 
 
-async def until_mended(directory: Path, url: str) -> None:
-    """It was damaged, and answers again."""
+async def until_repaired(directory: Path, url: str) -> None:
+    """Wait until the storage has found the damage, and answers again."""
     host, port = url.removeprefix("reefcast://").split(":")
     request = StatusRequest(tables=("storages",))
     async with asyncio.timeout(CHILD_S):
@@ -293,7 +295,7 @@ async def until_mended(directory: Path, url: str) -> None:
 
 
 def garble(database: Path) -> None:
-    """Every eighth page."""
+    """Write garbage into every eighth page."""
     data = bytearray(database.read_bytes())
     for start in range(20 * 4096, len(data), 8 * 4096):
         data[start : start + 4096] = bytes(4096)

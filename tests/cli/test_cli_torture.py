@@ -36,7 +36,7 @@ def test_the_figures_of_some_seeds() -> None:
 
 
 def test_another_process_runs_the_same_to_the_byte() -> None:
-    """Whatever the order of its sets, and however many processes there are."""
+    """Neither the order of its sets nor the number of processes makes a difference."""
     options = ["--torture", "--seeds", "4", "--first-seed", "17", "--jobs", "2", "--json"]
     program = "from reefcast.cli.main import main; main()"
     done = subprocess.run(

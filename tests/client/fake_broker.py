@@ -1,4 +1,4 @@
-"""A broker that does what a test says: for what a real one cannot be made to do in time."""
+"""A broker that does what a test says, where a real one cannot be made to do it in time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reefcast.protocol.frames import FrameReader
 
 
 class FakeBroker:
-    """Listens on a free port of 127.0.0.1; one client at a time.
+    """A broker that listens on a free port of 127.0.0.1, for one client at a time.
 
-    `answers`: settles control messages at once; `acknowledges`: takes over and acknowledges;
-    `credit`: of the hello; `tops_up`: gives a credit back for each publication.
-    What the client said is in `controls`, `publications` and `hellos`.
+    `answers`: it settles control messages at once; `acknowledges`: it acknowledges publications;
+    `credit`: that of its hello; `tops_up`: it gives a credit back for each publication. What the
+    client sent is in `controls`, `publications` and `hellos`.
     """
 
     def __init__(self, *, credit: int = 1000, session: str = "first") -> None:
@@ -58,13 +58,13 @@ class FakeBroker:
         self.drop()
 
     def drop(self) -> None:
-        """Cuts the connection."""
+        """Break the connection."""
         if self._writer is not None:
             self._writer.transport.abort()
             self._writer = None
 
     def restart(self) -> None:
-        """As if another process had taken the place: it knows nothing."""
+        """Forget everything, as if another process had taken its place."""
         self.session += "+"
         self.received, self.client_session = 0, ""
         self.drop()
@@ -86,11 +86,11 @@ class FakeBroker:
         self.send(FrameKind.ACK, self.received)
 
     def standing(self, kind: type = Subscribe) -> list[tuple[int, str]]:
-        """(number, filter) of all `Subscribe` or `Advertise` messages seen."""
+        """Return the (number, filter) of all `Subscribe` or `Advertise` messages received."""
         return [(c.id[1], c.filter) for c in self.controls if type(c) is kind]
 
     async def until(self, condition) -> None:
-        """Waits, at most 10 s, for a condition on what the client said."""
+        """Wait, at most 10 s, for a condition on what the client sent."""
         async with asyncio.timeout(10):
             while not condition():
                 self.came.clear()

@@ -1,4 +1,5 @@
-"""What a new user writes, and is told: by the asyncio client and by its twin."""
+"""Arguments as a new user writes them, and the errors: the asyncio client and its synchronous
+twin."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ async def test_what_looks_like_a_mistake_is_warned_of_where_it_is_written() -> N
 
 
 class Noting(FakeBroker):
-    """Notes the kinds of frames in their order."""
+    """A broker that notes the kinds of frames in their order."""
 
     def __init__(self) -> None:
         super().__init__(credit=1)
@@ -77,7 +78,7 @@ class Noting(FakeBroker):
 
 
 async def test_the_twin_sends_what_was_published_before_an_advertisement_before_it() -> None:
-    """What still waits for credit would be judged by an advertisement that overtook it."""
+    """Publications that wait for credit would be judged by an advertisement that overtook them."""
     published = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""Batches of events: by columns as one by one."""
+"""Batches of events, published by columns, against the same events one by one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Order:
 def one_by_one(
     rows: Sequence[object], topics: str = "", payload: str = "", of_all: Sequence[str] = ()
 ) -> list[bytes]:
-    """The twin: what a loop of `publish` sends."""
+    """Return what a loop of `publish` sends: the twin."""
     frames = []
     for i, row in enumerate(rows):
         attributes = dict(merge_attributes(row, {}))
@@ -114,7 +114,7 @@ names = st.sampled_from(["a", "b", "c", "a.price", "", "lang" * 20])
 
 @st.composite
 def batches(draw: st.DrawFn) -> list[dict[Any, Any]]:
-    """Of one shape or several."""
+    """Draw a batch of one shape, or of several."""
     values = draw(st.sampled_from([plain, odd]))
     rows = st.dictionaries(names, values, max_size=4)
     if draw(st.booleans()):
@@ -239,7 +239,7 @@ ARRAYS = {
 
 
 def as_python(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows for the twin; what Python knows in no such unit in one that it knows."""
+    """Return rows for the twin; values in units that Python lacks are converted."""
     columns = {name: table.column(name) for name in table.column_names}
     for name, column in columns.items():
         if pa.types.is_timestamp(column.type) and column.type.tz:
@@ -272,7 +272,7 @@ def test_a_table_is_a_loop_over_its_rows() -> None:
 
 
 class Exporting:
-    """Some other library's table."""
+    """A table of some other library."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table

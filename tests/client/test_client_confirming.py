@@ -1,4 +1,4 @@
-"""Publications that are confirmed, between programs and live brokers."""
+"""Confirmed publications, between programs and live brokers."""
 
 from __future__ import annotations
 

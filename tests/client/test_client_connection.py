@@ -16,7 +16,7 @@ from reefcast.model.wire import FrameKind, Role
 
 
 class Transport(asyncio.Transport):
-    """Is gone already: it takes nothing any more."""
+    """A transport that is lost already: it takes nothing any more."""
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
@@ -34,7 +34,7 @@ HELLO = wire.encode(FrameKind.HELLO, wire.hello(Role.BROKER, "b", "net", "sessio
 
 
 def greeted(silence_s: float) -> Connection:
-    """A connection to a broker that has said hello."""
+    """Return a connection to a broker that has said hello."""
     handler = Handler(
         lambda *_: None, lambda frames: deque(frames, 0), lambda: None, lambda: 0, silence_s
     )
@@ -57,7 +57,7 @@ async def test_what_is_written_before_the_loss_is_noticed_does_no_harm() -> None
 
 
 class Silent(Transport):
-    """Takes what is written."""
+    """A transport that takes what is written."""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         pass
@@ -73,7 +73,7 @@ class Silent(Transport):
 
 
 class Noting(Silent):
-    """Keeps it, too."""
+    """A transport that also keeps what is written."""
 
     def __init__(self) -> None:
         super().__init__()

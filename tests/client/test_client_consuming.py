@@ -1,5 +1,5 @@
-"""A client, a broker's core and its disk, without sockets: whatever breaks, an application gets
-each event, and none again that it acknowledged."""
+"""A client, a broker's core and its disk, without sockets. Whatever breaks, the application gets
+each event, and none again that it has acknowledged."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class World:
             self._handle(Timer(key), "")
 
     def lose_power(self) -> None:
-        """The broker starts again; what was not confirmed is published again."""
+        """Let the broker lose power and start again; what was not confirmed is published again."""
         self._store.kill(self._rng)
         self._to_broker.clear()
         self._to_client.clear()
@@ -170,7 +170,7 @@ class World:
         self.consuming.lost()
 
     def cut(self, *, resumed: bool) -> None:
-        """The connection breaks, and another one comes; `resumed`: nothing said is lost."""
+        """Break the connection, and make another one; `resumed`: no message is lost."""
         self._lost()
         if resumed:
             self._handle(Away(), "c")
@@ -188,7 +188,7 @@ class World:
             owed = self.attachment.pop()
             seq = decode_publication(owed.body).seq
             assert seq not in self.acknowledged, "given again although it was acknowledged"
-            assert owed.tries > 1 or seq not in self.given, "given again without a word"
+            assert owed.tries > 1 or seq not in self.given, "given again, and not marked as such"
             self.given.append(seq)
             self.in_hand[seq] = owed.position
 
@@ -205,14 +205,14 @@ class World:
             self.attachment.reject(self.in_hand.pop(seq), self._rng.choice([0.0, 1.0]))
 
     def settle(self) -> None:
-        """All that was said arrives, and all is synced."""
+        """Deliver and sync everything."""
         while self._to_broker or self._to_client or self._tokens:
             self.to_broker()
             self.to_client()
             self.sync()
 
     def finish(self) -> None:
-        """Nothing fails any more, and the application acknowledges everything."""
+        """Let nothing fail any more, and let the application acknowledge everything."""
         for _ in range(20 * (self.published + 5)):
             self.settle()
             if len(self.acknowledged) == self.published and self.attachment.is_acknowledged():
@@ -223,7 +223,7 @@ class World:
 
     @property
     def consumers(self) -> int:
-        """How many the home knows."""
+        """How many consumers the home knows."""
         return len(self._home.status("", "s").consumers)
 
 
@@ -266,11 +266,12 @@ def test_each_event_is_given_until_it_is_acknowledged_and_not_after_that(seed: i
     world = run(seed, 120)
     assert world.acknowledged == set(range(1, world.published + 1))
     assert not world.attachment.in_hand and not world.attachment.ended
-    assert world.consumers == 1, "a consumer stays attached whom nobody hears"
+    assert world.consumers == 1, "a consumer that no client has is still attached"
 
 
 def test_the_runs_break_what_they_should() -> None:
-    """So many runs have events that are given more than once: the faults reach the consumers."""
+    """In at least a third of these runs, an event is given more than once: the faults reach the
+    consumers."""
     again = sum(
         len(world.given) > len(set(world.given)) for world in (run(s, 120) for s in range(30))
     )
@@ -318,7 +319,7 @@ def test_what_was_not_read_when_the_connection_broke_is_left_to_others() -> None
 
 
 def attached() -> tuple[list[ControlMessage], list[Callable[[], None]], Consuming, Attachment]:
-    """What a client says, what it has put off, its calls, and a consumer that is attached."""
+    """Return what the client says, what it has put off, its calls, and an attached consumer."""
     said: list[ControlMessage] = []
     paused: list[Callable[[], None]] = []
     consuming = Consuming(said.append, paused.append)

@@ -1,5 +1,5 @@
-"""The examples of README.md, write-a-client.md and values.md do what they say, and name all that
-there is."""
+"""The examples of README.md, write-a-client.md and values.md do what they say; together these pages
+name the whole public API."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def test_every_public_name_is_shown(name: str) -> None:
 
 
 def resolved(path: str) -> object:
-    """What a dotted path of a page names; raises `AttributeError` if there is no such thing."""
+    """Return what a dotted path of a page names. Raises `AttributeError` if there is no such
+    thing."""
     value: object = reefcast
     for name in path.split(".")[1:]:
         value = getattr(value, name)
@@ -98,7 +99,7 @@ def test_all_that_the_reference_names_exists(path: str) -> None:
 
 
 def test_every_public_name_is_documented() -> None:
-    """In a process of its own, as `tools` is no package."""
+    """This runs in a process of its own, because `tools` is no package."""
     program = (
         "import python_reference as r, reefcast.sync\n"
         "for module in (reefcast, reefcast.sync):\n"

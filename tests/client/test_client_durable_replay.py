@@ -1,5 +1,5 @@
-"""Durable sessions that begin in the past: what storages have, then what comes, each once (see
-use-durable-sessions.md)."""
+"""Durable sessions that begin in the past: first what storages have, then new events, each once
+(see use-durable-sessions.md)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def started(folder: Path, count: int) -> AsyncIterator[list[str]]:
 
 
 async def all_of(session: reefcast.DurableSession, count: int) -> list[int]:
-    """Consume so many events, and check that no more are owed."""
+    """Consume `count` events, and check that no more are owed."""
     found = []
     async for event in session:
         assert not event.redelivered

@@ -17,7 +17,7 @@ from reefcast.network.sections import SessionsSection
 
 
 async def beside(directory: Path, work: Callable[[str], object]) -> None:
-    """Runs `work` in a thread, with the URL of a broker that has a disk."""
+    """Run `work` in a thread, with the URL of a broker that has a disk."""
     network = make_network("a")
     network.sessions = SessionsSection(directory=str(directory))
     async with running(network) as [url], asyncio.timeout(PATIENCE_S):
@@ -80,7 +80,7 @@ async def test_all_that_a_session_does(tmp_path: Path) -> None:
 
 
 async def test_the_loop_of_the_page(tmp_path: Path, capsys: Any) -> None:
-    """docs/how-to/use-durable-sessions.md"""
+    """The loop is that of docs/how-to/use-durable-sessions.md."""
     page = Page(DOCS / "how-to" / "use-durable-sessions.md")
     [block] = [block.text for block in page.blocks() if block.about == _ME]
     block = block.replace("            event.ack()", "            event.ack()\n            break")

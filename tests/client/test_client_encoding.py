@@ -1,4 +1,4 @@
-"""What an application publishes, as a frame."""
+"""Published values, encoded as a frame."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Loud(float):
 
 
 def sent(**attributes: object) -> dict[str, object]:
-    """What arrives of it."""
+    """Return the attributes that arrive."""
     frame = encode_event(("p", 1), 0, attributes, ["t"], b"")
     [(_, payload)] = FrameReader().feed(frame)
     return wire.CLIENT_CODEC.decode_publish(payload).publication.attributes

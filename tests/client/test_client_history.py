@@ -16,7 +16,7 @@ from reefcast.protocol.frames import FrameReader
 
 
 def finds(session: Session) -> int:
-    """How many are in what is to be written."""
+    """Return how many `Find` messages are about to be written."""
     frames = FrameReader().feed(session.outbox.drain())
     controls = (
         CLIENT_CODEC.decode_control(body) for kind, body in frames if kind == FrameKind.CONTROL

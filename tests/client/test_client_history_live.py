@@ -91,7 +91,7 @@ async def test_a_storage_that_comes_later_catches_up_first(urls: list[str], tmp_
 async def test_the_example_of_the_page(
     urls: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """docs/how-to/keep-history.md"""
+    """The example is that of docs/how-to/keep-history.md."""
     page = Path(__file__).parents[2] / "docs" / "how-to" / "keep-history.md"
     [example] = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     source = textwrap.indent(example.replace("reefcast://127.0.0.1:7302", urls[0]), "    ")

@@ -43,8 +43,9 @@ def entry(n: int, key: str) -> Entry:
 
 
 def stream(made: list[Entry], since: int, rng: random.Random) -> list[tuple[str, list[Entry]]]:
-    """What a broker sends a subscriber: the publications from `since` on, and what it recalls, in
-    parts. A publication is retained before it comes itself, and links keep their order."""
+    """Return what a broker sends a subscriber: the publications from `since` on, and the
+    recalled values in parts. A publication is retained before it is delivered, and links keep
+    their order."""
     said: list[tuple[str, list[Entry]]] = []
     values: dict[bytes, Entry] = {}
     asked_at = rng.randint(since, len(made))
@@ -74,7 +75,7 @@ def stream(made: list[Entry], since: int, rng: random.Random) -> list[tuple[str,
 
 
 def shuffled(said: list, rng: random.Random) -> list:
-    """As if publications had taken other paths than values."""
+    """Return the messages in an order in which publications took other paths than values."""
     live = deque(each for each in said if each[0] == "live")
     rest = deque(each for each in said if each[0] != "live")
     mixed = []
@@ -106,7 +107,9 @@ def test_each_event_once_and_the_last_one_last(seed: int, ordered: bool) -> None
     assert {each.version[0] for each in made[since:]} <= set(ids), "an event is missing"
     latest: dict[object, int] = {}
     for event in given:
-        assert not event.retained or event.seq > latest.get(event["key"], 0), "older, and retained"
+        assert not event.retained or event.seq > latest.get(event["key"], 0), (
+            "a retained value came behind a later event"
+        )
         latest[event["key"]] = max(event.seq, latest.get(event["key"], 0))
     assert latest == {e["key"]: e["n"] for e in (Event(each.body) for each in made)}
     if ordered:
@@ -128,7 +131,7 @@ def test_retained_values_come_before_events_of_other_keys() -> None:
 
 
 class Broker(FakeBroker):
-    """Notes what comes in its order, and answers what it is told to."""
+    """A broker that notes what comes in its order, and answers what it is told to."""
 
     def __init__(self, **options: object) -> None:
         super().__init__(**options)  # type: ignore[arg-type]  # of the fake broker

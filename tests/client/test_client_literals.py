@@ -1,4 +1,4 @@
-"""Filters that are made of values find the events that have them."""
+"""Filters made of values find the events that have these values."""
 
 from __future__ import annotations
 

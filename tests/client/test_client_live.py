@@ -35,7 +35,7 @@ async def urls():
 
 @pytest.fixture
 async def two(urls):
-    """A client at each of two linked brokers."""
+    """Yield a client at each of two linked brokers."""
     async with (
         reefcast.connect(urls[0], name="one") as one,
         reefcast.connect(urls[1], name="two") as two,
@@ -199,7 +199,8 @@ async def publish_many(client: Client, count: int, payload: bytes) -> None:
 
 
 async def test_a_pipeline_that_reads_and_publishes_with_one_client_does_not_block() -> None:
-    """It waits for credit while its own queue is full: the credit comes behind the events."""
+    """The client waits for credit while its own queue is full: the credit comes behind the
+    events."""
     async with (
         running(path_network(1, credit=16)) as [url],
         reefcast.connect(url, name="pipe", local_queue_limit=5) as pipe,
@@ -357,8 +358,8 @@ async def test_a_client_outlives_its_broker() -> None:
 async def test_who_asks_for_order_gets_all_in_order_though_there_are_gaps(
     two: tuple[Client, Client],
 ) -> None:
-    """On a tree they come in order anyway; what follows upon a gap is held and comes all the same,
-    and what a reconnect would send anew is asked for as before."""
+    """On a tree the events come in order anyway. What follows a gap is held, and comes all the
+    same."""
     one, other = two
     subscription = await other.subscribe("n = 0", order_s=0.2)
     await subscription.add("n = 2")
@@ -408,7 +409,7 @@ class Parcel:
 
 
 async def test_filters_see_what_is_nested_and_when_it_was(two: tuple[Client, Client]) -> None:
-    """The wanted one is published last."""
+    """The wanted event is published last."""
     one, other = two
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     subscription = await other.subscribe(

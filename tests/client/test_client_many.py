@@ -1,5 +1,5 @@
-"""Clients that publish and receive many events at once: with a broker that follows a script, and
-with real ones."""
+"""Clients that publish and receive many events at once, with a scripted broker and with real
+ones."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_a_batch_takes_credit_and_others_wait_behind_it(
     assert not (first.done() or second.done() or third.done()) and client.unacknowledged <= 25
     broker.send(reefcast.model.wire.FrameKind.CREDIT, 15)
     assert await first == (client.id, 1, 25)
-    assert not second.done(), "no credit is left for it"
+    assert not second.done(), "published without credit"
     broker.send(reefcast.model.wire.FrameKind.CREDIT, 10)
     assert await second == (client.id, 26)
     assert await third == (client.id, 27, 2)
@@ -130,7 +130,7 @@ async def test_refused_rows_are_named(broker: FakeBroker, client: Client) -> Non
         "others: publication 3 (row 1 of a batch of 5), publication 6 (row 4 of a batch of 5)"
     )
     assert caught.value.publications == ((client.id, 1), (client.id, 3), (client.id, 6))
-    assert client._outbox.seq == 6, "nothing of the last batch was published"
+    assert client._outbox.seq == 6, "some of the refused batch was published"
     broker.send_control(Refused(0, "no", (client.id, 2)))
     await until(lambda: client._session.refusals)
     with pytest.raises(
@@ -165,14 +165,14 @@ async def test_tables_of_a_subscription() -> None:
         await publisher.publish(i=1000, seq=5)
         with pytest.raises(reefcast.InvalidValueError, match="two columns 'seq'"):
             await subscription.next_table(seq_column="seq")
-        assert (await anext(subscription))["seq"] == 5, "it was not dropped"
+        assert (await anext(subscription))["seq"] == 5, "the event was dropped by the error"
         with pytest.raises(reefcast.InvalidValueError, match="max_rows is 0"):
             await subscription.next_table(max_rows=0)
         await publisher.publish(i=7)
         await until(lambda: subscription.waiting)
         await subscriber.close()
         table = await subscription.next_table(max_rows=5, max_wait_s=60)
-        assert table.to_pylist() == [{"i": 7}], "nobody waits for more after the end"
+        assert table.to_pylist() == [{"i": 7}], "the end of the client did not end the wait"
         with pytest.raises(StopAsyncIteration):
             await subscription.next_table()
 
@@ -189,7 +189,7 @@ async def test_a_table_is_not_waited_for_longer_than_it_may() -> None:
         assert table.num_rows == 1
         await client.publish_many(rows(12))
         table = await subscription.next_table(max_wait_s=600)
-        assert table.num_rows >= 10, "more cannot wait here"
+        assert table.num_rows >= 10, "the full queue did not end the wait"
 
 
 async def test_two_read_tables_of_one_subscription() -> None:
@@ -256,7 +256,7 @@ async def test_the_synchronous_twin() -> None:
             with pytest.raises(reefcast.InvalidValueError, match="two columns 'p'"):
                 subscription.next_table(10, payload_column="p")
             event = subscription.next(10)
-            assert event is not None and event["p"] == 2, "it was not dropped"
+            assert event is not None and event["p"] == 2, "the event was dropped by the error"
             subscription.cancel()
             assert subscription.next_table() is None
 

@@ -1,4 +1,4 @@
-"""The outbox without sockets: numbering, credit, what is sent again."""
+"""The outbox without sockets: numbering, credit, and what is sent again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def publish(outbox: Outbox, count: int = 1) -> None:
 
 
 def sent(outbox: Outbox) -> list[int | str]:
-    """Numbers of publications and filters of subscriptions taken from the output."""
+    """Take the output; return the numbers of publications, and the filters of what was claimed."""
     frames = FrameReader().feed(outbox.drain())
     return [
         wire.CLIENT_CODEC.decode_publish(payload).publication.seq
@@ -77,7 +77,7 @@ def test_controls_go_first_and_publications_keep_their_order() -> None:
 
 
 def test_what_was_published_before_any_advertisement_goes_again_before_it() -> None:
-    """It may lie outside of it."""
+    """The advertisement may not match what was published before it."""
     outbox = opened()
     publish(outbox, 2)
     advertise = Advertise(("me", 1), "x > 5", 1)
@@ -128,7 +128,7 @@ def test_wrong_events_are_refused() -> None:
 def test_one_broker_process_takes_over_every_publication_once(
     script: list[tuple[str, int]],
 ) -> None:
-    """The broker counts what reached it; a reconnect loses what was not yet taken over."""
+    """The broker counts what reached it; a reconnect loses what it had not taken over."""
     outbox = opened(credit=3)
     at_broker: list[int] = []
     on_the_way: list[int] = []

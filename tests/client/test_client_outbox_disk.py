@@ -1,9 +1,10 @@
-"""A publisher with an outbox file whose machine loses power at any step: between what is written
-and its sync, between the sync and what is told, while what is done is removed, while SQLite moves
-its log into the database, and while the file is opened again.
+"""A publisher with an outbox file whose machine loses power at any step: between a write and its
+sync, between the sync and its report, while finished events are removed, while SQLite moves its log
+into the database, and while the file is opened again.
 
 The file is a real one; only its syncs are simulated. What was not synced is lost, or there in part,
-sector by sector and in any order, as disks do it."""
+sector by sector and in any order, as with real disks.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +31,11 @@ from reefcast.protocol.frames import FrameReader
 SECTOR = 512
 STEPS = 60
 LOG_PAGES = 6
-"""After so many pages the log is moved into the database: often, here."""
+"""After how many pages the log is moved into the database: often, here."""
 
 
 class PowerLossError(Exception):
-    """The machine lost its power here."""
+    """The machine loses power here."""
 
 
 class Image(NamedTuple):
@@ -54,7 +55,7 @@ class Image(NamedTuple):
 
 
 def torn(old: bytes, new: bytes, rng: Random) -> bytes:
-    """Return what may be there of `new`, written over `old`: any sectors of it."""
+    """Return what may be on the disk of `new`, written over `old`: any of its sectors."""
     size = rng.randint(len(old), len(new)) if len(new) > len(old) else len(old)
     share = rng.choice((0.0, 0.5, 0.9, 1.0))
     data = bytearray(old.ljust(size, b"\0"))
@@ -73,7 +74,7 @@ def left_by_power(old: Image, new: Image, rng: Random) -> Image:
 
 
 class Writer(OutboxWriter):
-    """Writes when the test says so, and not in a thread."""
+    """A writer that writes when the test says so, without a thread."""
 
     def _run(self) -> None:
         self.told: list[tuple[Callable[..., object], tuple[object, ...]]] = []
@@ -89,16 +90,16 @@ class Writer(OutboxWriter):
         assert self._write_next()
 
     def hear(self) -> None:
-        """Let the client hear what has been written."""
+        """Tell the client what has been written."""
         told, self.told = self.told, []
         for call, arguments in told:
             call(*arguments)
 
 
 class World:
-    """A publisher with its disk, and a home that remembers what it got. `texts`: of each number
-    that `publish` took, what was published under it; `home`: number -> text, in the order in which
-    they came first. `seen_torn`: how often a step was there in part or not at all."""
+    """A publisher with its disk, and a home that remembers what it received. `texts`: by number,
+    the text that `publish` took; `home`: text by number, in the order in which they arrived first.
+    `seen_torn`: how often a step was found on the disk in part or not at all."""
 
     def __init__(self, rng: Random, folder: Path) -> None:
         self.rng = rng
@@ -152,13 +153,13 @@ class World:
         self._open(image)
 
     def kill(self) -> None:
-        """The process dies: what it wrote is there."""
+        """Kill the process: what it wrote is there."""
         self.lose_power(self.synced)
 
     # --- steps ------------------------------------------------------------------------------------
 
     def connect(self) -> None:
-        """Come to a broker that knows nothing; what was under way is lost."""
+        """Connect to a broker that knows nothing; what was under way is lost."""
         self.to_home: deque[tuple[int, str]] = deque()
         self.answers: deque[Confirmed] = deque()
         self.outbox.disconnect()
@@ -191,7 +192,7 @@ class World:
         self.writer.hear()
 
     def _written(self, count: int) -> None:
-        """What is written is sent, and the calls of `publish` return."""
+        """Send what has been written, and let the calls of `publish` return."""
         self.outbox.written(count)
         last = self.outbox.written_seq
         self.taken |= {seq: text for seq, text in self.texts.items() if seq <= last}
@@ -203,8 +204,8 @@ class World:
             self.to_home.append((publication.seq, str(publication.attributes["text"])))
 
     def arrive(self) -> None:
-        """An event comes to the broker: it goes to its home, or into custody, and then so does all
-        that follows."""
+        """Let an event reach the broker. It goes to its home, or into custody; then so does
+        everything behind it."""
         if self.to_home:
             self.custody.append(self.to_home.popleft())
             self.outbox.acknowledge(self.outbox._unacknowledged.acknowledged + 1)
@@ -215,7 +216,7 @@ class World:
                 self.answers.append(Confirmed("p", self.custody[-1][0], 1, kept=True))
 
     def hand_over(self) -> None:
-        """The first event in custody comes to its home."""
+        """Let the first event in custody reach its home."""
         if self.custody:
             seq, text = self.custody.popleft()
             assert self.home.setdefault(seq, text) == text, "a number is used twice"
@@ -225,24 +226,24 @@ class World:
         if self.answers:
             self.unconfirmed.answered(self.answers.popleft())
         for group, seqs in self.groups:
-            assert group.open or self.home.keys() >= set(seqs), "not all is done"
+            assert group.open or self.home.keys() >= set(seqs), "all_done returned too early"
         self.waited_for += sum(not group.open for group, _ in self.groups)
         self.groups = [each for each in self.groups if each[0].open]
 
     def wait(self) -> None:
-        """As `all_done` does."""
+        """Wait as `all_done` does."""
         group = self.unconfirmed.everything(until_done=True)
         self.groups.append((group, list(self.unconfirmed._kept)))
 
     def go_on(self) -> None:
-        """Nothing is published for a while: the file may become empty."""
+        """Publish nothing for a while, so that the file may become empty."""
         for _ in range(10):
             self.write()
             for step in (self.hear, self.send, self.arrive, self.hand_over, self.answer):
                 step()
 
     def finish(self) -> None:
-        """Nothing fails any more."""
+        """Let nothing fail any more."""
         self.quiet = True
         for _ in range(10 + self.outbox.seq):
             self.go_on()
@@ -251,7 +252,9 @@ class World:
         left = read_outbox(self.path)
         assert (left.last_seq, left.frames) == (self.outbox.seq, {})
         assert self.home.keys() >= self.taken.keys()
-        assert list(self.home) == list(range(1, left.last_seq + 1)), "once each, and in order"
+        assert list(self.home) == list(range(1, left.last_seq + 1)), (
+            "events did not arrive once each and in order"
+        )
 
 
 def text_of(frame: bytes) -> str:
@@ -288,7 +291,7 @@ def run(seed: int, folder: Path) -> World:
 
 @pytest.fixture(autouse=True)
 def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writes are as ever; syncs, which the test simulates, take no time."""
+    """Let syncs, which the test simulates, take no time; writes are as usual."""
 
     def opened(path: Path, format: object) -> object:
         database = open_database(path, format)  # type: ignore[arg-type]  # of the module

@@ -47,11 +47,13 @@ def test_a_new_life_has_the_id_the_last_number_and_what_is_not_done(tmp_path):
     assert (again.left.publisher, again.left.last_seq) == ("first", 3)
     assert again.left.frames == {2: a_frame(2)}
     assert [each.attributes for each in again.left.publications()] == [{"x": 2}]
-    assert again.last_registration == REGISTRATIONS, "a life has numbers of its own"
+    assert again.last_registration == REGISTRATIONS, (
+        "the registrations of the former life were forgotten"
+    )
     again.commit(4, [], [2])
     again.close()
     left = read_outbox(tmp_path / "a.outbox")
-    assert (left.last_seq, left.frames) == (3, {}), "the number stays when nothing waits"
+    assert (left.last_seq, left.frames) == (3, {}), "the last number was forgotten"
 
 
 @given(
@@ -61,7 +63,7 @@ def test_a_new_life_has_the_id_the_last_number_and_what_is_not_done(tmp_path):
     crash=st.integers(0, 8),
 )
 def test_a_copy_at_any_commit_has_what_was_committed(steps, crash, tmp_path_factory):
-    """The twin: a dict, and a number. The copy is what a killed process leaves."""
+    """The twin is a dict and a number. The copy is what a killed process leaves behind."""
     folder = tmp_path_factory.mktemp("outbox")
     file, twin, last = opened(folder / "a"), {}, 0
     for number, (count, done) in enumerate(steps):
@@ -157,7 +159,7 @@ def test_each_commit_is_synced(tmp_path):
 
 
 class Counting(OutboxFile):
-    """Counts commits, and fails some."""
+    """A store that counts commits, and fails some of them."""
 
     commits = 0
     failing = 0
@@ -222,7 +224,9 @@ def test_nothing_is_sent_before_it_is_written_and_all_of_it_in_order(data):
     unconfirmed.load({4: a_frame(4), 5: a_frame(5)})
     outbox.begin(0, 50, same_broker=False, controls=(), asked=unconfirmed.again())
     sent, last, waiting = drained(outbox), 5, []
-    assert sent == [(4, 1), (5, 1)], "what the former life left goes first, and asks"
+    assert sent == [(4, 1), (5, 1)], (
+        "events of the former life did not go first, or asked for no confirmation"
+    )
     for _ in range(data.draw(st.integers(1, 12))):
         if data.draw(st.booleans()):
             count = data.draw(st.integers(1, 3))
@@ -238,7 +242,7 @@ def test_nothing_is_sent_before_it_is_written_and_all_of_it_in_order(data):
         assert all(attempt for _, attempt in sent)
     for seq in range(4, last + 1):
         unconfirmed.answered(Confirmed("p", seq, 1, kept=True))
-        assert seq not in done, "what is only in custody stays in the file"
+        assert seq not in done, "an event was removed that is only in custody"
         unconfirmed.answered(Confirmed("p", seq, 1))
     assert done == list(range(4, last + 1))
 

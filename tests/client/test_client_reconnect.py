@@ -1,4 +1,4 @@
-"""What happens when the connection goes and comes, with a broker that follows a script."""
+"""Connections that break and come back, with a scripted broker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def client(broker):
 
 
 async def back(client: Client, broker: FakeBroker, connections: int = 2) -> None:
-    """The client has connected for the second time."""
+    """Wait until the client has connected for the second time."""
     await until(lambda: client.connected and len(broker.hellos) >= connections)
 
 
@@ -353,7 +353,7 @@ async def test_a_broker_that_refuses_at_the_door() -> None:
 
 @pytest.fixture
 async def silent():
-    """The URL of a port that accepts and says nothing."""
+    """Yield the URL of a port that accepts connections and says nothing."""
     held = []
     server = await asyncio.start_server(lambda *streams: held.append(streams), "127.0.0.1", 0)
     yield f"reefcast://127.0.0.1:{server.sockets[0].getsockname()[1]}"

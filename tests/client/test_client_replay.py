@@ -27,12 +27,12 @@ from reefcast.routing.recent import RecentIds
 
 NUMBERS = st.integers(0, 2**32)
 WAYS = ("past", "past and live", "late", "late and live", "live")
-"""How an event comes: it was stored when the storage was asked, or during the handover, or later;
+"""How an event comes: it was stored before the storage was asked, during the handover, or later;
 and it was routed before the subscription had settled, or after."""
 
 
 class Reading:
-    """Nobody stops reading for these few."""
+    """A reader that is never held back: no test has enough events for that."""
 
     event_type, replier = Event, None
 
@@ -58,7 +58,7 @@ class FakeSubscription:
 
 
 class FakeHistory:
-    """`come`: what has come and was not taken."""
+    """A history played by the test. `come`: what has come and was not taken."""
 
     def __init__(self, subscription: FakeSubscription) -> None:
         self._subscription = subscription
@@ -80,13 +80,13 @@ class FakeHistory:
 
 
 def event(n: int, after_s: float = 0.0) -> Event:
-    """Published about now."""
+    """Return an event that was published about now."""
     time_us = replay_module.now_us() + round(after_s * 1e6)
     return Event(encode_publication(Publication("p", n, time_us, {}, ("t",))))
 
 
 async def replayed(rng: random.Random) -> tuple[list[int], list[int], int]:
-    """What was read; what was in the past, in its order; how many events there are."""
+    """Return what was read; what was in the past, in its order; and how many events there are."""
     subscription = FakeSubscription()
     history = FakeHistory(subscription)
     replay = Replay(cast(Any, subscription), cast(Any, history))
@@ -131,7 +131,7 @@ async def replayed(rng: random.Random) -> tuple[list[int], list[int], int]:
 
 
 async def read(replay: Replay, patience_s: float) -> list[int]:
-    """A wait that is cancelled loses nothing."""
+    """Return the next batch, or nothing in time; a wait that is cancelled must lose nothing."""
     try:
         async with asyncio.timeout(patience_s):
             return [each.seq for each in await replay.next_batch()]
@@ -152,10 +152,12 @@ def test_ids_are_forgotten_when_they_cannot_come_again(monkeypatch: pytest.Monke
     first, ahead = event(1), event(2, after_s=1000.0)
     assert ids.is_new(first) and not ids.is_new(first)
     ids.past_is_over()
-    assert ids.is_new(ahead) and not ids.is_new(first), "a clock that is ahead changes nothing"
+    assert ids.is_new(ahead) and not ids.is_new(first), (
+        "a clock that is ahead made the replay forget ids"
+    )
     later_us = replay_module.now_us() + 100_000_000
     monkeypatch.setattr(replay_module, "now_us", lambda: later_us)
-    assert not ids.is_new(first), "nor does time, while what comes is old"
+    assert not ids.is_new(first), "time alone made the replay forget ids"
     assert ids.is_new(event(3)) and ids._ids is None
 
 
@@ -185,14 +187,14 @@ class Asked:
             said = asking.handle(End(**on_path, before=len(bodies), reason="it is gone"))
 
     def say(self, messages: list[ServiceMessage]) -> None:
-        """Nobody hears it."""
+        """Send nothing: nobody is there."""
 
     def forget(self, asking: Asking[Event]) -> None:
-        """It has nothing more to bring."""
+        """Do nothing: there is no more to bring."""
 
 
 async def test_a_past_that_breaks_off_for_good_does_not_pass_for_a_whole_one() -> None:
-    """Though there are events to be given before that is said."""
+    """This holds although events are given before the error is raised."""
     subscription = FakeSubscription()
     subscription.is_settled.set()
     subscription._holding.put([event(3).body])

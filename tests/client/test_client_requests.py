@@ -1,5 +1,4 @@
-"""Requests and replies: against real brokers of each kind of routing, and a broker that follows a
-script."""
+"""Requests and replies: with real brokers of each kind of routing, and with a scripted broker."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ from reefcast.server.node import Node
 from reefcast.server.supervisor import free_ports
 
 LONG_S = 60.0
-"""Until a reply that must come is missed."""
+"""How long to wait for a reply that must come."""
 Answer = Callable[[Event], dict[str, Any]]
 
 
@@ -128,8 +127,8 @@ async def test_what_a_request_and_its_reply_carry(two: tuple[Client, Client]) ->
 
 
 async def test_a_reply_goes_to_its_own_request_whatever_the_order(urls: list[str]) -> None:
-    """The property: random numbers of concurrent requests of several clients, answered in a random
-    order, some twice."""
+    """Several clients send random numbers of concurrent requests, which are answered in a random
+    order, some of them twice."""
     async with (
         reefcast.connect(urls[0]) as one,
         reefcast.connect(urls[0]) as other,
@@ -255,7 +254,7 @@ async def test_after_a_reconnect_to_a_broker_without_memory_a_request_waits_for_
 
 
 async def test_a_reply_arrives_across_a_broken_connection(two) -> None:
-    """The broker has kept the session: what was replied meanwhile waits there."""
+    """The broker has kept the session, in which the reply waits meanwhile."""
     asker, server = two
     subscription = await server.subscribe("n = 1")
     asking = asyncio.create_task(asker.request(n=1, timeout_s=LONG_S))
@@ -342,7 +341,7 @@ async def test_the_end_of_the_client_ends_all_requests(urls) -> None:
 
 
 async def test_a_request_is_answered_although_a_subscription_here_is_full(two) -> None:
-    """A program that waits for a reply may be the one that is to read the subscription."""
+    """The program that waits for the reply may be the one that would read the subscription."""
     asker, server = two
     full = await asker.subscribe("fill = TRUE", local_queue_limit=1)
     async with answering(server, "n >= 0"):

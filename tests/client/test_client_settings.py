@@ -62,7 +62,7 @@ def test_the_synchronous_twin_has_the_same_names(name: str) -> None:
 
 
 def test_an_option_is_written_once() -> None:
-    """Its type, its default and its meaning; the rest is made of that."""
+    """This covers its type, default and meaning; everything else is derived from there."""
     assert set(DEFAULTS) == set(Options.__annotations__)
     said = inspect.getdoc(Options) or ""
     for name, default in DEFAULTS.items():

@@ -1,5 +1,4 @@
-"""A client that does not keep up: what it is told, by a real broker and by one that follows a
-script."""
+"""A client that does not keep up, and what it is told, by a real broker and by a scripted one."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from reefcast.model.wire import Close, Dropped, FrameKind
 QUICK = {"backoff_first_s": 0.005, "backoff_max_s": 0.02}
 PAYLOAD = b"x" * 20_000
 MANY = 1500
-"""More than the sockets' buffers hold."""
+"""More events than the buffers of the sockets hold."""
 
 
 @pytest.fixture
@@ -80,7 +79,8 @@ async def test_by_default_what_a_slow_client_misses_is_counted_to_the_last_event
 async def test_a_client_that_asked_to_be_disconnected_ends_with_an_error(
     monkeypatch: pytest.MonkeyPatch, lingers: bool
 ) -> None:
-    """Also where the broker's word was lost with the connection: it is said again."""
+    """This includes the case that the broker's close frame was lost with the connection: it is sent
+    again."""
     if not lingers:
         monkeypatch.setattr("reefcast.protocol.link.LINGER_S", 0.0)
     network = path_network(1, queue_limit=50)

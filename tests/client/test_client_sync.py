@@ -19,7 +19,7 @@ from reefcast.sync import BACKLOG
 
 
 async def beside(work: Callable[[str], object]) -> object:
-    """Runs `work` in a thread, with the URL of a broker."""
+    """Run `work` in a thread, with the URL of a broker."""
     async with running(path_network(1)) as [url]:
         async with asyncio.timeout(30):
             return await asyncio.to_thread(work, url)
@@ -94,7 +94,9 @@ async def test_events_that_wait_come_together() -> None:
         while not subscription.waiting:
             time.sleep(0.002)
         client.close()
-        assert [event["x"] for event in subscription] == [5], "what had come is read after a close"
+        assert [event["x"] for event in subscription] == [5], (
+            "events that had come were lost by the close"
+        )
         assert subscription.next_batch() == [] and subscription.next() is None
         assert isinstance(client.ended, reefcast.LocalError)
 
@@ -131,7 +133,8 @@ async def test_refused_publications_and_wrong_filters() -> None:
 
 
 async def test_events_go_out_in_order_and_none_stays_behind() -> None:
-    """More than the backlog and the credit, from two threads; and one after the other."""
+    """More events than backlog and credit allow come from two threads; then events come one after
+    the other."""
 
     def work(url: str) -> None:
         with reefcast.sync.connect(url) as reader, reefcast.sync.connect(url) as client:
@@ -202,7 +205,8 @@ async def test_events_that_come_as_the_callers_time_runs_out_are_not_lost(
 
 
 async def test_a_callback_may_publish_while_another_thread_waits_for_credit() -> None:
-    """It runs in the thread that sends: it must not wait for the thread that waits for that."""
+    """The callback runs in the thread that sends, which must not wait for the thread that waits for
+    credit."""
     seqs: list[int] = []
 
     def work(url: str) -> None:

@@ -1,4 +1,4 @@
-"""Events as tables of Arrow, against the events themselves."""
+"""Events as Arrow tables, against the events themselves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ kinds = st.sampled_from(
 
 @st.composite
 def events(draw: st.DrawFn) -> list[Event]:
-    """Some attributes have values of one kind, some of several, some are missing now and then."""
+    """Draw events: some attributes have values of one kind, some of several, some are missing now
+    and then."""
     columns = {name: draw(kinds) for name in draw(st.sets(st.sampled_from("abcd")))}
     always = draw(st.sets(st.sampled_from(sorted(columns)))) if columns else set()
     some = st.fixed_dictionaries(
@@ -63,7 +64,7 @@ BESIDE: Any = {
 
 
 def as_promoted(value: Value | None, kinds: set[type]) -> Value | None:
-    """What the documentation says of one value among others of its column."""
+    """Return a value as the documentation promotes it among the other values of its column."""
     if value is None or len(kinds) == 1:
         return value
     if kinds == {int, float}:

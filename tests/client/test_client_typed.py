@@ -1,4 +1,4 @@
-"""What was published comes back as the program's own types, through the frames of the wire."""
+"""Published values come back as the program's own types, through the frames of the wire."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from reefcast.protocol.frames import FrameReader
 
 
 def received(published: Any) -> Event:
-    """The event that comes of it."""
+    """Return the event that a subscriber receives."""
     attributes = merge_attributes(published, {})
     [(_, payload)] = FrameReader().feed(encode_event(("p", 7), 0, attributes, ["t"], b""))
     return Event(wire.CLIENT_CODEC.decode_publish(payload).body)
@@ -147,7 +147,7 @@ def test_mappings_of_one_kind_come_back(kind: Any, values: Any, data: st.DataObj
 
 
 def test_forms_that_other_programs_chose() -> None:
-    """A decimal as a text, a time as one, an int for a float."""
+    """A decimal comes as a text, a time as a text, an int for a float."""
 
     class Reading(msgspec.Struct):
         exact: Decimal

@@ -1,5 +1,5 @@
-"""A type checker knows the public face: programs that use it pass `mypy --strict`, and what is
-wrong in them is found."""
+"""A type checker knows the public API: correct programs pass `mypy --strict`, and it finds the
+mistakes of wrong ones."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def main() -> None:
 
 
 def mypy(directory: Path, *files: Path) -> list[str]:
-    """What it says of these programs, which are not part of the package."""
+    """Return what mypy says of these programs, which are not part of the package."""
     settings = directory / "mypy.ini"
     untyped = "[mypy-pyarrow.*]\nignore_missing_imports = True\n"  # it has no types
     settings.write_text(f"[mypy]\nstrict = True\n{untyped}")

@@ -1,4 +1,4 @@
-"""What a client keeps until it is confirmed, and sends again."""
+"""The publications that a client keeps until they are confirmed, and sends again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A terminal for the commands of one page: a directory, ports of its own, commands that stay."""
+"""A terminal for the commands of one page: a directory, ports of its own, commands that keep
+running."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from reefcast.cli.broker import COMPILING
 from reefcast.server.supervisor import free_ports
 
 PORT = re.compile(r"127\.0\.0\.1:(7[34]\d\d)\b")
-"""As pages write it; each becomes a port that is free."""
+"""A port as pages write it; each is replaced by a free one."""
 PACKAGES = {"reefcast": "reefcast", "reefcast-lab": "reefcast_lab"}
 NOISE = COMPILING.split(":", maxsplit=1)[0]
 """How a line begins that is printed only where code must be compiled first."""
@@ -37,7 +38,7 @@ class _Staying:
 
 
 class Terminal:
-    """Runs what a page shows, and compares what is printed with what the page says.
+    """A terminal that runs what a page shows, and compares its output with what the page says.
 
     `...` in an output stands for any text. Leaving the block ends what still runs.
     """
@@ -83,7 +84,7 @@ class Terminal:
     # --- ports ------------------------------------------------------------------------------------
 
     def _here(self, text: str) -> str:
-        """As it must be here, where others use the usual ports."""
+        """Return the text with free ports in place of the page's, which others may use."""
         for port in PORT.findall(text):
             if port not in self._ports:
                 taken = set(self._ports.values())
@@ -92,7 +93,7 @@ class Terminal:
         return PORT.sub(lambda found: f"127.0.0.1:{self._ports[found[1]]}", text)
 
     def _shown(self, output: bytes) -> str:
-        """As a page shows it."""
+        """Return the output as a page shows it."""
         lines = output.decode().splitlines(keepends=True)
         text = "".join(line for line in lines if not line.startswith(NOISE))
         for shown, here in self._ports.items():
@@ -111,7 +112,8 @@ class Terminal:
             file.write("\n" + self._here(text))
 
     def run(self, command: str, expected: str) -> None:
-        """Runs it to its end, which must be a good one unless `expected` says what is wrong."""
+        """Run a command to its end; it must succeed, unless `expected` is given and names the
+        error."""
         done = subprocess.run(
             ["sh", "-c", self._here(command)],
             **self._where(),
@@ -127,12 +129,12 @@ class Terminal:
             assert matches(expected, self.printed), f"$ {command}\n{self.printed}"
 
     def python(self, source: str) -> None:
-        """Runs a program."""
+        """Run a Python program."""
         self.write("program.py", source)
         self.run("python program.py", "")
 
     def stay(self, command: str, expected: str) -> None:
-        """Starts it, and returns when it has printed that."""
+        """Start a command that keeps running; return when it has printed `expected`."""
         output = self.directory.parent / f"output-{len(self._stay)}"
         with output.open("wb") as file:
             process = subprocess.Popen(
@@ -148,7 +150,7 @@ class Terminal:
         self._wait(staying, expected)
 
     def wait_printed(self, command: str, expected: str) -> None:
-        """Returns when the last one of the commands that begin so has printed that."""
+        """Wait until the last command with this beginning has printed `expected`."""
         (*_, staying) = [each for each in self._stay if each.command.startswith(command)]
         self._wait(staying, expected)
 
@@ -172,14 +174,15 @@ class Terminal:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kills it, and all that it started."""
+    """Kill a command, and everything that it started."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _pattern(expected: str) -> re.Pattern[str]:
-    """`...` is any text; alone on a line it is any number of lines, or none."""
+    """Return a pattern in which `...` is any text, and alone on a line any number of lines, or
+    none."""
     lines = (line.rstrip() for line in expected.strip().splitlines())
     return re.compile("".join(map(_line, lines)), re.DOTALL | re.MULTILINE)
 
@@ -195,7 +198,7 @@ def matches(expected: str, printed: str) -> bool:
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
-    """Each command of a console block, behind its `$`, with the output that follows."""
+    """Yield each command of a console block, after its `$`, with the output that follows."""
     for part in re.split(r"(?m)^\$ ", text)[1:]:
         command, output = _command_and_output(part)
         yield command, output
@@ -210,7 +213,7 @@ def _command_and_output(part: str) -> tuple[str, str]:
 
 
 def parse(group: click.Group, words: list[str]) -> None:
-    """Raises `click.UsageError` for a command or an option that there is not."""
+    """Parse a command. Raises `click.UsageError` if the command or an option does not exist."""
     command: click.Command = group
     rest = list(words)
     while isinstance(command, click.Group):

@@ -1,4 +1,5 @@
-"""Every code block of the documentation runs, or says by which test, or why not."""
+"""Every code block of the documentation runs, or names the test that runs it, or says why none
+does."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def test_blocks_run(name: str, tmp_path: Path) -> None:
 
 
 def play(terminal: Terminal, block: Block) -> None:
-    """What a reader would do with it."""
+    """Do what a reader would do with the block."""
     if block.mark in {"file", "added to"}:
         (terminal.write if block.mark == "file" else terminal.add)(block.about, block.text)
         written = (terminal.directory / block.about).read_text(encoding="utf-8")
@@ -85,7 +86,7 @@ def play(terminal: Terminal, block: Block) -> None:
 
 
 def shown_commands(page: Page) -> Iterator[str]:
-    """Commands of blocks, and of units of systemd."""
+    """Yield the commands of blocks, and of systemd units."""
     for block in page.blocks():
         if block.language == "console":
             assert block.text.startswith("$ "), f"{page.name}:{block.line}: begin with `$ `"
@@ -98,7 +99,7 @@ def shown_commands(page: Page) -> Iterator[str]:
 
 
 def words_of(command: str) -> tuple[str, list[str]] | None:
-    """The command of ours that it begins with, behind variables, and its arguments."""
+    """Return the words of a reefcast command with its arguments, after any variables."""
     words = shlex.split(command.replace("\\\n", " "), comments=True)
     while words and "=" in words[0]:
         words.pop(0)

@@ -1,4 +1,4 @@
-"""Limits of a network file that pages quote have the defaults that the pages say."""
+"""Pages that quote limits of a network file give the defaults that the code has."""
 
 from __future__ import annotations
 

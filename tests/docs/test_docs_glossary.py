@@ -1,4 +1,4 @@
-"""The first use of a term of the papers on a page leads to the glossary."""
+"""The first use of a paper's term on a page links to the glossary."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PAGES = {
 
 
 def words(page: Page) -> Iterator[tuple[str, str]]:
-    """The text of a page in its order, without headings and code, and what it links to."""
+    """Yield the text of a page in its order, without headings and code, and what it links to."""
     tokens = MarkdownIt("commonmark").enable("table").parse(page.text)
     in_heading, target = False, ""
     for token in tokens:
@@ -67,7 +67,7 @@ def words(page: Page) -> Iterator[tuple[str, str]]:
 
 
 def unlinked(page: Page) -> Iterator[str]:
-    """The terms whose first use is no link to their place in the glossary."""
+    """Yield the terms whose first use does not link to their place in the glossary."""
     found = list(words(page))
     for term, place in TERMS.items():
         pattern = re.compile(rf"(?<![\w-])(?:{term})(?![\w-])")

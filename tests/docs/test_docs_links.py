@@ -1,5 +1,5 @@
-"""Every relative link of every page of the repository leads to a file that is there, and to a
-heading of it; every page of `docs/` is in an index."""
+"""Every relative link of every page of the repository leads to a file that exists, and to one of
+its headings; every page of `docs/` is in an index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INDEXES = ("tutorial", "how-to", "reference", "explanation", "reproduction")
 
 
 def broken(page: Page) -> Iterator[str]:
-    """Its links that lead nowhere."""
+    """Yield the links of a page that lead nowhere."""
     for link in page.links():
         path, _, anchor = link.partition("#")
         if re.match(r"[a-z]+:", link):

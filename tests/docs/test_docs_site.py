@@ -1,5 +1,4 @@
-"""The site of the documentation is built without a warning, and can be read and searched without a
-network."""
+"""The site of the documentation builds without a warning, and can be read and searched offline."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ REMOTE = re.compile(
     r"""|<link\b(?=[^>]*\brel=["'](?:stylesheet|preload|preconnect|icon))[^>]*\bhref=["'](?:https?:)?//"""
     r"""|@import\s+(?:url\()?["']?(?:https?:)?//|url\(\s*["']?(?:https?:)?//"""
 )
-"""What a browser would fetch from elsewhere to show a page."""
+"""What a browser would fetch from another server to show a page."""
 
 
 @pytest.fixture(scope="module")

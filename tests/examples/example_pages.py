@@ -1,5 +1,5 @@
 """The commands of an example's page, run as they stand there, but on free ports and in a directory
-that goes with the test."""
+that is removed with the test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLES = ROOT / "examples"
 
 
 class Page(NamedTuple):
-    """`commands`: in their order. `seen`: what programs print, a text for each block of it."""
+    """A page. `commands`: in their order. `seen`: what programs print, one text for each block."""
 
     commands: list[str]
     seen: list[str]
@@ -37,10 +37,10 @@ def page(name: str) -> Page:
 
 
 class Terminals:
-    """Where a user would type the commands of a page.
+    """The terminals in which a user would type the commands of a page.
 
-    `url`: of the broker that programs connect to by default. `instead`: what stands in place of
-    parts of a command, such as a free port.
+    `url`: that of the broker to which programs connect by default. `instead`: replacements for
+    parts of commands, such as a free port.
     """
 
     def __init__(self, children: Children, directory: Path, url: str = "") -> None:
@@ -62,19 +62,19 @@ class Terminals:
         return await self._children.start_file(Path(file), *rest, **self._options)
 
     async def run(self, command: str) -> str:
-        """Run what ends by itself; return what it printed."""
+        """Run a command that ends by itself; return what it printed."""
         code, output, errors = await ended(await self.start(command))
         assert code == 0, errors
         return output
 
 
 async def lines(process: Process, count: int) -> str:
-    """Return the next lines that it prints, `count` of them."""
+    """Return the next `count` lines that a program prints."""
     return "".join([(await line_of(process.stdout)).decode() for _ in range(count)])
 
 
 async def line_with(process: Process, text: str) -> str:
-    """Return the next line that it prints with this text in it."""
+    """Return the next line that a program prints with this text in it."""
     while line := (await line_of(process.stdout)).decode():
         if text in line:
             return line
@@ -82,7 +82,8 @@ async def line_with(process: Process, text: str) -> str:
 
 
 async def until_stored(url: str, topic: str, count: int) -> None:
-    """Return when a storage answers with so many events: it stores after the broker's word."""
+    """Return when a storage answers with so many events: it stores them after the broker has
+    acknowledged them."""
     found = 0
     async with asyncio.timeout(CHILD_S), reefcast.connect(url) as client:
         while found < count:
@@ -91,7 +92,7 @@ async def until_stored(url: str, topic: str, count: int) -> None:
 
 
 async def interrupt(process: Process) -> tuple[str, str]:
-    """Press Ctrl-C; return what else it printed, and its errors. It must end well."""
+    """Press Ctrl-C; return what else the program printed, and its errors. It must succeed."""
     process.send_signal(signal.SIGINT)
     code, output, errors = await ended(process)
     assert code == 0, errors

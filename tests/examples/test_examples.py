@@ -36,13 +36,13 @@ NAMES = sorted(path.name for path in EXAMPLES.iterdir() if (path / "README.md").
 
 @pytest.fixture
 async def terminals(tmp_path: Path) -> AsyncIterator[Terminals]:
-    """Terminals beside a running broker."""
+    """Yield terminals beside a running broker."""
     async with running(path_network(1)) as [url], Children() as children:
         yield Terminals(children, tmp_path, url)
 
 
 def beside_a_broker(name: str) -> Page:
-    """The page, without its first command: the test has a broker already."""
+    """Return the page without its first command, because the test has a broker already."""
     first, *commands = page(name).commands
     assert first == "reefcast broker"
     return Page(commands, page(name).seen)
@@ -152,7 +152,7 @@ async def test_history_and_replay(terminals: Terminals) -> None:
 
 
 def counted(brokers: dict[str, Any], what: str) -> dict[str, int]:
-    """What the brokers have counted since they started, without those that counted nothing."""
+    """Return the counters of the brokers since their start, without those that are 0."""
     counters = {name: broker["counters"] for name, broker in brokers.items()}
     return {name: found[what] for name, found in counters.items() if what in found}
 

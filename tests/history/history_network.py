@@ -1,5 +1,5 @@
-"""History services of several brokers, and what is under way between them: in order on each link,
-across links in any order."""
+"""The history services of several brokers, and the messages under way between them: in order on
+each link, in any order across links."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from reefcast.overlay.topology import Graph, hops_from
 
 
 class Network:
-    """`graph`: the links that are up; `beside`: connections that are none; `storages`: name -> its
-    broker and its topics, of those that are connected; `homes`: the brokers of all clients; `got`:
-    what clients were sent."""
+    """Several brokers. `graph`: the links that are up; `beside`: connections that are no links;
+    `storages`: broker and topics of those that are connected, by name; `homes`: the brokers of all
+    clients; `got`: what clients were sent."""
 
     def __init__(self, graph: Graph, rng: random.Random) -> None:
         self.rng = rng
@@ -47,8 +47,7 @@ class Network:
             self._send(one, self.services[one].link_up(other, client=False))
 
     def change(self, a: str, b: str, *, overlay: bool) -> None:
-        """A connection that stays becomes a link of the overlay, or is none any more: at one end
-        first."""
+        """Turn an open connection into a link of the overlay, or back; one end does so first."""
         pair = frozenset((a, b))
         (self.up if overlay else self.beside).add(pair)
         (self.beside if overlay else self.up).discard(pair)
@@ -68,8 +67,8 @@ class Network:
             self._send(one, self.services[one].link_down(other, client=False))
 
     def restart(self, name: str, *, noticed: bool) -> None:
-        """The broker loses its memory; its clients come again. `noticed`: its neighbours hear that
-        it is gone before they hear that it is there."""
+        """Restart a broker without memory; its clients come again. `noticed`: its neighbours learn
+        that it is gone before they learn that it is back."""
         for pair in sorted((p for p in self.beside if name in p), key=sorted):
             self.disconnect(*sorted(pair))
         neighbours = self.graph[name]
@@ -112,7 +111,7 @@ class Network:
             self._under_way[sender, send.link].append(send.message)
 
     def step(self) -> bool:
-        """One message arrives; returns whether there was one."""
+        """Deliver one message; return whether there was one."""
         waiting = [key for key, queue in self._under_way.items() if queue]
         if not waiting:
             return False
@@ -126,16 +125,16 @@ class Network:
         return True
 
     def run(self, limit: int = 100_000) -> int:
-        """Until nothing is under way; returns how many messages that took."""
+        """Deliver messages until none is under way; return how many there were."""
         for count in range(limit):
             if not self.step():
                 return count
-        raise AssertionError("messages for ever")
+        raise AssertionError("messages never ended")
 
     # --- what should be ---------------------------------------------------------------------------
 
     def expected(self, broker: str) -> dict[tuple[str, str], int]:
-        """Topic and storage -> hops, of all that can be reached."""
+        """Return the hops to each (topic, storage) that can be reached."""
         hops = hops_from(self.graph, broker)
         return {
             (topic, storage): hops[home]

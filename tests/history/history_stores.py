@@ -1,4 +1,4 @@
-"""What tests of histories share: stores, publications made at random, and the obvious twin."""
+"""What tests of histories share: stores, random publications, and the obvious twin."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def read(store: HistoryStore, topics, now_us: int = 0, **options) -> list[bytes]
 def expected(
     publications, topics, *, filter=TRUE, since_us=None, until_us=None, after=None, limit=0
 ) -> list[bytes]:
-    """The obvious twin, over publications that are all stored under all their topics."""
+    """Return what a read must find (the obvious twin); the publications are stored under all their
+    topics."""
 
     def is_asked(name: str) -> bool:
         return any(name == t or (t != "c#" and is_topic_match(name, t)) for t in topics)
@@ -97,13 +98,13 @@ def expected(
 
 
 def clean(store: HistoryStore, now_us: int, most: int = 2000) -> None:
-    """Until there is nothing left to do."""
+    """Clean until nothing is left to do."""
     while store.clean(now_us, most).more:
         pass
 
 
 def seal(store: HistoryStore, before_us: int, now_us: int = -(1 << 62)) -> None:
-    """All that is closed."""
+    """Seal every segment that is closed before `before_us`."""
     for since_us in store.closed(before_us):
         segment = store.export(since_us, now_us)
         assert segment is not None

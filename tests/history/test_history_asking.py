@@ -47,7 +47,7 @@ def body(position: Position) -> bytes:
 
 @dataclass
 class Storing:
-    """One request at a storage: what it will still say, and how much of it it may."""
+    """One request at a storage: what it has still to send, and how much of that it may."""
 
     request: Request
     waiting: deque[tuple[Position, bool]]
@@ -58,8 +58,8 @@ class Storing:
 
 @dataclass
 class World:
-    """A broker with storages behind it. `holds`: storage -> positions, in order; `late`: what comes
-    in after a request, by storage."""
+    """A broker with storages behind it. `holds`: the positions of each storage, in order; `late`:
+    what each storage stores after a request."""
 
     rng: random.Random
     holds: dict[str, list[Position]]
@@ -82,7 +82,7 @@ class World:
                 self.open.pop(message.id[1], None)
 
     def _found(self, find: Find) -> Found:
-        """Any cover of the topics: two storages of one, or one of all."""
+        """Return parts that cover the topics more than once: all storages for all topics."""
         parts = tuple(Part(name, 1, find.topics) for name in self.holds)
         return Found(number=find.number, parts=parts)
 
@@ -95,7 +95,7 @@ class World:
         self.open[request.id[1]] = Storing(request, waiting, request.window, breaks)
 
     def step(self) -> None:
-        """Some storage says something."""
+        """Let one of the storages send something."""
         number = self.rng.choice(list(self.open))
         one = self.open[number]
         count = min(self.rng.randint(0, 4), one.credit, len(one.waiting))
@@ -120,7 +120,7 @@ class World:
 
 
 def ask(world: World, question: Question, loss: float = 0.0) -> Ids:
-    """All that the question gives."""
+    """Return everything that the question gives."""
     asking = Asking(question, Numbers("c"), Event)
     world.tell(asking.start())
     found: list[Event] = []
@@ -143,7 +143,7 @@ def ask(world: World, question: Question, loss: float = 0.0) -> Ids:
         if asking.over:
             break
     else:
-        raise AssertionError("for ever")
+        raise AssertionError("the question never ended")
     if not question.handover_s:
         assert [position_of(e) for e in found] == sorted(position_of(e) for e in found)
     return [event.id for event in found]
@@ -156,7 +156,7 @@ def positions(rng: random.Random, count: int) -> list[Position]:
 
 
 def unlike_ids(found: list[Position]) -> list[Position]:
-    """An id stands at one position only."""
+    """Return the positions without those that repeat an id."""
     return sorted({(publisher, seq): (t, publisher, seq) for t, publisher, seq in found}.values())
 
 
@@ -179,7 +179,7 @@ def test_all_that_is_stored_comes_once_and_in_order(
 def test_with_a_handover_what_comes_in_meanwhile_comes_once_too(
     rng: random.Random, breaks: float
 ) -> None:
-    """Also what one storage has when it is asked, and the other one gets later."""
+    """This includes what one storage has when it is asked, and the other one stores later."""
     everything = unlike_ids(positions(rng, rng.randint(0, 40)))
     holds: dict[str, list[Position]] = {"s": [], "r": []}
     late: dict[str, list[Position]] = {"s": [], "r": []}
@@ -245,7 +245,7 @@ def test_it_fails_after_some_attempts_without_an_event() -> None:
 
 @pytest.mark.parametrize("got", [0, 3])
 def test_an_answer_that_breaks_off_is_asked_for_behind_what_came(got: int) -> None:
-    """Whatever of it was given already."""
+    """This does not depend on how much of it was given already."""
     asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
     asking.handle(Found(number=1, parts=(Part("s", 1, ("t",)),)))
@@ -259,7 +259,7 @@ def test_an_answer_that_breaks_off_is_asked_for_behind_what_came(got: int) -> No
 
 
 def test_it_tells_who_answered_and_over_which_path() -> None:
-    """Not who only said that it cannot."""
+    """A storage that only said that it cannot answer is left out."""
     asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
     parts = tuple(Part(name, 1, ("t",)) for name in "rsv")

@@ -1,4 +1,4 @@
-"""What is damaged is reported, and never handed out; the rest can be read."""
+"""Damaged data is reported, and never handed out; the rest can be read."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check_damaged(directory: Path) -> int:
-    """Opens a damaged history; returns how many rows could not be read."""
+    """Open a damaged history; return how many rows could not be read."""
     reports: list[DamagedError] = []
     store = opened(directory, reports.append)
     lost = 0
@@ -61,7 +61,9 @@ def check_damaged(directory: Path) -> int:
         found = read(store, [topic], report=reports.append)
         everything = on(topic)
         assert set(found) <= set(everything)
-        assert found == [each for each in everything if each in set(found)], "order"
+        assert found == [each for each in everything if each in set(found)], (
+            "events are out of order"
+        )
         lost += len(everything) - len(found)
     assert not lost or reports or store.verify()
     check_healing(store, reports)
@@ -129,7 +131,7 @@ def test_a_lot_of_damage(sound: Path, tmp_path: Path, kind: str) -> None:
 def test_a_row_that_is_not_what_was_stored(
     sound: Path, tmp_path: Path, column: str, topic: str, bit: int
 ) -> None:
-    """Reading ends before it, or reports it and goes on; to append it again heals it."""
+    """Reading ends before it, or reports it and goes on; appending the row again repairs it."""
     directory = shutil.copytree(sound, tmp_path / "copy")
     with sqlite3.connect(directory / "history.sqlite") as database:
         (number,) = database.execute("SELECT id FROM topic WHERE name = ?", (topic,)).fetchone()
@@ -157,7 +159,7 @@ def test_a_row_that_is_not_what_was_stored(
 
 
 def _middle(database: sqlite3.Connection, topic: int, column: str):
-    """The key of a row, and what it has in that column."""
+    """Return the key of a row, and its value in that column."""
     *key, value = database.execute(
         f"SELECT time_us, publisher, seq, {column} FROM message WHERE topic = ? AND {column} "
         "IS NOT NULL AND time_us > 3000 AND time_us < 4000 ORDER BY time_us LIMIT 1",

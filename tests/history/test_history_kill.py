@@ -1,4 +1,4 @@
-"""What `append` returned for survives `kill -9`, whatever the writer was doing."""
+"""Everything for which `append` has returned survives `kill -9`, whatever the writer was doing."""
 
 from __future__ import annotations
 
@@ -47,11 +47,12 @@ for i in range(first, first + 10**9, 50):
             store.seal(store.export(since_us, -1))
     store.clean(-1, 300)
 """
-"""Publication i is at i; every third one is on topic b as well."""
+"""The writer: publication i has position i; every third one is on topic b as well."""
 
 
 def live_and_die(path: Path, first: int, seconds: float, mode: str) -> int:
-    """A life of a writer that stores from `first` on, and is killed; how far it said it came."""
+    """Run a writer that stores from number `first` on, and kill it; return how far it said it
+    came."""
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path), str(first), mode],
         stdout=subprocess.PIPE,
@@ -70,8 +71,8 @@ def live_and_die(path: Path, first: int, seconds: float, mode: str) -> int:
 
 
 def check(path: Path, stored: int) -> int:
-    """All that was said to be stored is there, once, on all of its topics, and by its index; and
-    only whole batches are. Returns where the next life starts."""
+    """Check that everything reported as stored is there once, on all of its topics, and in its
+    index, and that only whole batches are. Return where the next life starts."""
     store = HistoryStore(path, complain, indexed=INDEXED, segment_us=1000)
     assert store.verify() == []
     seqs = [decode_publication(each).seq for each in read(store, ["a"])]

@@ -1,4 +1,5 @@
-"""What is too old or too much goes: in small steps, the oldest first, and counted."""
+"""Events that exceed a limit of age or size are removed: in small steps, the oldest first, and
+counted."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def publication(seq: int, topics=("a",), size: int = 0) -> Publication:
 
 
 class Twin:
-    """Rows by topic; the oldest go until all limits hold."""
+    """The rows by topic; the oldest ones are removed until all limits hold."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -128,7 +129,9 @@ def test_the_body_goes_with_the_last_of_its_topics(tmp_path: Path) -> None:
     store = opened(tmp_path)
     store.append(incoming([publication(2, ("a", "b"), 50_000)]))
     store.close()
-    assert (tmp_path / "history.sqlite").stat().st_size == size, "its pages were free again"
+    assert (tmp_path / "history.sqlite").stat().st_size == size, (
+        "the file grew: pages of removed rows were not used again"
+    )
 
 
 def test_segments_go_when_all_has_expired_or_there_are_too_many(tmp_path: Path) -> None:

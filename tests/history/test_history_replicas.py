@@ -1,4 +1,4 @@
-"""What a history keeps, what it knows to be whole, and what it takes from a replica."""
+"""What a history keeps, what it knows to be complete, and what it copies from a replica."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def one(n: int, *topics: str) -> Publication:
     st.lists(st.sampled_from(("a", "a/+", "a/#", "b", "$s/x"))),
 )
 def test_what_is_not_kept_is_not_stored(made: list[Publication], kept: list[str]) -> None:
-    """Nor the other topics of a publication that has one that is kept."""
+    """Neither are the other topics of a publication with one topic that is kept."""
     with TemporaryDirectory() as directory:
         store = opened(Path(directory))
         store.keep(kept)
@@ -94,7 +94,7 @@ def test_a_sealed_file_goes_when_nothing_of_it_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reopened", [True, False])
 def test_a_sealed_file_that_went_leaves_no_trace(tmp_path: Path, reopened: bool) -> None:
-    """Another one may get its name, and its rows are dropped from the database as well."""
+    """Another file may get its name, and its rows are removed from the database as well."""
     limits = Limits(sealed_bytes=1)
     for _ in range(2):
         store = opened(tmp_path, segment_us=100, limits=limits)
@@ -150,7 +150,9 @@ def test_damage_makes_that_nothing(tmp_path: Path) -> None:
     data[len(data) // 3] ^= 4
     path.write_bytes(data)
     store = opened(tmp_path, reports.append, segment_us=1000)
-    assert store.whole_us("a") == 3000 and not reports, "nobody has read it"
+    assert store.whole_us("a") == 3000 and not reports, (
+        "the damage was reported before anybody read it"
+    )
     with pytest.raises(DamagedError):
         read(store, ["a"])
     store.close()
@@ -208,7 +210,8 @@ def test_damage_that_sealing_meets_is_told(tmp_path: Path) -> None:
     st.randoms(use_true_random=False),
 )
 def test_nothing_is_stored_twice_and_nothing_lacks(made: list[Publication], rng) -> None:
-    """Whatever of it is sealed, in the database, or only in the replica; on whichever topics."""
+    """This holds whatever is sealed, in the database, or only in the replica, and on whichever
+    topics."""
     with TemporaryDirectory() as directory:
         store = opened(Path(directory), segment_us=4)
         for each in made:

@@ -1,4 +1,5 @@
-"""A storage's answer, under every order of credit, of what is found and of what comes in."""
+"""A storage's answer, under every order of credit, of what is found, and of what is stored
+meanwhile."""
 
 from __future__ import annotations
 

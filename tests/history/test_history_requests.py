@@ -1,4 +1,4 @@
-"""One broker's part in requests and answers, and what it says of storages: the test plays all
+"""One broker's part in requests and answers, and what it tells of storages; the test plays all
 others."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ID = ("c", 1)
 
 
 def service(brokers: str = "nm", clients: str = "cs", stores: str = "t") -> HistoryService:
-    """Broker `b`, with its neighbours and clients; `s` is a storage of these topics."""
+    """Return broker `b`, with its neighbours and clients; `s` is a storage of these topics."""
     made = HistoryService("b")
     for link in brokers:
         made.link_up(link, client=False)
@@ -174,7 +174,8 @@ def test_what_comes_from_off_the_path_is_the_neighbours_mistake(message: Request
 
 
 def test_the_name_of_a_storage_goes_with_the_news_of_it() -> None:
-    """Also when it goes, and to a neighbour that comes later; a program may choose another one."""
+    """This includes the news that it is gone, and a neighbour that comes later; a program may
+    choose another name."""
     here = HistoryService("b")
     for neighbour in "nm":
         here.link_up(neighbour, client=False)

@@ -1,4 +1,4 @@
-"""Sealed segments: what they hold, how others read them, and what is left of them after a crash."""
+"""Sealed segments: their contents, how others read them, and what is left of them after a crash."""
 
 from __future__ import annotations
 

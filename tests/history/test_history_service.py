@@ -1,4 +1,4 @@
-"""Ways to storages, and requests along them."""
+"""Routes to storages, and requests along them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TOPICS = ("t", "u", "a/b", "a/#", "a/+/c", "#")
 
 
 def some_graph(rng: random.Random) -> Graph:
-    """A tree, or one with some links more."""
+    """Return a random tree, or one with some more links."""
     brokers = names(rng.randint(1, 8))
     tree = random_tree(brokers, rng)
     edges = {(a, b) for a, others in tree.items() for b in others if a < b}
@@ -43,7 +43,7 @@ def some_graph(rng: random.Random) -> Graph:
 
 
 def change(network: Network, rng: random.Random) -> None:
-    """Something comes, goes, breaks or restarts."""
+    """Let something come, go, break or restart."""
     brokers = list(network.services)
     kinds = ("join", "leave", "store", "cut", "repair", "restart", "step", "demote", "promote")
     kind = rng.choice(kinds)
@@ -159,8 +159,8 @@ def test_requests_reach_their_storage_by_a_shortest_way_and_answers_come_back(
 @settings(max_examples=80, deadline=None)
 @given(RANDOMS)
 def test_whom_to_ask(rng: random.Random) -> None:
-    """For a name: one of the nearest that have it. For a pattern: whoever has all of it, or the
-    nearest of each topic that it may mean."""
+    """For a name: one of the nearest storages that have it. For a pattern: a storage that has all
+    of it, or the nearest one of each topic that matches."""
     network = changed_network(rng)
     table = network.services[rng.choice(list(network.services))].table
     near = {key: route.distance for key, route in table.routes.items() if route.open}
@@ -195,7 +195,8 @@ def test_equally_near_ones_take_turns() -> None:
 
 
 def served() -> tuple[Network, tuple[str, ...]]:
-    """A request of `c` at one end is open at storage `s` at the other; the full path."""
+    """Return a network with a request of `c` at one end that is open at storage `s` at the other;
+    and the full path."""
     network = Network(path(names(3)), random.Random(1))
     first, _, last = network.services
     network.join("s", last)
@@ -255,7 +256,7 @@ def test_a_request_to_nobody_is_ended() -> None:
 
 
 def test_an_old_number_does_not_open_a_way_again() -> None:
-    """News that took a long way round, after the withdrawal."""
+    """The news took a longer path, and comes after the withdrawal."""
     service = HistoryService("b")
     service.link_up("n", client=False)
     service.link_up("m", client=False)
@@ -268,7 +269,8 @@ def test_an_old_number_does_not_open_a_way_again() -> None:
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_what_a_neighbour_says_early_waits_for_its_link(lost: bool) -> None:
-    """Unless the connection is lost before: who comes then may know nothing of it any more."""
+    """If the connection is lost before, the news is dropped: whoever comes then may not know it any
+    more."""
     service = HistoryService("b")
     assert (
         service.handle(Stored(topic="t", storage="s", seq=2, distance=0), "n", client=False) == []

@@ -1,4 +1,5 @@
-"""What a history stores is what it hands out: all that the filter wants, in order, each once."""
+"""A history hands out exactly what it has stored: everything that matches the filter, in order,
+each once."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ def test_hands_out_what_the_obvious_twin_does(
 
 
 def every_value() -> list[Publication]:
-    """Each of the values in each attribute, in an order that scatters them."""
+    """Return publications with each of the values in each attribute, in a scattered order."""
     attributes = [
         *({}, {"n": 1, "s": "a"}, {"n": 0.5, "s": "a", "other": 0, "flag": False}),
         *({name: value} for name in ("flag", "n", "s", "other") for value in VALUES),

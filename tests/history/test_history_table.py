@@ -1,4 +1,5 @@
-"""The table of routes to storages, against a twin that looks at all that it was told."""
+"""The table of routes to storages, against a twin that looks through everything that it was
+told."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ LINKS = ("k", "l", "m")
 
 
 class Twin:
-    """Each key's number, distance and link, as the rules of the table's module say."""
+    """The number, distance and link of each key, by the rules of the table's module."""
 
     def __init__(self) -> None:
         self.routes: dict[Key, tuple[int, int, str]] = {}
@@ -36,7 +37,7 @@ class Twin:
         return True
 
     def open(self, storage: str | None = None) -> dict[Key, tuple[int, str]]:
-        """Distance and link."""
+        """Return distance and link of each open route."""
         return {
             key: (distance, link)
             for key, (seq, distance, link) in self.routes.items()
@@ -44,7 +45,7 @@ class Twin:
         }
 
     def asked(self, topic: str) -> list[tuple[set[str], str]]:
-        """Who may be asked, one of these, about what."""
+        """Return the storages of which one may be asked, and about what."""
         near = self.open()
         whole = [key for key in near if topic_pattern_covers(key[0], topic)]
         if whole:
@@ -59,7 +60,8 @@ class Twin:
 
 
 def changed(rng: random.Random) -> tuple[StorageTable, Twin]:
-    """After some news, and storages that came and went here."""
+    """Return a table and its twin after some news, with storages that came and went at this
+    broker."""
     table, twin = StorageTable(), Twin()
     for _ in range(rng.randrange(30)):
         key = topic, storage = rng.choice(TOPICS), rng.choice(STORAGES)

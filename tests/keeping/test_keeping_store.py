@@ -1,4 +1,4 @@
-"""The store in SQLite beside the simulated one, and what becomes of it when everything fails."""
+"""The SQLite store beside the simulated one, and what is left of it when everything fails."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_it_holds_what_the_simulated_one_holds(tmp_path, seed, always):
 
 
 class Copying:
-    """Copies the files of a store at random instants within its commits, as a loss of power would
-    leave them, and damages what was not synced: the end of the log."""
+    """A thread that copies the files of a store at random instants within its commits, as a loss of
+    power would leave them, and damages what was not synced: the end of the log."""
 
     def __init__(self, store: SqliteStore, rng: random.Random, folder: Path) -> None:
         self.store, self.rng, self.folder = store, rng, folder
@@ -93,7 +93,8 @@ class Copying:
         self.copies.append((self.batches, target))
 
     def committed(self) -> None:
-        """The last commit has been written; until now nobody was told that it is synced."""
+        """Note that the last commit has been written; until now nobody was told that it is
+        synced."""
         if self.rng.random() < 0.4:
             self.copy()
         self.batches += 1
@@ -162,7 +163,7 @@ def test_damage_is_said_and_set_aside_and_nothing_wrong_is_returned(tmp_path, se
     try:
         store = opened(path, said)
     except ConfigurationError as error:
-        assert at < 100, f"only what the file is may be unreadable: {error}"
+        assert at < 100, f"damage behind the header made the file unreadable: {error}"
         return
     contents = store.load()
     bodies = store.bodies(contents.events)
@@ -172,7 +173,9 @@ def test_damage_is_said_and_set_aside_and_nothing_wrong_is_returned(tmp_path, se
         assert (contents, bodies.found) == (right, right_bodies)
     assert len(aside) == any("it is kept as" in each for each in said)
     for each in aside:  # but for SQLite's own counters in the first page
-        assert each.read_bytes()[4096:] == data[4096:], "the evidence is gone"
+        assert each.read_bytes()[4096:] == data[4096:], (
+            "the damaged file was changed after it was set aside"
+        )
     assert all(right_bodies[number] == body for number, body in bodies.found.items())
     for table, rows in contents.rows.items():
         assert rows.items() <= right.rows[table].items()
@@ -234,7 +237,7 @@ def test_the_file_of_another_program_is_left_alone(tmp_path):
 
 @pytest.mark.parametrize("always", [True, False])
 def test_commits_are_synced_by_themselves_or_not(tmp_path, always):
-    """No test can take the power away; SQLite's documentation says what its settings do."""
+    """No test can switch the power off; SQLite's documentation says what its settings do."""
     store = opened(tmp_path / "b.sqlite", always=always)
     store.load()
     normal, full = 1, 2

@@ -1,5 +1,5 @@
 """What the tests of the compiled index share: the index beside its twin, a look at the memory of
-its default partition, filters and events drawn at random."""
+its default partition, random filters and events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ VALUES = (*NUMBERS, *SPECIAL, *STRINGS, *LONG[:2], True, False)
 
 
 def number_to_sql(number: Value) -> str:
-    """Also of what the language has no literal for."""
+    """Write a number in SQL, even one for which the language has no literal."""
     if number == INT64_MIN and isinstance(number, int):
         return "(-9223372036854775807 - 1)"
     if isinstance(number, float) and not math.isfinite(number):
@@ -115,7 +115,7 @@ def _word(address: int, place: int = 0) -> int:
 
 
 def default_blocks(index: CompiledIndex[int]) -> list[Block]:
-    """Of the default partition; none if it is a list of rows."""
+    """Return the blocks of the default partition; none if it is a list of rows."""
     partition = int(index._numbers[S_DEFAULT])
     if not _word(partition, P_BLOCKS):
         return []
@@ -133,7 +133,7 @@ def default_blocks(index: CompiledIndex[int]) -> list[Block]:
 
 
 def change(before: list[Block], after: list[Block]) -> str:
-    """What a single add or remove did to the blocks; "" for nothing that has a name."""
+    """Return what a single add or remove did to the blocks; "" if it has no name."""
     if not before or not after:
         return "to blocks" if after else "to a list" if before else ""
     if len(after) < len(before):
@@ -205,7 +205,7 @@ def any_event(rng: Random) -> Publication:
 
 
 def zipf(rng: Random, count: int) -> int:
-    """Small numbers more often."""
+    """Draw a number below `count`; small numbers are more frequent."""
     return int(count * rng.random() ** 3)
 
 

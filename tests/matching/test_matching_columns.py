@@ -40,7 +40,7 @@ OFFSETS_OF = {STRING: np.int32, LARGE_STRING: np.int64}
 
 
 def memory(address: int, dtype: Any, count: int) -> np.ndarray:
-    """`count` items at `address`; nothing is read where there are none."""
+    """Return `count` items at `address`; if there are none, nothing is read."""
     size = np.dtype(dtype).itemsize * count
     data = ctypes.string_at(address, size) if size else b""
     return np.frombuffer(data, dtype)
@@ -51,7 +51,7 @@ def bit(address: int, place: int) -> bool:
 
 
 def cell(described: list[int], row: int) -> object:
-    """What a kernel sees, None for missing."""
+    """Return what a kernel sees in a row; None if the value is missing."""
     code, values, offsets, validity, first, _ = described
     place = first + row
     if code == NULL or (validity and not bit(validity, place)):
@@ -91,7 +91,7 @@ def address(column: Any) -> int:
 
 
 def same(found: list[object], expected: list[object]) -> bool:
-    """Types and NaN count."""
+    """Return whether the values are the same, with their types and NaN."""
     return list(map(repr, found)) == list(map(repr, expected))
 
 
@@ -289,7 +289,7 @@ def test_pandas(series: Any, expected: list[object]) -> None:
 
 
 class OnlyArrowsInterface:
-    """As a data frame or series of a library that this project does not know."""
+    """A data frame or series of a library that this project does not know."""
 
     def __init__(self, thing: Any) -> None:
         self._thing = thing
@@ -343,7 +343,7 @@ def test_what_is_kept_owns_the_memory() -> None:
 
 
 def by_event(columns: Columns) -> list[list[tuple[object, ...]]]:
-    """The rows of each event."""
+    """Return the rows of each event."""
     found = read(columns)
     events: list[list[tuple[object, ...]]] = [[] for _ in range(columns.events)]
     assert columns.event_of_row is not None

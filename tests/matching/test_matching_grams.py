@@ -1,4 +1,4 @@
-"""Patterns on long strings, of which the index notes what they do not contain."""
+"""Patterns on long strings, for which the index notes which character sequences a string lacks."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_what_long_strings_contain(events: list[dict[str, str]], asked: list[Any
 
 
 def test_the_bits_are_counted_and_few() -> None:
-    """A byte for each of the string's, as long as the index lives, in a few slots; and what is
-    known of one event's string is not believed of the next one's, in the same place."""
+    """They take a byte for each byte of the string, for the life of the index, in a few slots. What
+    is noted of one event's string does not count for the next one's in the same place."""
     index = CompiledIndex[int]()
     for key in range(2 * MANY):
         index.add(key, parse_filter(f"s NOT LIKE '%needle{key}%'"))

@@ -1,5 +1,5 @@
-"""The compiled index as its callers see it: keys, errors, events that are none, memory. That it
-finds the right filters is the matter of `test_matching_index_operators`, `_churn`, `_batch` and
+"""The compiled index as its callers see it: keys, errors, things that are no events, memory. That
+it finds the right filters is tested by `test_matching_index_operators`, `_churn`, `_batch` and
 `_extremes`."""
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def test_the_same_calls_give_the_same_order() -> None:
 
 
 def test_handles_are_used_again() -> None:
-    """A filter has nothing of the one that had its place before."""
+    """A filter inherits nothing from the one that had its handle before."""
     index: CompiledIndex[str] = CompiledIndex()
     for text in ("a > b", "a = 1 OR b = 2", "topic MATCHES '#'", "FALSE", "a > b OR a IS NULL"):
         index.add(text, parse_filter(text))
@@ -211,7 +211,7 @@ def test_room_for_what_is_found_grows(count: int) -> None:
 
 @pytest.mark.parametrize("text", ["a > b", "a > b OR c = 1", "s = 'x' AND a > b", "t IS NULL"])
 def test_many_that_python_decides_about(text: str) -> None:
-    """More than the room for what is found, too."""
+    """They are also more than the room for results."""
     index: CompiledIndex[int] = CompiledIndex()
     for key in range(3000):
         index.add(key, parse_filter(text))
@@ -279,8 +279,8 @@ def test_the_sentence_names_event_and_attribute() -> None:
         index.match(event({"a": 2**63}))
 
 
-def test_none_is_missing() -> None:
-    """As it is for the twin."""
+def test_a_value_none_is_a_missing_value() -> None:
+    """The twin treats None in the same way."""
     nothing: Any = None
     for index in (ScanIndex[str](), CompiledIndex[str]()):
         for text in ("a IS NULL", "a IS NOT NULL", "a = 1", "a <> 1"):
@@ -293,8 +293,8 @@ def test_none_is_missing() -> None:
 
 @pytest.mark.long
 def test_memory_is_given_back() -> None:
-    """Over cycles of strings, patterns, lists, attributes and disjunctions that are new each time;
-    tables may keep their room."""
+    """Each cycle has new strings, patterns, lists, attributes and disjunctions; tables may keep
+    their room."""
     index: CompiledIndex[int] = CompiledIndex()
     sizes, rows = [], 1500
     for cycle in range(4):
@@ -376,7 +376,7 @@ print(sizes[-1], (peaks[-1] - peaks[9]) * unit)
 
 @pytest.mark.parametrize("way", ["drop", "remove"])
 def test_the_system_gets_its_memory_back(way: str) -> None:
-    """What the index itself counts could be wrong; so look at the process."""
+    """The index's own count could be wrong, so that the test looks at the process."""
     done = subprocess.run(
         [sys.executable, "-c", PROCESS, way],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""`match`, `match_many` and `match_batch` say the same of the same events, and so does the twin."""
+"""`match`, `match_many`, `match_batch` and the twin find the same for the same events."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def some(rng: Random, drawn: list[Any], share: float = 0.75) -> Column:
 
 
 def column(rng: Random, rows: int) -> tuple[Any, Column]:
-    """A column in one of its forms, and its values."""
+    """Draw a column in one of its forms, and its values."""
     pool = rng.choice([INTS, FLOATS, [*range(-60, 110)], [*STRINGS], [True, False], ["k1", "k2"]])
     full: list[Any] = [rng.choice(pool) for _ in range(rows)]
     holes = some(rng, full)
@@ -298,8 +298,8 @@ def test_room_for_what_is_found_grows(rows: int) -> None:
 
 @pytest.mark.long
 def test_a_batch_swept_block_by_block_finds_what_the_bounds_say() -> None:
-    """Blocks under different cuts, rows that are unsure, rows that must be checked, and events that
-    do not all have the same attributes: numpy compares every bound with every event."""
+    """Blocks have different cuts, some rows are uncertain, some must be checked, and events do not
+    all have the same attributes; numpy compares every bound with every event."""
     rows, events = 10_000, 40
     rng = np.random.default_rng(3)
     index: CompiledIndex[int] = CompiledIndex()

@@ -1,5 +1,6 @@
 """The index against its twin while filters come and go, for long enough that every change of its
-tables happens; which ones did is looked up in its memory, or these tests could go blind."""
+tables happens. Which changes happened is read from its memory, so that the tests cannot miss them
+unnoticed."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from reefcast.model.publication import Publication
 
 
 class Churn:
-    """Adds and removes at random from a pool of filters, and compares with the twin: now and then,
-    and after each of the first few changes of a kind."""
+    """A machine that adds and removes random filters of a pool, and compares with the twin now and
+    then, and after each of the first few changes of a kind."""
 
     def __init__(self, rng: Random, make_event: Workload | None = None) -> None:
         self.rng = rng
@@ -82,7 +83,7 @@ class Churn:
 
 
 def range_workload(centre: float) -> Workload:
-    """Everything but equalities, so that nothing leaves the default partition."""
+    """Return filters without equalities, so that nothing leaves the default partition."""
 
     def predicate(rng: Random) -> str:
         low = centre + rng.gauss(0, 10)
@@ -142,7 +143,8 @@ def test_blocks_come_grow_and_go() -> None:
 
 
 def test_cuts_follow_the_values() -> None:
-    """Later rows lie beyond all cuts of the first, and share a slot until there are new cuts."""
+    """Later rows lie beyond all cuts of the first ones, and share a slot until there are new
+    cuts."""
 
     def predicate(rng: Random) -> str:
         low = centre + 100 * rng.random()
@@ -182,7 +184,7 @@ def test_rows_that_stay_when_others_have_partitions_get_cuts_of_their_own() -> N
 
 
 def by(churn: Churn) -> dict[tuple[str, str], dict[str, int]]:
-    """What `plan` says of the partitions, by attribute and way."""
+    """Return what `plan` says of the partitions, by attribute and kind."""
     partitions = churn.both.index.plan()["partitions"]
     return {(each["attribute"], each["by"]): each for each in partitions}
 
@@ -237,7 +239,7 @@ def test_everything_at_once(seed: int) -> None:
 
 
 def test_filters_learn_together_and_part_again() -> None:
-    """An attribute stays what it was learned to be only as long as some filter knows it."""
+    """An attribute keeps the type that was learned only while some filter knows it."""
     both = Both()
     for cycle in range(3):
         for key in range(1500):
@@ -260,7 +262,7 @@ def test_filters_learn_together_and_part_again() -> None:
 
 
 class Calls(RuleBasedStateMachine):
-    """Hypothesis looks for a short sequence of calls that goes wrong."""
+    """A state machine in which hypothesis looks for a short sequence of calls that fails."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -302,7 +304,7 @@ CallsTest.settings = settings(max_examples=80, stateful_step_count=40, deadline=
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", [*WORKLOADS, "ranges"])
 def test_soak_of_churn(name: str, seed: int) -> None:
-    """Twenty thousand filters, of which most are different, three times over."""
+    """Twenty thousand filters, most of them different, come and go three times."""
     churn = Churn(Random(seed))
     for cycle in range(3):
         churn.use(WORKLOADS[name] if name in WORKLOADS else range_workload(300 * cycle), 4000)

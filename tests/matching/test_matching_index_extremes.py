@@ -1,5 +1,5 @@
-"""What is built to be hard: everything equal, everything different, everything large. The index
-must stay right; what it costs then, `reefcast-lab bench match` prints."""
+"""Hard cases: everything equal, everything different, everything large. The index must stay
+correct; what it costs, `reefcast-lab bench match` prints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def filled(texts: list[str]) -> Both:
 
 
 def emptied(both: Both) -> None:
-    """In an order that has nothing to do with that of coming."""
+    """Remove all filters, in an order unrelated to that of adding."""
     keys = list(both.filters)
     Random(3).shuffle(keys)
     for key in keys:
@@ -163,7 +163,7 @@ def test_lists_of_five_thousand_members(kind: str) -> None:
 
 
 def test_a_filter_of_many_conjunctions() -> None:
-    """All in one partition, and each in another one."""
+    """All conjunctions are in one partition, or each one is in another."""
     both = filled(
         [
             " OR ".join(f"a = {n} AND b > {n % 5}" for n in range(start, start + 100))
@@ -179,7 +179,7 @@ def test_a_filter_of_many_conjunctions() -> None:
 
 @pytest.mark.long
 def test_strings_of_64_kilobytes() -> None:
-    """And one byte more or less, in filters and events."""
+    """Some are one byte longer or shorter, in filters and in events."""
     long = "é" * 30_000
     texts = [f"s {sign} '{long}'" for sign in ("=", "<>", "<", "<=", ">", ">=")]
     texts += [f"s LIKE '%{long}'", f"s LIKE '{long}%'", f"s LIKE '%é{long[:9000]}_é%'"]
@@ -218,7 +218,8 @@ def test_strings_with_a_long_prefix_in_common() -> None:
 
 
 def test_strings_that_differ_in_what_a_hash_may_forget() -> None:
-    """Runs of zero bytes of every length, the same words in another order, lengths that wrap."""
+    """They have runs of zero bytes of every length, the same words in another order, and lengths
+    that wrap."""
     words = ["\0" * length for length in range(40)]
     words += ["".join(order) for order in (("a" * 8, "b" * 8), ("b" * 8, "a" * 8))]
     words += [f"{'a' * n}{'b' * (24 - n)}" for n in range(25)]
@@ -255,7 +256,7 @@ def test_patterns_that_make_naive_matching_slow() -> None:
 
 
 def skewed(count: int, seed: int) -> None:
-    """One symbol has a third of all filters; prices have a heavy tail."""
+    """Check an index where a third of all filters name one symbol, and prices have a heavy tail."""
     rng = Random(seed)
     texts = []
     for _ in range(count):

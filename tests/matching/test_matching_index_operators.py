@@ -1,5 +1,5 @@
 """Each operator of the language, alone and with others: the index finds what its twin finds, with
-rows in a list, in blocks, in blocks whose cuts were made for others, and in partitions."""
+rows in a list, in blocks, in blocks whose cuts were made for other rows, and in partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reefcast.model.publication import INT64_MIN, Publication
 
 NAMES = ("a", "b", "c", "topic")
 IN_BLOCKS = 25
-"""So many rows make a block."""
+"""How many rows make a block."""
 
 names = st.sampled_from(NAMES)
 few_characters = st.text("ab/é🐠%_!$\n", max_size=5)
@@ -133,19 +133,19 @@ def in_a_list(both: Both, filters: Sequence[Filter]) -> None:
 
 
 def in_blocks(both: Both, filters: Sequence[Filter]) -> None:
-    """Cuts fit."""
+    """Add filters until they make a block, with cuts that fit them."""
     for key in range(max(IN_BLOCKS, len(filters))):
         both.add(key, filters[key % len(filters)])
 
 
 def under_other_cuts(both: Both, filters: Sequence[Filter]) -> None:
-    """Cuts were made for the first filter and know nothing of the others."""
+    """Add filters to a block whose cuts were made for the first one alone."""
     for key in range(IN_BLOCKS + len(filters)):
         both.add(key, filters[max(0, key - IN_BLOCKS)])
 
 
 def filler() -> Both:
-    """An index that partitions: by the values of `a` and `b`, by the presence of `c`."""
+    """Return an index with partitions: by the values of `a` and `b`, by the presence of `c`."""
     both, keys = Both(), count(-1, -1)
     for number in range(1100):
         both.add(next(keys), parse_filter(f"a = 'f{number % 40}' AND f IS NULL AND g > 1"))
@@ -191,7 +191,7 @@ def test_one_operator(operator: str, partitioned: Both) -> None:
 
 
 def test_every_short_pattern_on_every_short_string() -> None:
-    """Where a pattern's last part would overlap what comes before it, chance seldom looks."""
+    """Random patterns rarely have a last part that would overlap what comes before it."""
     patterns = ["".join(p) for size in range(1, 5) for p in product("aé%_", repeat=size)]
     both = Both()
     for key, pattern in enumerate(patterns):
@@ -214,7 +214,8 @@ def test_operators_together(texts: st.SearchStrategy[str], partitioned: Both) ->
 
 
 def test_the_order_of_numbers_is_exact() -> None:
-    """Each number against each, int64 and float64 mixed: as Python compares them, who is exact."""
+    """Each number is compared with each, int64 and float64 mixed, and Python's exact comparison
+    decides."""
     every = (*NUMBERS, *SPECIAL)
     both = Both()
     keys = count()
@@ -226,7 +227,7 @@ def test_the_order_of_numbers_is_exact() -> None:
 
 @pytest.mark.parametrize("limit", [2**53, 2**62, 2**63 - 1025, 10, 0])
 def test_numbers_side_by_side(limit: int) -> None:
-    """Where floats lie further apart than integers do."""
+    """The numbers lie where floats are further apart than integers."""
     numbers = [sign * (limit + step) for step in range(-4, 1030) for sign in (1, -1)]
     numbers = [number for number in numbers if abs(number) < 2**63]
     chosen = [*numbers[:24], *numbers[-24:]]

@@ -1,4 +1,4 @@
-"""What a hunt for bugs in the compiled index found: one test for each, all failed once."""
+"""Bugs that a search in the compiled index found: one test for each, all of which failed once."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_kernel_that_is_interrupted_costs_no_other_filter(
 
 
 def test_room_that_cannot_be_had_is_not_believed_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next match would have written behind the memory that was there."""
+    """The next match would have written past the end of the memory."""
 
     def no_memory(*_: object) -> None:
         raise MemoryError
@@ -79,7 +79,7 @@ def test_room_that_cannot_be_had_is_not_believed_in(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("name", [1, -5, 2**40, None, 1.5, True])
 def test_names_of_attributes_are_strings(name: Any) -> None:
-    """The kernel read as many bytes as it took the name's own for a length."""
+    """The kernel took the length of another object for that of the name."""
     index = index_of("a = 0")
     with pytest.raises(LocalError, match="is not a string"):
         index.match_many([event({"a": 0}), event({"a": 0, name: 1})])
@@ -94,7 +94,7 @@ def test_attributes_are_a_map() -> None:
 
 
 def test_there_are_no_copies() -> None:
-    """They had the memory of the original, which goes with it."""
+    """Copies would share the memory of the original, which is freed with it."""
     index = index_of("a = 0")
     for way in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(LocalError, match="neither copied nor pickled"):
@@ -106,8 +106,8 @@ def test_there_are_no_copies() -> None:
 
 @pytest.mark.parametrize("events", [30, 40, 64, 100])
 def test_a_sweep_that_finds_more_than_there_is_room_for(events: int) -> None:
-    """Rows that were still to be checked took no room; they were checked by the next event too,
-    and written behind the end."""
+    """Rows that had yet to be checked were not counted; the next event checked them, too, and wrote
+    past the end."""
     filters = [f"a NOT LIKE '%v{'y' * (i % 3)}%' AND b > {i % 1000}" for i in range(13_000)]
     index = index_of(*filters)
     offsets, keys = index.match_batch({"a": ["zxyyz"] * events, "b": np.arange(events) + 100.0})
@@ -139,7 +139,7 @@ def test_sweeping_goes_on_after_a_batch_that_found_too_much() -> None:
 
 @pytest.mark.parametrize(("count", "buckets"), [(SAMPLE, range(3, 100)), (SAMPLE + 1, range(1, 2))])
 def test_lists_too_long_to_be_looked_at_set_no_boundaries(count: int, buckets: range) -> None:
-    """Members are ordered by address: which are the first is another matter in each process."""
+    """Members are ordered by address, so that the first ones differ from process to process."""
     members = ", ".join(f"'s{i}'" for i in range(count))
     index = index_of(*[f"a IN ({members}) AND b > {i}" for i in range(100)])
     (found,) = [each for each in index.plan()["default"]["attributes"] if each["name"] == "a"]

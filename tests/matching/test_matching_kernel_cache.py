@@ -1,5 +1,5 @@
-"""Where compiled kernels are kept when the usual directories cannot be written to. Root may write
-anywhere, so here files stand where directories would have to be made."""
+"""Where compiled kernels are kept when the usual directories are not writable. Root may write
+anywhere, so here files stand in the place of the directories."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WHERE = "from numba import config; import reefcast.matching.kernel_cache; print(
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package in whose folders nothing can be kept."""
+    """Return a copy of the package whose folders can keep nothing."""
     folder = tmp_path_factory.mktemp("read-only")
     shutil.copytree(PACKAGE, folder / "reefcast", ignore=shutil.ignore_patterns("__pycache__"))
     for path in (folder / "reefcast").rglob("*.py"):
@@ -39,7 +39,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(package: Path, temporary: Path, program: str, **variables: object) -> tuple[str, str, int]:
-    """Output, errors and exit code of a program that finds no home either."""
+    """Run a program without a home; return its output, errors and exit code."""
     temporary.mkdir(exist_ok=True)
     usual = {key: value for key, value in os.environ.items() if "CACHE" not in key}
     homeless = {"HOME": "/dev/null", "PYTHONPATH": package, "TMPDIR": temporary}
@@ -54,7 +54,8 @@ def run(package: Path, temporary: Path, program: str, **variables: object) -> tu
 
 
 def seed(directory: Path) -> None:
-    """Kernels that this process has; compiling them again would take long, and show no more."""
+    """Copy this process's kernels to the directory: to compile them again would take long, and test
+    no more."""
     warm_up()
     directory.mkdir(parents=True, exist_ok=True)
     for kept in lasting():

@@ -18,7 +18,7 @@ KEYS: tuple[Any, ...] = (*range(-5, 12), 2**63, 2.5, True, "a", ("a", 1), ("b", 
 
 @pytest.fixture(scope="module", autouse=True)
 def _small() -> Iterator[None]:
-    """So that tables grow and are split all the time."""
+    """Make tables so small that they grow and split all the time."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("FIRST_ROOM", 2), ("STEP", 3), ("FEW", 4), ("PARTS", 3)):
             patch.setattr(keys, name, value)
@@ -27,7 +27,7 @@ def _small() -> Iterator[None]:
 
 @given(st.lists(st.one_of(st.sampled_from(KEYS), st.integers(-3, 30)), max_size=60), st.booleans())
 def test_each_key_has_a_handle_of_its_own(changes: list[Any], only_ints: bool) -> None:
-    """A key that comes again is removed."""
+    """In this test, a key that comes again is removed."""
     known, twin = Keys[Any](), dict[Any, int]()
     for key in changes:
         if only_ints and type(key) is not int:

@@ -1,4 +1,4 @@
-"""What becomes of kernels from one process to the next. Played with kernels of one line."""
+"""What becomes of kernels from one process to the next, tried with kernels of one line."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, program: str = PROGRAM) -> tuple[int, bool]:
-    """(what the kernel says, whether no compiler was needed)."""
+    """Run a program; return what the kernel says, and whether no compiler was needed."""
     cache = {"REEFCAST_CACHE_DIR": str(folder / "kept"), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -80,7 +80,7 @@ def test_a_part_that_changes_in_another_file_is_compiled_anew(folder: Path) -> N
 
 
 def test_what_was_imported_before_does_not_matter(folder: Path) -> None:
-    """Whether units are of this batch or of another one depends on who asks for them first."""
+    """Which batch compiles a unit depends on who asks for it first."""
     first = "from reefcast.matching.machine import compile_units\nimport units\ncompile_units()\n"
     others = PROGRAM.replace("from kernels", f"{first}from kernels")
     assert run(folder) == (202, False)

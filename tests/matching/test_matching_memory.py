@@ -1,4 +1,4 @@
-"""Whose memory an import may touch."""
+"""An import leaves the allocator of its process alone."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ values: st.SearchStrategy[Value] = st.one_of(
     st.sampled_from((1, 40)),
 )
 def test_like_asking_each_filter(texts: list[str], drawn: list[Value], copies: int) -> None:
-    """Row by row, and in bitmaps."""
+    """The index evaluates them row by row, and in bitmaps."""
     both = Both()
     for key, text in enumerate(texts * copies):
         both.add(key, parse_filter(text))

@@ -1,4 +1,4 @@
-"""Patterns: rows are found by a piece of their pattern, and only where the pattern holds."""
+"""Patterns: rows are found by a piece of their pattern, and only where the whole pattern holds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ events = st.fixed_dictionaries(
     st.randoms(use_true_random=False),
 )
 def test_like_asking_each_filter(chosen, drawn, copies: int, rng: Random) -> None:
-    """With few rows for a piece, and with blocks of them; as filters come and go."""
+    """A piece has few rows, or blocks of them; filters come and go."""
     both, numbers = Both(), count()
     for text in chosen:
         for _ in range(copies):
@@ -97,7 +97,7 @@ def test_many_pieces_with_one_hash() -> None:
 
 
 def test_strings_at_the_end_of_their_memory() -> None:
-    """Pieces are read 8 bytes at once, but not beyond the string."""
+    """Pieces are read 8 bytes at a time, but never past the end of the string."""
     index: CompiledIndex[int] = CompiledIndex()
     for key, width in enumerate((1, 2, 3, 4, 7, 8, 9)):
         index.add(key, parse_filter(f"s LIKE '%{'x' * width}%'"))

@@ -1,4 +1,4 @@
-"""What an index says of itself agrees with what was put into it."""
+"""What an index reports of itself agrees with what was added."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reefcast.model.filters import parse_filter
 
 
 def texts(seed: int) -> list[str]:
-    """Most by an equality with many strings or numbers, some with an attribute that few know."""
+    """Return filters: most are equalities with one of many values, some have a rare attribute."""
     random = Random(seed)
     found = []
     for number in range(4000):
@@ -45,7 +45,8 @@ KEPT = {key: text for key, text in enumerate(texts(1)) if key % 3}
 
 
 def test_where_filters_lie(index: CompiledIndex[int]) -> None:
-    """A partition's condition follows from the filter, and its rows are all that say so."""
+    """A partition's condition follows from each of its filters, and its rows are those of these
+    filters."""
     rows: Counter[str | None] = Counter()
     for key, text in KEPT.items():
         filter = parse_filter(text)

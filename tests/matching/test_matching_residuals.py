@@ -133,7 +133,7 @@ def found(index: Any, batch: Any) -> list[list[int]]:
 @settings(max_examples=120, deadline=None)
 @given(st.lists(filters, min_size=1, max_size=6), st.lists(rows, min_size=1, max_size=12))
 def test_like_asking_each_filter(texts: list[str], events: list[dict[str, Any]]) -> None:
-    """One by one and in columns, and when some of the filters are gone."""
+    """Events come one by one and in columns, also when some of the filters are gone."""
     index: CompiledIndex[int] = CompiledIndex()
     twin: ScanIndex[int] = ScanIndex()
     for number, text in enumerate(texts):
@@ -198,7 +198,7 @@ def test_equal_conditions_are_kept_once() -> None:
 
 
 def test_programs_go_with_their_filters() -> None:
-    """Twice the same filters: what the first took is there for the second."""
+    """The same filters come again: the room that the first ones took is free for them."""
     index: CompiledIndex[int] = CompiledIndex()
     sizes = []
     for _ in range(3):
@@ -212,7 +212,7 @@ def test_programs_go_with_their_filters() -> None:
 
 
 def test_deep_programs() -> None:
-    """Of more levels than there is room for at first, and among shallow ones."""
+    """Some have more levels than there is room for at first; shallow ones are among them."""
     index: CompiledIndex[int] = CompiledIndex()
     index.add(0, parse_filter("i > j"))
     index.add(1, parse_filter("i > " + "(j + " * 40 + "1" + ")" * 40))

@@ -1,4 +1,4 @@
-"""Hypothesis strategies shared by the tests of the model: small domains, so that brute force sees
+"""Hypothesis strategies that the tests of the model share: small domains, so that brute force sees
 every case (end points, points between and outside, other types, NaN, missing)."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TEXTS: tuple[Value, ...] = (
     *("$a", "a/+"),
 )
 DOMAIN: tuple[Value | None, ...] = (None, True, False, *NUMBERS, *TEXTS)
-"""What an attribute can be in brute force: it has points in every gap between the ends above."""
+"""The values of an attribute for brute force, with points in every gap between the ends above."""
 
 EXTREMES: tuple[Value, ...] = (
     *(INT64_MIN, INT64_MAX, 2**53, 2**53 + 1, float(2**53), 1e308, 5e-324, 0.1),
@@ -58,7 +58,8 @@ odd_attributes = st.sampled_from(
 
 
 def predicates_of(attribute: st.SearchStrategy[Attribute]) -> st.SearchStrategy[Expression]:
-    """Over one attribute and constants: what becomes a constraint, patterns left out."""
+    """Draw predicates of one attribute and constants that become constraints; patterns are left
+    out."""
     lists = st.one_of(
         st.lists(number_literals, min_size=1, max_size=3),
         st.lists(string_literals, min_size=1, max_size=3),
@@ -84,7 +85,7 @@ def pattern_predicates(attribute: st.SearchStrategy[Attribute]) -> st.SearchStra
 
 
 def sums(operands: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
-    """Arithmetic over attributes and numbers."""
+    """Draw arithmetic over attributes and numbers."""
     return st.recursive(
         operands,
         lambda inner: st.one_of(
@@ -110,7 +111,7 @@ complicated = st.one_of(
 def conditions(
     predicates: st.SearchStrategy[Expression], max_leaves: int = 6
 ) -> st.SearchStrategy[Expression]:
-    """AND, OR and NOT over predicates."""
+    """Draw AND, OR and NOT over predicates."""
     return st.recursive(
         predicates,
         lambda inner: st.one_of(

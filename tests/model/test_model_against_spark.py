@@ -1,7 +1,7 @@
 """Spark SQL judges the filter language: random filters over random rows must mean the same to both.
 
-The generator writes only what both define alike (docs/reference/filter-language.md lists what
-is deliberately ours): integers below 2^53, no unlike types, no backslashes, no zero divisors,
+The generator writes only what both define in the same way (docs/reference/filter-language.md lists
+the deliberate differences): integers below 2^53, no unlike types, no backslashes, no zero divisors,
 fractions as `1e-1`.
 """
 
@@ -48,7 +48,7 @@ STRING_VALUES = (
 
 
 class Writer:
-    """Writes random filters; keywords in either case, parentheses where they may be."""
+    """A writer of random filters, with keywords in either case, and optional parentheses."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -84,7 +84,8 @@ class Writer:
         return self.word(self.rng.choice(("TRUE", "FALSE")))
 
     def sum(self, depth: int = 2) -> str:
-        """A number without division by zero; products only of two leaves, to stay below 2^53."""
+        """Write a number without division by zero; products have two leaves only, to stay below
+        2^53."""
         if depth == 0 or self.rng.random() < 0.3:
             return self.leaf()
         choice = self.rng.randrange(5)
@@ -103,7 +104,7 @@ class Writer:
         )
 
     def pattern(self) -> str:
-        """With what follows: LIKE's pattern and perhaps ESCAPE."""
+        """Write the rest of a LIKE: its pattern, and perhaps ESCAPE."""
         rng = self.rng
         escape = rng.choice(("", "", "!", "a", "é"))
         pieces = ["%", "%", "_", "a", "b", "é", "'", "\n", "\U0001f600", ""]
@@ -129,7 +130,7 @@ class Writer:
         return self.maybe("NOT") + self.wrapped(self.rng.choice(PREDICATES)(self))
 
     def of_sort(self) -> tuple[str, Callable[[], str]]:
-        """An operand, and what writes literals that it may be compared with."""
+        """Return an operand, and a function that writes literals for a comparison with it."""
         rng = self.rng
         return rng.choice(
             (
@@ -223,7 +224,7 @@ def random_row(rng: random.Random) -> Row:
 
 
 def verdicts_of_spark(spark: SparkSession, rows: list[Row], texts: list[str]) -> list[list[object]]:
-    """TRUE, FALSE or NULL per row and filter, all in one pass."""
+    """Return TRUE, FALSE or NULL per row and filter, all in one pass."""
     from pyspark.sql import functions as F
 
     frame = spark.createDataFrame([tuple(row.values()) for row in rows], SCHEMA).coalesce(1)
@@ -258,8 +259,8 @@ def judge(text: str, row: Row, verdict: object) -> Iterator[str]:
 
 
 def test_a_name_with_dots_is_a_field_of_a_struct_to_spark(spark: SparkSession) -> None:
-    """Where an event has the attributes that its nested mappings make. In double quotes it is a
-    column of that name, as any other name."""
+    """This holds for the attributes of an event's nested mappings. In double quotes the name is
+    that of a column with dots."""
     boxes = [None, (None, None), (1, "a"), (3, None), (None, "b"), (4, "a")]
     rows = [box or (None, None) for box in boxes]
     texts = ("box.n < 4", "NOT (box.n < 4)", "box.n IS NULL", "box.s = 'a' OR box.n + 1 >= 4")
@@ -286,7 +287,7 @@ def test_a_difference_would_be_seen(spark: SparkSession) -> None:
 
 
 def test_strings_compare_by_code_point(spark: SparkSession) -> None:
-    """Not by UTF-16 unit, where U+1F600 would come before U+FFFF."""
+    """They do not compare by UTF-16 unit, where U+1F600 would come before U+FFFF."""
     row = random_row(random.Random(1)) | {"s": "\U0001f600"}
     text = "s > '\uffff'"
     assert verdicts_of_spark(spark, [row], [text]) == [[True]]

@@ -1,4 +1,4 @@
-"""The rule by which values travel, and what it refuses."""
+"""The rule by which values of a program become values of an event, and what it refuses."""
 
 from __future__ import annotations
 

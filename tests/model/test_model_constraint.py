@@ -75,7 +75,7 @@ with_patterns = intersections(plain | st.builds(matching, patterns))
 
 
 def holding(constraint) -> list:
-    """Positions in the domain, since 1 == True and nan != nan."""
+    """Return positions in the domain, not values: 1 == True and nan != nan."""
     return [n for n, value in enumerate(DOMAIN) if satisfies(constraint, value)]
 
 
@@ -129,7 +129,7 @@ EVERY_INTERVAL = [
 
 
 def test_every_pair_of_intervals_at_the_same_ends():
-    """What chance seldom draws: `a > 1` and `a >= 1`."""
+    """Random draws seldom contain pairs such as `a > 1` and `a >= 1`."""
     found = {constraint: set(holding(constraint)) for constraint in EVERY_INTERVAL}
     for (a, ours), (b, theirs) in itertools.product(found.items(), repeat=2):
         assert constraint_covers(a, b) == (ours >= theirs), (a, b)

@@ -22,7 +22,8 @@ def as_filter(expression) -> Filter:
 
 
 def rows_of(filter: Filter) -> set[int]:
-    """By the normal form, which is tested elsewhere and quicker."""
+    """Return the rows that a filter matches by its normal form, which is tested elsewhere and is
+    faster."""
     return {
         number
         for number, row in enumerate(ROWS)

@@ -1,4 +1,4 @@
-"""What is legal in a filter and looks like a mistake; and what does not."""
+"""What is legal in a filter and looks like a mistake, and what does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explanations: they agree with `holds`, and the predicates that decide do decide."""
+"""Explanations: they agree with `holds`, and the predicates that they call decisive do decide."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def filter_of(expression: Expression) -> Filter:
 
 
 def replaced(node: Node, leaf: Callable[[Node], Expression]) -> Expression:
-    """The expression with other predicates."""
+    """Return the expression with other predicates."""
     match node.expression:
         case And():
             return And(tuple(replaced(term, leaf) for term in node.terms))
@@ -100,8 +100,9 @@ def test_the_tree_is_the_expression(expression, attributes, topics):
 
 @given(expressions, events, topics)
 def test_what_decides_for_a_match(expression, attributes, topics):
-    """It is enough: with all else UNKNOWN the filter holds, and so (for AND, OR, NOT only ever say
-    more when they know more) whatever the others say. And nothing of it can be spared."""
+    """The decisive predicates are enough: with all others UNKNOWN the filter holds, and so it does
+    whatever the others say (AND, OR, NOT only say more when they know more). None of them can be
+    left out."""
     found = explain(filter_of(expression), attributes, topics)
     if not found.matches:
         return
@@ -120,7 +121,8 @@ def test_what_decides_for_a_match(expression, attributes, topics):
 
 @given(expressions, events, topics)
 def test_what_decides_against_a_match(expression, attributes, topics):
-    """Were it as wanted, the filter would hold; and nothing of it can be spared."""
+    """If the decisive predicates were as wanted, the filter would hold; none of them can be left
+    out."""
     found = explain(filter_of(expression), attributes, topics)
     if found.matches:
         return
@@ -318,7 +320,7 @@ def test_no_hints_where_nothing_is_amiss():
 
 @given(expressions, events)
 def test_every_predicate_can_be_said(expression, attributes):
-    """Hints are made for any predicate and any event without an error."""
+    """Any predicate and any event give hints without an error."""
     for node in explain(filter_of(expression), attributes).tree.predicates():
         assert node.text and all(node.hints) and json.dumps([node.seen_text, node.hints])
 

@@ -177,6 +177,7 @@ def test_floats_without_a_literal_are_said_by_arithmetic(value):
 
 
 def test_texts_are_read_by_spark_too():
-    """Fractions with an exponent (else decimals), names quoted, no two minus signs in a row."""
+    """Fractions have an exponent (otherwise they are decimals), names are quoted, and no two minus
+    signs come in a row."""
     expression = Comparison("<", Minus(Literal(-1)), Arithmetic("-", Attribute("x"), Literal(-0.1)))
     assert to_sql(expression) == '-(-1) < "x" - -0.1e0'

@@ -91,7 +91,7 @@ def test_a_class_is_no_instance() -> None:
 
 
 def twin(given: dict[str, Any]) -> list[tuple[str, object]]:
-    """All paths to what is no mapping, with dots between."""
+    """Return all paths to what is no mapping, with dots between their parts."""
     paths: list[tuple[str, object]] = []
     for key, value in given.items():
         if isinstance(value, dict):

@@ -165,7 +165,7 @@ def test_many_equalities_are_one_set_and_not_too_large():
 
 
 def test_the_work_for_a_hostile_filter_is_bounded():
-    """Few conjunctions at the end, but merged again and again."""
+    """There are few conjunctions at the end, but they are merged again and again."""
     terms = " AND ".join(f"(a{n % 2} > {n % 3} OR a{n % 3} > 1)" for n in range(2000))
     assert len(normal_form(parse(terms))) <= MULTIPLIED
 

@@ -19,7 +19,7 @@ from reefcast.model.patterns import (
 
 
 def like_by_hand(text: str, parts: list) -> bool:
-    """The definition, character by character."""
+    """Match by the definition, character by character."""
     if not parts:
         return not text
     kind, character = parts[0]

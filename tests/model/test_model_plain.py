@@ -1,4 +1,5 @@
-"""Plain filters are read as the language and the normal form say, or left to them."""
+"""The reader of plain filters agrees with the language and the normal form, or leaves a filter to
+them."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ LITERALS = st.one_of(
 
 @st.composite
 def terms(draw: st.DrawFn) -> str:
-    """With spaces wherever they may be left out, or left out where they may not."""
+    """Draw a term with any spaces that may be left out, or without some that may not."""
     words = [draw(NAMES)]
     kind = draw(st.sampled_from(["sign", "between", "in", "like"]))
     if kind == "sign":

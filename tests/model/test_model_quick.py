@@ -1,4 +1,4 @@
-"""The quick reader and lark read the same from every text, or the quick one leaves it to lark."""
+"""The quick reader reads every text as lark does, or leaves it to lark."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_literals_and_names(attribute: Expression, literal: Expression) -> None:
 @pytest.mark.parametrize("depth", [99, 100, 101, 5000])
 @pytest.mark.parametrize(("start", "end"), [("(", ")"), ("NOT ", ""), ("- ", "")])
 def test_nesting(depth: int, start: str, end: str) -> None:
-    """Lark counts levels, and refuses what is nested too deeply; nothing may exhaust the stack."""
+    """Lark counts levels, and refuses what is nested too deeply; the stack must never overflow."""
     text = start * depth + "a" + end * depth + (" = 1" if start == "- " else "")
     assert read(text) == by_lark(text)
 

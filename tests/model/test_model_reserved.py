@@ -1,4 +1,4 @@
-"""Which filters name the brokers' topics, and which publications claim one."""
+"""Which filters name the topics of brokers, and which publications claim one."""
 
 from __future__ import annotations
 

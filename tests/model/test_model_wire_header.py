@@ -1,4 +1,4 @@
-"""What a publication's header says crosses the wire, and nothing else does."""
+"""A publication's header crosses the wire complete, and nothing else does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network file: what it says, and the sentences with which nonsense is refused."""
+"""The network file: what it says, and the messages that refuse mistakes."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_errors_name_the_file_and_the_broker(tmp_path: Path) -> None:
 
 
 def office_of_four(routing: str = "idr") -> str:
-    """SCOT(path of 2, 2)."""
+    """Return the file of SCOT(path of 2, 2)."""
     lines = [f'[network]\nrouting = "{routing}"\n[overload]\ntau = 4\nwindow_s = 0.02\n']
     for label, index in itertools.product("ab", (0, 1)):
         place = f'region = "{label}"\ncluster = {index}'
@@ -294,7 +294,8 @@ def test_contacts_may_be_peers_and_nobody_else() -> None:
 
 
 def test_what_peers_are_told() -> None:
-    """What holds for all, and whom they could not find by name alone."""
+    """They are told what is the same for all, and the brokers that they could not find by name
+    alone."""
     network = gossip_file(insecure=True)
     network.limits.credit = 7
     told = read_network(dump_network(network.for_peers()))

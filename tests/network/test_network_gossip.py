@@ -1,4 +1,4 @@
-"""Network files of routing `gossip`: brokers without links, that meet through contacts."""
+"""Network files of routing `gossip`: brokers without links, which meet through contacts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network file in which one link has moved: nothing else is another."""
+"""A network file after the move of one link: nothing else has changed."""
 
 from __future__ import annotations
 

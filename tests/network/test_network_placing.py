@@ -1,4 +1,4 @@
-"""Plans of storages, and what becomes of a network file step by step."""
+"""Plans of storages, and the steps by which a network file follows them."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ def storages(draw: st.DrawFn) -> list[StorageEntry]:
 
 
 def _is_kept(topic: str, kept: Iterable[str]) -> bool:
-    """Whether one has all of it."""
+    """Return whether one of these topics or patterns covers the topic."""
     return any(topic_pattern_covers(own, topic) for own in kept)
 
 
 def _is_partly(topic: str, kept: Iterable[str]) -> bool:
-    """Whether there are parts of it, and none has all of it."""
+    """Return whether some of them overlap the topic, and none covers it."""
     return not _is_kept(topic, kept) and any(topic_patterns_meet(own, topic) for own in kept)
 
 
 @st.composite
 def plans(draw: st.DrawFn, kept: Sequence[StorageEntry]) -> list[PlannedStorage]:
-    """Plans by which all that is kept stays: somebody gets each topic. The others are parts of
-    those, or new altogether."""
+    """Draw a plan in which some storage gets each topic that is kept. Further topics are covered by
+    these, or new altogether."""
     topics = {topic for each in kept for topic in each.topics}
     complete = [topic for each in kept for topic in each.complete]
     others = [topic for topic in TOPICS if not _is_partly(topic, complete)]

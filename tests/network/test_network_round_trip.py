@@ -1,4 +1,4 @@
-"""A network file that is written and read again is the same, whatever stands in it."""
+"""A network file that is written and read again is the same, whatever its contents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
     max_leaves=6,
 )
-"""What TOML can say: no null, and no sets or tuples."""
+"""The values that TOML can express: no null, and no sets or tuples."""
 TABLES = st.dictionaries(TEXTS, VALUES, max_size=4)
 OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     str: TEXTS,
@@ -48,7 +48,7 @@ OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def sections(kind: type[Section]) -> st.SearchStrategy[Any]:
-    """With any values in all fields; each that has a default may be left out."""
+    """Draw a section with any values in all fields; fields with a default may be left out."""
     hints, fields = get_type_hints(kind), msgspec.structs.fields(kind)
     needed = {field.name: OF_TYPE[hints[field.name]] for field in fields if field.required}
     others = {field.name: OF_TYPE[hints[field.name]] for field in fields if not field.required}
@@ -56,7 +56,7 @@ def sections(kind: type[Section]) -> st.SearchStrategy[Any]:
 
 
 def some(title: str) -> st.SearchStrategy[Any]:
-    """What may stand under it."""
+    """Draw what may stand under this title."""
     one = sections(SECTIONS[title])
     return st.lists(one, max_size=3) if title.startswith("[[") else one
 
@@ -88,7 +88,7 @@ def test_every_part_of_the_file_is_tried() -> None:
 
 
 def values_of(kind: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
-    """As they stand in a file."""
+    """Draw values of a type as they stand in a file."""
     if isinstance(kind, msgspec.inspect.IntType):
         low = kind.ge if kind.ge is not None else -(2**63)
         return st.integers(low, kind.le if kind.le is not None else 2**63 - 1)

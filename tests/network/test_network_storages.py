@@ -1,4 +1,4 @@
-"""`[[storage]]` of a network file: what it may say."""
+"""`[[storage]]` of a network file: what it may contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Trees from generators and files; GraphML as it comes, with labels that repeat or lack."""
+"""Trees from generators and files; GraphML from other tools, with labels that repeat or are
+missing."""
 
 from __future__ import annotations
 

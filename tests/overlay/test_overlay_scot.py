@@ -31,7 +31,7 @@ from reefcast.overlay.topology import (
 )
 
 FIG_2 = graph("abcdef", [("a", "b"), ("b", "c"), ("b", "d"), ("d", "e"), ("e", "f")])
-"""What the text says of the picture: a is an edge node, e an inner one, d - e and a - b links."""
+"""Fig. 2 as the text describes it: a is an edge node, e an inner one, d - e and a - b are links."""
 
 
 def complete(labels: list[str] | str) -> Graph:

@@ -21,7 +21,7 @@ READY_S, WITHIN_S = 60.0, 300.0
 
 
 class Network:
-    """`urls`: of its brokers; the storage is at the last one."""
+    """Two brokers and a storage. `urls`: those of the brokers; the storage is at the last one."""
 
     def __init__(self, urls: list[str]) -> None:
         self.urls = urls
@@ -31,7 +31,7 @@ class Network:
         return self.urls[0]
 
     def publish(self, topic: str, *events: dict[str, object], payload: bytes = b"") -> str:
-        """Returns the publisher's id, when all is stored."""
+        """Publish events; return the publisher's id when all of them are stored."""
         before = self.count(topic)
         with reefcast.sync.connect(self.url, name="test") as client:
             for event in events:
@@ -48,7 +48,7 @@ class Network:
         return len(self.events(topic))
 
     def wait(self, topic: str, count: int) -> list[reefcast.Event]:
-        """Returns what is stored when there are so many; there must not be more."""
+        """Wait until `count` events are stored, and return them; there must not be more."""
         give_up_at_s = time.monotonic() + READY_S
         while len(found := self.events(topic)) < count and time.monotonic() < give_up_at_s:
             time.sleep(0.05)
@@ -58,7 +58,7 @@ class Network:
 
 @contextmanager
 def live_history(directory: Path) -> Iterator[Network]:
-    """Two brokers run in a thread, the storage as a command."""
+    """Run two brokers in a thread, and the storage as a command."""
 
     @asynccontextmanager
     async def network() -> AsyncIterator[list[str]]:
@@ -79,7 +79,7 @@ def live_history(directory: Path) -> Iterator[Network]:
 
 @contextmanager
 def live_home(directory: Path) -> Iterator[str]:
-    """The URL of a broker that keeps durable sessions, and runs in a thread."""
+    """Run a broker with durable sessions in a thread; yield its URL."""
     network = path_network(1)
     network.sessions = SessionsSection(directory=str(directory))
     with _in_thread(running(network)) as [url]:
@@ -120,7 +120,7 @@ async def _serve(
 
 
 async def _known(url: str) -> None:
-    """The word of the storage has come to this broker."""
+    """Wait until this broker knows the storage."""
     async with asyncio.timeout(READY_S), reefcast.connect(url) as client:
         while True:
             try:
@@ -132,7 +132,7 @@ async def _known(url: str) -> None:
 
 
 class Listener:
-    """A live subscriber of a topic, in a thread."""
+    """A live subscriber to a topic, in a thread."""
 
     def __init__(self, url: str, topic: str) -> None:
         self.ids: Counter[tuple[str, int]] = Counter()
@@ -147,7 +147,7 @@ class Listener:
             self.ids[event.id] += 1
 
     def wait(self, count: int, sender: subprocess.Popen[bytes]) -> int:
-        """Returns how many have come when there are at least so many."""
+        """Wait until at least `count` events have come; return how many have."""
         give_up_at_s = time.monotonic() + WITHIN_S
         while len(self.ids) < count:
             assert sender.poll() is None, "the sender has ended"
@@ -156,7 +156,7 @@ class Listener:
         return len(self.ids)
 
     def close(self) -> Counter[tuple[str, int]]:
-        """How often each id came."""
+        """Stop; return how often each id came."""
         self._client.close()
         self._thread.join()
         return self.ids

@@ -1,4 +1,4 @@
-"""A program that copies one topic to another, until it is killed: URL CHECKPOINT."""
+"""A program that copies one topic to another, until it is killed. Arguments: URL CHECKPOINT."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reefcast.pipeline.session import spark_session
 
 
 def end_with_the_test() -> None:
-    """Nobody holds the other end of the pipe any more."""
+    """Kill the process group when the other end of the pipe is closed."""
     sys.stdin.read()
     os.killpg(0, 9)
 
@@ -22,7 +22,7 @@ def main(url: str, checkpoint: str) -> None:
         reefcast.spark.register(spark)
         source = spark.readStream.format("reefcast").options(url=url, subscribe="in")
         source = source.options(schema="n BIGINT", startingOffsets="earliest", settleSeconds=0.5)
-        source = source.options(lateSeconds=8, maxOffsetsPerTrigger=4000, minPartitions=2)
+        source = source.options(lateSeconds=8, maxOffsetsPerTrigger=1200, minPartitions=2)
         rows = source.load().select("n")
         sink = rows.writeStream.format("reefcast").options(url=url, topic="out")
         sink.option("checkpointLocation", checkpoint).start().awaitTermination()

@@ -1,4 +1,4 @@
-"""The analysis of small traces written by hand, with literal results."""
+"""The analysis of small hand-written traces, with literal results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ RUN = {
 
 
 def write_details(directory, level="full", sample=1.0):
-    """One publication from `a` to two clients at `b` (delay 1 ms), one from `b` to one at `a`."""
+    """Write one publication from `a` to two clients at `b` (delay 1 ms), and one from `b` to one at
+    `a`."""
     a = TraceRecorder(directory, "a", level, sample)
     b = TraceRecorder(directory, "b", level, sample)
     a.row("publish", 1000, "p", 1, 100)
@@ -63,7 +64,7 @@ def totals(analysis):
 
 @pytest.fixture(scope="module")
 def full(spark, tmp_path_factory):
-    """The analysis of the trace of `write_details`, for tests that look at parts of it."""
+    """Return the analysis of the trace of `write_details`, for tests that look at parts of it."""
     directory = tmp_path_factory.mktemp("full")
     write_run(directory, RUN)
     write_details(directory)
@@ -113,7 +114,7 @@ def test_full_trace(full):
 
 
 def test_figures_of_the_way_of_publications(spark, tmp_path):
-    """p 1 goes from a over b, which nobody there wants, to c, which gets it from d again; the next
+    """p 1 goes from a over b, where nobody wants it, to c, which gets it from d again. The next
     second brings two more publications, one of which takes 1.5 s."""
     write_run(tmp_path, RUN | {"brokers": ["a", "b", "c", "d"]})
     a, b, c, d = (TraceRecorder(tmp_path, name) for name in "abcd")
@@ -250,7 +251,7 @@ def test_snapshots_alone(spark, tmp_path):
 
 
 def test_trace_of_the_simulator(spark, tmp_path):
-    """The analysis finds in the trace what the simulator counted, and knows of no difference."""
+    """The analysis finds in the trace what the simulator counted, and reports no difference."""
     nodes = topology.names(5)
     setup = Setup(graph=topology.path(nodes), seed=4, trace=TraceOptions(tmp_path, snapshot_s=0.5))
     simulation = Simulation(setup)

@@ -23,7 +23,8 @@ def cluster(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
 
 
 def python(cluster: Cluster, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """A driver in a process of its own, as tests have a session of another master already."""
+    """Run a driver in a process of its own, because the tests have a session of another master
+    already."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
         env=cluster.environment,
@@ -65,8 +66,8 @@ with spark_session("alerts", master) as spark:
 
 @pytest.mark.long
 def test_a_streaming_query(cluster: Cluster, tmp_path: Path) -> None:
-    """Tasks read from a storage and publish to a broker, each from where it runs; started again,
-    the query finds nothing that it has not had."""
+    """Tasks read from a storage and publish to a broker, each from where it runs. Started again,
+    the query finds nothing that it has had before."""
     script = tmp_path / "alerts.py"
     script.write_text(QUERY, encoding="utf-8")
     with live_history(tmp_path / "storage") as network:

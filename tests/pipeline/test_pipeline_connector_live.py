@@ -49,7 +49,7 @@ def registered(spark: SparkSession) -> None:
 
 @pytest.fixture(scope="module")
 def all_quotes(spark: SparkSession, network: Network, registered: None) -> DataFrame:
-    """Read, and then known to Spark alone."""
+    """Return all quotes in a data frame of Spark alone."""
     frame = quotes(spark, network)
     return spark.createDataFrame(frame.collect(), frame.schema)
 
@@ -210,7 +210,8 @@ class Order(msgspec.Struct):
 
 
 def test_columns_are_what_clients_send_and_nest(spark: SparkSession, network: Network) -> None:
-    """As the page says; also with conditions over columns with dots, pushed or not."""
+    """This is what the page says; conditions on columns with dots work, whether or not they are
+    pushed."""
     order = Order(datetime(2026, 1, 2, 3, 4, 5, 6, UTC), Decimal("9.95"), Customer("A", date.max))
     from pyspark.sql import functions as F
 
@@ -288,7 +289,7 @@ def until(query: StreamingQuery, condition: Callable[[], bool]) -> None:
 
 
 def publish_late(url: str, topic: str, event: dict[str, object], late_s: float) -> None:
-    """As a publisher that had no connection for a while."""
+    """Publish an event as a publisher that had no connection for a while."""
     time_us = time.time_ns() // 1000 - round(late_s * 1e6)
     publisher = Publisher(url, "late")
     publisher.send([encode_event(("late", 1), time_us, event, (topic,), b"")])

@@ -1,4 +1,4 @@
-"""Batches of a streaming query as exact sets of events, against a past that goes on changing."""
+"""Batches of a streaming query as exact sets of events, while the past goes on changing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def hash_of(number: int) -> int:
 
 
 class Storage:
-    """Events by number, with the times at which they were published and came."""
+    """Events by number, with the times at which they were published and arrived."""
 
     def __init__(self, times: dict[int, tuple[int, int]]) -> None:
         self.now = 0
@@ -49,17 +49,18 @@ class Storage:
         )
 
     def read(self, part: Slice) -> list[int]:
-        """What a task does."""
+        """Read a part of a batch as a task does."""
         found = [h for span in part.spans for h in self.ids(*span).hashes.tolist()]
         expected = part.expected
         if expected is None:
             return found
-        assert set(expected.tolist()) <= set(found), "what was planned is there"
+        assert set(expected.tolist()) <= set(found), "a planned event is missing"
         return [hash for hash in found if hash in set(expected.tolist())]
 
 
 class Query:
-    """A query that is killed now and then; what its batches had, each from its last run."""
+    """A query that is killed now and then; it keeps the events of its batches, each from the last
+    run."""
 
     def __init__(self, storage: Storage, rules: Rules = RULES, start: int = 0) -> None:
         self.storage = storage
@@ -73,7 +74,7 @@ class Query:
         self.planner = Planner(self.storage, self.rules, lambda: self.storage.now)
 
     def plan(self, most: int | None) -> None:
-        """As Spark: a batch that was begun comes before a new one."""
+        """Plan a batch as Spark does, unless one was begun: that one comes first."""
         if self.planned is None:
             end = stored(self.planner.latest(self.done, most))
             self.planned = None if end == self.done else end
@@ -90,7 +91,7 @@ class Query:
 
 
 def stored(offset: Offset) -> Offset:
-    """As it comes back from a checkpoint. Sketches compare by their texts."""
+    """Return an offset as it comes back from a checkpoint. Sketches compare by their texts."""
     text = json.dumps(offset.to_json())
     again = Offset.of_json(json.loads(text))
     assert json.dumps(again.to_json()) == text
@@ -98,7 +99,7 @@ def stored(offset: Offset) -> Offset:
 
 
 class Same(Offset):
-    """Equal by what is stored."""
+    """An offset that equals others by what is stored."""
 
     def __new__(cls, offset: Offset) -> Same:
         return super().__new__(cls, *offset)
@@ -180,7 +181,9 @@ def test_there_is_no_batch_without_events() -> None:
         query.plan(None)
         assert query.planned is None
     query.plan(None)
-    assert (0, 4000 - LATE) not in storage.spans[-2:], "that is known to be empty"
+    assert (0, 4000 - LATE) not in storage.spans[-2:], (
+        "a span that is known to be empty was read again"
+    )
 
 
 @pytest.mark.parametrize("now", [50, 5000])
@@ -198,7 +201,7 @@ def test_events_of_the_same_time_are_in_one_batch(now: int) -> None:
 
 @pytest.mark.parametrize("count", [3 * MOST_LATE, 7])
 def test_many_late_events_come_in_several_batches(count: int) -> None:
-    """As after a publisher lost its broker for a while."""
+    """They come like that after a publisher lost its broker for a while."""
     storage = Storage({0: (0, 0)} | dict.fromkeys(range(1, count + 1), (1, 60)))
     query = Query(storage)
     for storage.now in (15, 30, 90, 120, 150, 180, 210):
@@ -222,7 +225,7 @@ def test_what_is_left_of_many_late_events_survives_a_restart() -> None:
 
 
 def test_many_late_events_in_a_batch_that_is_run_again() -> None:
-    """With new events that follow at once upon those that were read before."""
+    """New events follow directly on those that were read before."""
     count = MOST_LATE + 50
     late = dict.fromkeys(range(1, count + 1), (1, 60))
     storage = Storage({0: (0, 0)} | late | {count + 1: (95, 95)})
@@ -238,7 +241,7 @@ def test_many_late_events_in_a_batch_that_is_run_again() -> None:
 
 
 def lost_in_a_restart(*, fail: bool) -> Query:
-    """More came late while the query was down than its sketch can tell."""
+    """Return a query during whose absence more events came late than its sketch can tell."""
     storage = Storage({0: (0, 0)} | dict.fromkeys(range(1, 501), (1, 60)))
     query = Query(storage, RULES._replace(fail=fail))
     storage.now = 15

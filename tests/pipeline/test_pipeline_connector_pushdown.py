@@ -1,4 +1,4 @@
-"""What is pushed means to storages what it means to Spark, whatever the events hold."""
+"""A pushed condition means to storages what it means to Spark, whatever the events contain."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def conditions(kind: type[DataType]) -> st.SearchStrategy[Filter]:
 
 
 def spark_says(condition: Filter, value: Any) -> bool | None:
-    """Three-valued, as Spark SQL has it. `value`: of the column."""
+    """Return the three-valued result of Spark SQL for a condition on a column with this value."""
     if isinstance(condition, Not):
         inner = spark_says(condition.child, value)
         return None if inner is None else not inner
@@ -235,7 +235,7 @@ def test_what_storages_cannot_decide_stays_with_spark(condition: Filter) -> None
 
 
 def test_what_is_too_much_for_one_filter_stays_with_spark() -> None:
-    """A hundred conditions are not too much, if their text is not."""
+    """A hundred conditions are not too many, if their text is not too long."""
     names = [f"c{n}" for n in range(100)] + ["x" * 9_000, "y" * 9_000]
     pushdown = Pushdown(StructType([StructField(name, StringType()) for name in names]), ASKED)
     pushed = [pushdown.push(IsNull((name,))) for name in names]

@@ -20,12 +20,12 @@ from reefcast.client.encoding import encode_event
 from reefcast.pipeline.connector.publishing import Publisher
 
 PROGRAM = Path(__file__).with_name("spark_copy.py")
-BEFORE, RATE_PER_S, LATE_EVERY = 6000, 100, 50
+BEFORE, RATE_PER_S, LATE_EVERY = 2000, 50, 25
 
 
 @contextmanager
 def copying(network: Network, checkpoint: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The query, with Java and all, until the end of the block: it is killed then."""
+    """Run the query, with Java and everything, until the end of the block, where it is killed."""
     command = [sys.executable, str(PROGRAM), network.url, str(checkpoint)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     try:
@@ -36,8 +36,8 @@ def copying(network: Network, checkpoint: Path) -> Iterator[subprocess.Popen[byt
 
 
 class Source(threading.Thread):
-    """Publishes slowly all the while, and now and then an event that has been on its way for
-    seconds."""
+    """A publisher that publishes slowly all the time, and now and then an event that is seconds
+    late."""
 
     def __init__(self, network: Network) -> None:
         super().__init__(daemon=True)
@@ -76,19 +76,19 @@ def test_a_query_that_is_killed_loses_nothing_and_publishes_nothing_twice(
         listener, source = Listener(network.urls[1], "out"), Source(network)
         source.start()
         with copying(network, checkpoint) as process:
-            heard = listener.wait(1000, process)
-        assert unfinished(checkpoint), "it was killed in mid-batch"
+            heard = listener.wait(300, process)
+        assert unfinished(checkpoint), "the query was never killed in the middle of a batch"
         with copying(network, checkpoint) as process:
-            listener.wait(heard + 2000, process)
+            listener.wait(heard + 600, process)
             count = source.stop()
             listener.wait(count, process)
         stored = network.wait("out", count)
         assert Counter(event["n"] for event in stored) == Counter(range(count))
-        assert set(listener.close().values()) == {1}, "live, too, each came once"
+        assert set(listener.close().values()) == {1}, "a live subscriber got an event twice"
 
 
 def unfinished(checkpoint: Path) -> bool:
-    """Whether there is a batch that has begun and not ended."""
+    """Return whether a batch has begun and not ended."""
     begun, ended = (
         {path.name for path in (checkpoint / name).iterdir() if path.name.isdigit()}
         for name in ("offsets", "commits")

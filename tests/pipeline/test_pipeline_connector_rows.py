@@ -209,7 +209,7 @@ def test_rows_that_are_no_events(kinds: StructType, order: tuple[str, ...], sent
 
 
 async def test_a_task_that_fails_and_is_done_again_publishes_each_row_once() -> None:
-    """Also where another attempt is still at it."""
+    """This holds even while another attempt is still running."""
     batches = [pa.record_batch({"n": pa.array(range(n, n + 500))}) for n in range(0, 5000, 500)]
     part = part_of("q", 7, 0, 10**15)
 

@@ -1,5 +1,5 @@
-"""Queries that read a durable session at a real broker, with restarts between and failures in
-mid-batch."""
+"""Queries that read a durable session at a real broker, with restarts between and failures within
+batches."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def registered(spark: SparkSession) -> None:
 
 
 def publish(client: reefcast.sync.Client, *numbers: int) -> None:
-    """Returns when they are in the queues."""
+    """Publish events; return when they are in the queues."""
     for n in numbers:
         client.publish(kind="order", n=n, payload=b"raw", confirm=n == numbers[-1])
 
 
 class Query:
-    """A query with a checkpoint, which keeps what its batches had by their numbers; it fails while
-    `fails` says so of a batch's rows."""
+    """A query with a checkpoint, which keeps what its batches had by their numbers; it fails when
+    `fails` is true of a batch's rows."""
 
     def __init__(self, spark: SparkSession, url: str, checkpoint: Path, **options: Any) -> None:
         self._stream = spark.readStream.format("reefcast").options(

@@ -1,5 +1,5 @@
 """Batches of a query that reads a durable session, under kills at any step: each event is in one
-batch, and is acknowledged only when that is committed."""
+batch, and is acknowledged only when that batch is committed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KilledError(Exception):
 
 
 class Home:
-    """The home of a session, seen from outside. `window`: of the query's consumer. Another
+    """The home of a session, seen from outside. `window`: that of the query's consumer. Another
     consumer takes events now and then."""
 
     def __init__(self, rng: Random, window: int) -> None:
@@ -57,7 +57,8 @@ class Home:
             raise KilledError
 
     def other_takes(self) -> None:
-        """What the query has had once waits for it."""
+        """Let the other consumer take an event, but none that the query has had: those wait for
+        it."""
         fresh = [each for each in self.queue if each > max(self.handed, default=0)]
         if fresh and not self.alone and self.rng.random() < 0.3:
             self.others.append(fresh[0])
@@ -99,7 +100,7 @@ class Home:
 
 class Spark:
     """What Spark does with a source: the two logs of a checkpoint, and a sink that writes each
-    batch under its number, so that a batch that is run again takes the place of the first run."""
+    batch under its number, so that a batch that is run again replaces its first run."""
 
     def __init__(self, home: Home, most: int) -> None:
         self.home = home
@@ -119,7 +120,7 @@ class Spark:
             self._run(planner)
 
     def _end(self, planner: SessionPlanner, number: int) -> SessionOffset:
-        """Return where a batch ends; of the one before the first, where the query began."""
+        """Return where a batch ends; for number -1, where the query began."""
         if number < 0:
             return planner.initial()
         return SessionOffset.of_json(json.loads(self.offsets[number]))

@@ -1,4 +1,5 @@
-"""Matching in Spark gives the pairs that the filter language says, and that Spark itself finds."""
+"""Matching in Spark gives the pairs that the filter language demands, and that Spark itself
+finds."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def test_nothing_in_nothing_out(events: DataFrame, filters: DataFrame) -> None:
 def test_without_broadcasts(
     events: DataFrame, filters: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As through Spark Connect, which has none."""
+    """This is the case of Spark Connect, which has no broadcasts."""
     monkeypatch.setattr(shared, "is_remote", lambda: True)
     assert rows(match(events, filters)) == PAIRS
 

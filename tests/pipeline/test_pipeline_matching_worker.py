@@ -117,7 +117,7 @@ def test_filters_that_name_no_attribute() -> None:
 
 
 def test_what_is_found_goes_out_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever matches everything must not fill the memory."""
+    """A filter that matches everything must not fill the memory."""
     monkeypatch.setattr(worker, "PAIRS", 100)
     everything = shared_of(["TRUE"] * 40, range(40), "everything")
     batches = list(worker.pairs([batch_of([{"i": 1}] * 100, ["i"])], everything, ["i"]))

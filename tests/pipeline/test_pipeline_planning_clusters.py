@@ -1,4 +1,4 @@
-"""Subscribers to clusters: the plan, its slow twins, and what Spark makes of tables."""
+"""Subscribers assigned to clusters: the plan, its slow twins, and Spark's reading of tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reefcast.pipeline.planning.clusters import Rules, Wants
 
 
 def made(wanted, homes=None):
-    """`wanted`: for each client the publications, as numbers from 0."""
+    """Return the interests of clients. `wanted`: the publications of each, as numbers from 0."""
     rows = np.zeros((len(wanted), 1 + max(itertools.chain(*wanted))), np.bool_)
     for row, numbers in zip(rows, wanted, strict=True):
         row[list(numbers)] = True
@@ -27,7 +27,7 @@ INTERESTS = st.lists(st.sets(st.integers(0, 5), min_size=1), min_size=2, max_siz
 
 
 def slow_cost(wants, placed, away):
-    """Sets, and nothing clever."""
+    """Return the cost by plain sets."""
     total = 0.0
     for number in range(wants.wanted.shape[1]):
         holders = [i for i in range(len(placed)) if wants.wanted[i, number]]

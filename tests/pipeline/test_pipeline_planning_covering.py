@@ -1,4 +1,4 @@
-"""The covering degree of a set: against twins that compare every pair of filters."""
+"""The covering degree of a set of filters, against twins that compare every pair."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plan(spark, filters):
 
 
 def slow_roots(filters):
-    """Numbers: those that no other one covers; of equals the first."""
+    """Return the numbers of filters that no other one covers; of equal filters the first."""
     parsed = {i: parse_filter(text) for i, text in filters.items()}
     return {
         i

@@ -1,4 +1,4 @@
-"""Soft links that would have paid: against a slow twin that follows each publication."""
+"""Soft links that would have saved hops, against a slow twin that follows each publication."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ DELIVERIES = "broker STRING, publisher STRING, seq BIGINT"
 
 
 def way_of(graph, start, ends):
-    """The hops of one publication through a tree, from where it is published to where it goes."""
+    """Return the hops of one publication through a tree, from its publisher's broker to its
+    subscribers'."""
     hops = set()
     for end in ends:
         here, back = end, topology.hops_from(graph, start)
@@ -35,7 +36,8 @@ def way_of(graph, start, ends):
 
 
 def slow_carried(ways, delta):
-    """For each publication and each pair of brokers that it passed."""
+    """Count, for each pair of brokers, the publications that a link between them could have
+    carried."""
     found = {}
     for hops, served in ways:
         for a in {hop[0] for hop in hops}:
@@ -125,7 +127,8 @@ def test_what_cannot_be():
 
 @pytest.mark.spark
 def test_from_the_trace_of_a_run(spark, tmp_path):
-    """Five brokers in a row, one subscriber at the far end: a link of four hops spares three."""
+    """On five brokers in a row with one subscriber at the far end, a link of four hops saves
+    three."""
     nodes = topology.names(5)
     setup = Setup(graph=topology.path(nodes), trace=TraceOptions(tmp_path))
     simulation = Simulation(setup)

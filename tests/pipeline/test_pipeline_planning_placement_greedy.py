@@ -12,7 +12,7 @@ from reefcast.pipeline.planning.placement.greedy import choices
 
 
 def ways(overlay: Graph, sources: list[str]) -> dict[str, list[str]]:
-    """The way of each broker to its nearest source, itself first."""
+    """Return the path of each broker to its nearest source, itself first."""
     found = {source: [source] for source in sources}
     waiting = list(found)
     for node in waiting:
@@ -24,7 +24,7 @@ def ways(overlay: Graph, sources: list[str]) -> dict[str, list[str]]:
 
 
 def gain(overlay: Graph, rates: dict[str, int], sources: list[str], candidate: str) -> int:
-    """What a storage there spares the requests whose ways lead over it."""
+    """Return the hops that a storage there would save the requests whose paths lead over it."""
     return sum(
         rates[start] * (len(way) - 1 - way.index(candidate))
         for start, way in ways(overlay, sources).items()
@@ -63,14 +63,16 @@ def test_as_often_as_the_twin_chooses(overlay: Graph, data: st.DataObject) -> No
 
 
 def test_gains_by_hand() -> None:
-    """On a path of four with a request a second each; of equal gains the first broker's."""
+    """On a path of four brokers with a request a second each; of equal gains, the first broker's
+    counts."""
     found = choices(path(names(4)), np.ones((1, 4)), 1)
     # Target b1: b2 3 x 1, b3 2 x 2, b4 1 x 3. b2: b1 1, b3 2, b4 2. b3: b1 2, b2 2. b4: b1 3, b2 4.
     assert found.tolist() == [[1, 1, 2, 0]]
 
 
 def test_the_second_storage_knows_of_the_first() -> None:
-    """All ask at two leaves of a star: with one of them served, the other gains most."""
+    """All requests come from two leaves of a star: once one of them is served, the other gains
+    most."""
     rates = np.array([[0.0, 0.0, 5.0, 4.0, 0.0]])
     found = choices(star(names(5)), rates, 2)[0].tolist()
     # Target b1 (the centre), b2, b5: b3 and b4, or the centre and then b3.

@@ -1,4 +1,4 @@
-"""A placement as the storages that it makes."""
+"""A placement, turned into the storages that it makes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates of requests, counted for what storages keep."""
+"""Rates of requests, counted for the topics that storages keep."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 
 def write_log(directory: Path, *rows: tuple[int, str, str]) -> None:
-    """A file for each row: a log has many."""
+    """Write a file for each row: a log has many files."""
     for number, (time_us, broker, topic) in enumerate(rows):
         table = pa.table({"broker": [broker], "topic": [topic], "time_us": [time_us]})
         pq.write_table(table, directory / f"{number}.parquet")

@@ -65,7 +65,7 @@ def test_every_input_that_is_not_refused_gets_a_placement(made: Inputs, rng: ran
 
 
 def completes(room: dict[int, int], taken: set[int], copies: int, later: int) -> bool:
-    """All ways to go on, one after the other."""
+    """Return whether some assignment completes this one; try all of them."""
     if any(left < 0 for left in room.values()):
         return False
     if len(taken) == copies:
@@ -88,8 +88,8 @@ def test_what_can_be_completed(data: st.DataObject) -> None:
 
 
 def test_a_choice_that_leaves_no_completion_is_skipped() -> None:
-    """Two storages have room for one topic more each when the last topic comes, and it needs both:
-    b may not fill up what a left."""
+    """Two storages have room for one more topic each when the last topic comes, which needs both: b
+    may not take what a left."""
     made = checked(path(names(3)), ("a", "b", "c"), np.ones((3, 3)), 2, 2)
     preferred = [0, 1, 2]
     found = assign(made, preferred, [(topic, preferred) for topic in range(3)])
@@ -108,7 +108,7 @@ def test_mean_hops_by_hand() -> None:
 
 
 def test_requests_are_spread_over_equally_near_storages() -> None:
-    """b2 is as near to b1 as to b3; what is asked for at b4 goes to b3 alone."""
+    """b2 is as near to b1 as to b3; requests at b4 go to b3 alone."""
     rates = {"b2": {"x": 4.0}, "b4": {"x": 1.0}}
     made = inputs(path(names(4)), rates, copies=2, capacity=1)
     assert shares_served(made, {"x": ("b1", "b3")}) == pytest.approx({"b1": 0.4, "b3": 0.6})

@@ -1,4 +1,4 @@
-"""The page and its figures, without Spark."""
+"""The page of an analysis and its figures, without Spark."""
 
 from __future__ import annotations
 

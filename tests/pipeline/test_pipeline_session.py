@@ -1,4 +1,4 @@
-"""Java is looked for before Spark is started, and its absence said in one sentence."""
+"""Java is looked for before Spark starts; one sentence says that it is missing."""
 
 from __future__ import annotations
 

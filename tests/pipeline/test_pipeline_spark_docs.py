@@ -1,4 +1,4 @@
-"""The examples of run-spark-jobs.md run; spark-tables.md has the columns that are written."""
+"""The examples of run-spark-jobs.md run; spark-tables.md names the columns that are written."""
 
 from __future__ import annotations
 

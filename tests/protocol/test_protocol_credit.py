@@ -13,7 +13,7 @@ from reefcast.protocol.credit import EXPIRE_S, RENEW_S, Account, CongestionContr
 
 
 class Broker:
-    """A `CongestionControl` that remembers what it said."""
+    """A broker's `CongestionControl` with a record of what it said."""
 
     def __init__(self, name: str = "b", number: int = 0, ways: Sequence[str] = ()) -> None:
         self.granted: list[tuple[str, int]] = []
@@ -181,7 +181,7 @@ def test_notices_die_out_on_cycles(overlay: Graph):
 
 
 def pass_notices(overlay: Graph, brokers: dict[str, Broker]) -> int:
-    """Until nobody passes any on; returns how often one crossed a link."""
+    """Pass notices on until nobody has one left; return how often one crossed a link."""
     passed = 0
     while any(broker.flooded for broker in brokers.values()):
         for name, broker in brokers.items():
@@ -195,7 +195,7 @@ def pass_notices(overlay: Graph, brokers: dict[str, Broker]) -> int:
 
 
 def test_where_there_are_cycles_a_notice_stands_for_every_way():
-    """Publications may go another way than the notice came."""
+    """Publications may take another path than the notice."""
     broker = Broker(ways=("m", "n"))
     for client in "pq":
         broker.client(client)

@@ -1,4 +1,4 @@
-"""Cutting a stream into frames, whatever the reads are."""
+"""A stream cut into frames, however it is divided into reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ frames = st.lists(
 
 
 def whole(data: bytes, start: int) -> tuple[bytes, int]:
-    """A cutter: the bytes of the PUBLISH frames from there on, and where they end."""
+    """Return the bytes of the PUBLISH frames from `start` on, and where they end (a cutter)."""
     end = start
     while len(data) - end >= wire.HEAD_BYTES:
         length, kind = wire.HEAD.unpack_from(data, end)
@@ -57,7 +57,7 @@ def test_runs_are_the_frames(sent: list[bytes], cuts: list[int], has_cutter: boo
 
 
 def test_a_run_is_no_longer_than_frames_may_be() -> None:
-    """What is too long is left to `feed`, which says so."""
+    """A frame that is too long is left to `feed`, which refuses it."""
     reader = FrameReader(max_bytes=3)
     reader.cutter = whole
     assert reader.begin_run(PUBLISH) == (None, PUBLISH)

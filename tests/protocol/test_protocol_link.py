@@ -1,4 +1,5 @@
-"""Two ends of a connection, without any I/O: what one says the other hears, however it is cut."""
+"""Two ends of a connection, without any I/O: each receives what the other sends, however it is
+cut."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ OPEN_STEPS = {
 
 
 class End:
-    """A link, what it wrote and was not carried yet, and what it heard."""
+    """A link, with what it has written and nobody has carried yet, and what it has received."""
 
     def __init__(self, name: str, offer: Offer = wire.OFFER) -> None:
         self.name = name
@@ -65,7 +66,7 @@ class End:
 
 
 def met(now: float = 0.0) -> tuple[End, End]:
-    """Two ends that have said hello to each other."""
+    """Return two ends that have said hello to each other."""
     one, other = End("one"), End("other")
     one.hello()
     other.hello()
@@ -161,7 +162,7 @@ def test_what_follows_on_a_hello_waits_until_the_other_end_was_let_in() -> None:
 
 
 def test_who_dialled_answers_before_it_hears_a_hello() -> None:
-    """And the other end says nothing else before that."""
+    """The other end sends nothing else before that."""
     one, other = End("one"), End("other")
     one.link = Link(one.written.extend, answer=lambda question: question.upper())
     one.hello()
@@ -249,7 +250,7 @@ def test_an_end_that_goes_on_says_what_it_has_and_counts_from_there() -> None:
 
 
 def pass_time(end: End, until_s: float, now: float = 0.0) -> tuple[float, Overdue | None]:
-    """Lets the time of this end pass to `until_s`, or to what is overdue."""
+    """Let the time of this end pass up to `until_s`, or until something is overdue."""
     while end.link.due_s <= until_s:
         now = end.link.due_s
         overdue = end.link.time_passed(now)

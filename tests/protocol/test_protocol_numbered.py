@@ -45,7 +45,7 @@ def test_what_is_kept_is_what_was_not_acknowledged(steps: list[str | int | tuple
 
 @given(st.lists(st.one_of(st.integers(1, 4), st.just("all"), st.floats(0, 1)), max_size=30))
 def test_items_of_several_frames(steps: list[int | str | float]) -> None:
-    """An item is done with when all of its frames are; all are counted one by one."""
+    """An item is complete when all of its frames are acknowledged; each frame counts."""
     kept: Unacknowledged[tuple[int, ...]] = Unacknowledged()
     sent: list[tuple[int, ...]] = []
     last = acknowledged = 0

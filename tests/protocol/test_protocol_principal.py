@@ -1,4 +1,4 @@
-"""Principals: what is granted is granted, and nothing else."""
+"""Principals: a granted role is allowed, and nothing else is."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Retaining services of several brokers, and what is under way between them: in order on each link,
-across links in any order. Some brokers have disks. And the obvious twin."""
+"""The retaining services of several brokers, and the messages under way between them: in order on
+each link, in any order across links. Some brokers have disks. `Twin` is the obvious twin."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def body(*args: object, **named: object) -> bytes:
 
 
 class Twin:
-    """What should be: of each topic the latest publication, or that it was cleared."""
+    """The values that there must be: of each topic the latest publication, or that it was
+    cleared."""
 
     def __init__(self) -> None:
         self.last: dict[str, tuple[tuple[int, str, int], float, bytes]] = {}
@@ -46,9 +47,9 @@ class Twin:
 
 
 class Network:
-    """`disks`: broker -> table -> key -> row, of those that have one. `clients`: who speaks at a
-    broker, with the answers that they got; `spread`: how often a link carried what, of what had
-    just come."""
+    """Several brokers. `disks`: broker -> table -> key -> row, of brokers that have one. `clients`:
+    the clients of a broker, with the answers that they got; `spread`: how often a link carried
+    what, of what had just come."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class Network:
                 self.step()
 
     def disconnect(self, a: str, b: str) -> None:
-        """What is under way is lost."""
+        """Break a link, and lose what is under way."""
         self.up.discard(frozenset((a, b)))
         for one, other in self._either(a, b):
             self._under_way.pop((one, other), None)
@@ -119,8 +120,8 @@ class Network:
         return [n for n in self.services if frozenset((name, n)) in self.up]
 
     def restart(self, name: str, *, noticed: bool) -> None:
-        """The broker loses its memory. `noticed`: its neighbours hear that it is gone before they
-        hear that it is there."""
+        """Restart a broker without memory. `noticed`: its neighbours learn that it is gone before
+        they learn that it is back."""
         neighbours = self.neighbours(name)
         for other in neighbours:
             self._under_way.pop((name, other), None)
@@ -137,7 +138,7 @@ class Network:
             service.pass_time(self.now)
 
     def say(self, client: str, home: str, message: ServiceMessage) -> ServiceMessage | None:
-        """Have a client say something; return what it is told at once."""
+        """Send a client's message; return the answer, if it comes at once."""
         self._send(home, self.services[home].handle(message, client, client=True))
         return self.answers[client].popleft() if self.answers[client] else None
 
@@ -148,7 +149,7 @@ class Network:
         return said
 
     def clear(self, client: str, home: str, topic: str, time_us: int) -> int:
-        """Clear a topic, and return the token of that."""
+        """Clear a topic; return the token of the request."""
         token = self.token()
         said = self.say(client, home, Clear(token=token, topic=topic, time_us=time_us))
         assert isinstance(said, Retained), said
@@ -172,7 +173,7 @@ class Network:
             self._under_way[sender, send.link].append(send.message)
 
     def step(self) -> bool:
-        """One message arrives; returns whether there was one."""
+        """Deliver one message; return whether there was one."""
         waiting = [key for key, queue in self._under_way.items() if queue]
         if not waiting:
             return False
@@ -183,11 +184,11 @@ class Network:
         return True
 
     def run(self, limit: int = 100_000) -> None:
-        """Until nothing is under way."""
+        """Deliver messages until none is under way."""
         for _ in range(limit):
             if not self.step():
                 return
-        raise AssertionError("messages for ever")
+        raise AssertionError("messages never ended")
 
     # --- what is ----------------------------------------------------------------------------------
 

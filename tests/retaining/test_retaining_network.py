@@ -16,7 +16,7 @@ DAY_S = 86_400.0
 
 
 def random_graph(rng: random.Random) -> Graph:
-    """Connected, with cycles more often than not."""
+    """Return a random connected graph, with cycles more often than not."""
     names = [f"b{n}" for n in range(rng.randint(2, 6))]
     edges = {(rng.choice(names[:at]), names[at]) for at in range(1, len(names))}
     for _ in range(rng.randint(0, 4)):
@@ -26,7 +26,7 @@ def random_graph(rng: random.Random) -> Graph:
 
 
 class Run:
-    """One run: what clients do and what fails, in any order, and the twin beside it."""
+    """One run: actions of clients and failures in any order, with the twin beside it."""
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = random.Random(seed)
@@ -39,7 +39,8 @@ class Run:
         self.links = [(a, b) for a, others in self.graph.items() for b in others if a < b]
 
     def time_us(self) -> int:
-        """Publishers' clocks differ, and are coarse: often two say the same."""
+        """Return the time by a publisher's clock: clocks differ, and are so coarse that two times
+        are often the same."""
         return START_US + (round(self.network.now) + self.rng.randint(-3, 3)) * 1_000_000
 
     def publish(self) -> None:
@@ -149,7 +150,7 @@ def test_what_was_cleared_does_not_come_back_from_a_broker_that_was_cut_off() ->
 
 
 def test_a_broker_that_was_cut_off_for_longer_than_tombstones_live_brings_it_back() -> None:
-    """The documented limit of `tombstone_s`."""
+    """This is the documented limit of `tombstone_s`."""
     network = two(tombstone_s=DAY_S)
     old = body("p", 1, START_US, "t")
     network.retain("a", old)
@@ -232,7 +233,7 @@ def test_brokers_that_differ_in_one_key_exchange_its_part_only() -> None:
 
 
 def test_who_watches_far_away_is_told_of_what_came_late() -> None:
-    """The link by which it comes late is not the watching client's broker's own."""
+    """The late value comes by a link that is not one of the watching client's broker."""
     line = graph(["a", "b", "c"], [("a", "b"), ("b", "c")])
     network = Network(line, random.Random(1))
     network.disconnect("a", "b")

@@ -1,4 +1,4 @@
-"""Retained values at one broker: what clients are answered, the disk, limits."""
+"""Retained values at one broker: answers to clients, the disk, limits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def alone(**limits: float) -> Network:
 
 
 def answers(network: Network, client: str, first: object) -> list[Recalled]:
-    """All parts of an answer."""
+    """Return all parts of an answer."""
     found = [first]
     while found[-1].more:
         found.append(network.say(client, "a", RecallOn(token=found[-1].token)))
@@ -241,7 +241,7 @@ def test_a_value_that_expires_while_the_broker_is_down_is_not_there_after_it() -
 
 
 def test_what_a_listener_for_mqtt_needs() -> None:
-    """A message with the flag is a publication, too; an empty one clears; who subscribes chooses
+    """A message with the flag is a publication, too; an empty one clears; a subscriber chooses
     whether to ask."""
     life = Life()
     life.handle(LinkUp(LinkKind.CLIENT), "q")

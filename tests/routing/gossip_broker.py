@@ -28,7 +28,7 @@ CONTACT = "x"
 
 
 class Alone:
-    """The broker `me` and what it does. `c` and `d` are its clients."""
+    """One broker, `me`, and what it does. `c` and `d` are its clients."""
 
     def __init__(self, options: GossipOptions | None = None) -> None:
         options = options or GossipOptions(contacts=(CONTACT,))
@@ -67,7 +67,7 @@ class Alone:
         return self.handle(client, event(*topics, seq=self.number(), publisher=client, a=a))
 
     def joined(self, topic: str, *view: str) -> None:
-        """It is in the overlay of the topic, with these neighbours in both directions."""
+        """Let the broker join the overlay of a topic, with these neighbours in both directions."""
         self.subscribe(f"topic = '{topic}'")
         self.up(CONTACT)
         for other in view:
@@ -86,7 +86,7 @@ def event(*topics: str, seq: int = 1, publisher: str = "p", a: int = 1) -> Publi
 
 
 def said(effects: list[Effect], kind: type[TopicMessage], to: str = "") -> list[TopicMessage]:
-    """What was sent of that kind."""
+    """Return the messages of one kind that were sent, to everybody or to one receiver."""
     return [
         effect.message
         for effect in effects
@@ -95,7 +95,7 @@ def said(effects: list[Effect], kind: type[TopicMessage], to: str = "") -> list[
 
 
 def carried(effects: list[Effect]) -> list[tuple[str, int]]:
-    """Publications that were sent: to whom, and their numbers."""
+    """Return the publications that were sent, as (receiver, number)."""
     return [
         (effect.link, effect.message.publication.seq)
         for effect in effects

@@ -1,7 +1,7 @@
-"""Brokers of routing `gossip` with connections between them that open, close, break, and cannot be
-had between brokers that a partition keeps apart. What happens next is drawn.
+"""Brokers of routing `gossip`, whose connections open, close and break at random. A partition keeps
+brokers apart: no connection opens between them.
 
-Each broker has one client, of the broker's name in capitals.
+Each broker has one client, with the broker's name in capitals.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ Pair = frozenset[str]
 
 
 class Cores:
-    """`got`: what each client got; `apart`: pairs that cannot reach each other."""
+    """The brokers and their connections. `got`: what each client got; `apart`: the pairs of brokers
+    that cannot reach each other."""
 
     def __init__(self, names: Sequence[str], options: GossipOptions, rng: random.Random) -> None:
         self.got: Counter[tuple[str, PublicationId]] = Counter()
@@ -73,8 +74,8 @@ class Cores:
         self._tell(name, Publish(publication), name.upper())
 
     def publish_some(self, count: int, some: Sequence[str] | None = None) -> None:
-        """Each at one of these brokers, by default of all, to topics of its own; in between
-        something happens."""
+        """Publish `count` events, each at a random broker of `some` (default: all) and to some of
+        its own topics, with a few steps of the network after each."""
         for _ in range(count):
             name = self._rng.choice(some or list(self.brokers))
             topics = self.wanted[name]
@@ -84,8 +85,8 @@ class Cores:
     # --- connections ------------------------------------------------------------------------------
 
     def divide(self, half: Collection[str], told: bool) -> None:
-        """From now on these and the others cannot reach each other; `told`: what was under way is
-        known to be."""
+        """Cut the network in two: no connection opens between `half` and the rest from now on.
+        `told`: brokers learn which publications were lost on the way."""
         self.apart = {
             frozenset((one, other))
             for one, other in combinations(self.brokers, 2)
@@ -97,7 +98,7 @@ class Cores:
         self.apart = set()
 
     def break_up(self, pairs: Iterable[Pair], told: bool) -> None:
-        """Their connections end at once, with all that is on them."""
+        """Break the connections of these pairs, and lose what is on them."""
         ends: list[tuple[str, str, LinkDown]] = []
         for pair in sorted(map(sorted, pairs)):
             for one, other in (pair, pair[::-1]):
@@ -149,7 +150,7 @@ class Cores:
     # --- what happens -----------------------------------------------------------------------------
 
     def steps(self, count: int) -> bool:
-        """So many, or until nothing is under way: False."""
+        """Run `count` steps; return False as soon as nothing is under way."""
         for _ in range(count):
             busy = sorted(ends for ends, wire in self._wires.items() if wire)
             choice = (
@@ -164,7 +165,7 @@ class Cores:
         return True
 
     def settle(self) -> None:
-        assert not self.steps(MOST_STEPS), "it goes on for ever"
+        assert not self.steps(MOST_STEPS), "messages never ended"
 
     def rounds(self, count: int) -> None:
         for _ in range(count):
@@ -185,8 +186,8 @@ class Cores:
         self._tell(to, LinkDown(), sender)
 
     def _connect(self, dialler: str, to: str) -> None:
-        """Who has the connection already by the other's dialling needs none; one that ends is
-        waited for."""
+        """Open a connection, unless the other side has opened it already; wait for a former one to
+        end."""
         state = self.brokers[dialler].router.soft_links.get(to)
         if state is None or state.up:
             return
@@ -207,7 +208,8 @@ class Cores:
         return router
 
     def graph(self, topic: str) -> nx.DiGraph:
-        """Who points to whom."""
+        """Return the overlay of a topic: an edge from each broker to every neighbour in its
+        view."""
         graph = nx.DiGraph()
         for name in self.brokers:
             known = self.router(name).memberships.get(topic)
@@ -217,7 +219,8 @@ class Cores:
         return graph
 
     def missing(self) -> list[tuple[str, PublicationId]]:
-        """What did not come; raises `AssertionError` for what came twice or to the wrong one."""
+        """Return the deliveries that did not come. Raises `AssertionError` for those that came
+        twice or to the wrong client."""
         due = Counter(
             (name.upper(), id)
             for id, topics in self.published.items()

@@ -1,8 +1,9 @@
-"""The overlay of one topic in memory: messages arrive in order between two nodes, otherwise in any.
+"""The overlay of one topic in memory: between two nodes messages arrive in order, otherwise in any
+order.
 
-It is no model of connections: a node that crashed is noticed by those that send to it, or (`crash`)
-by its neighbours too, after what it still sent; a node that runs but is not in the overlay answers
-what only neighbours say with `Left`, as a router does.
+It does not model connections. When a node crashes, those that send to it notice, and (`crash`) so
+do its neighbours, after its last messages. A node that runs but has left the overlay answers
+messages of neighbours with `Left`, as a router does.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from reefcast.routing.gossip.views import View, Weights
 
 Pair = tuple[NodeId, NodeId]
 MESSAGES = 10
-"""That a node causes in a round, about."""
+"""How many messages a node causes in a round, roughly."""
 MOST_STEPS = 400_000
-"""After so many messages without an end there is none."""
+"""How many messages may travel before the test concludes that they never end."""
 
 
 def names(count: int) -> list[NodeId]:
@@ -34,7 +35,7 @@ def names(count: int) -> list[NodeId]:
 
 
 def random_views(nodes: Sequence[NodeId], rng: random.Random) -> dict[NodeId, list[NodeId]]:
-    """A strongly connected Erdos-Renyi graph of mean degree 2 ln n (the paper's start)."""
+    """Return a strongly connected Erdos-Renyi graph of mean degree 2 ln n (the paper's start)."""
     likely = 2 * math.log(len(nodes)) / max(len(nodes) - 1, 1)
     while True:
         views = {node: [x for x in nodes if x != node and rng.random() < likely] for node in nodes}
@@ -43,7 +44,7 @@ def random_views(nodes: Sequence[NodeId], rng: random.Random) -> dict[NodeId, li
 
 
 def is_connected(views: dict[NodeId, Iterable[NodeId]]) -> bool:
-    """Strongly."""
+    """Return whether the graph is strongly connected."""
     links = nx.DiGraph()
     links.add_nodes_from(views)
     links.add_edges_from((node, other) for node, view in views.items() for other in view)
@@ -51,10 +52,11 @@ def is_connected(views: dict[NodeId, Iterable[NodeId]]) -> bool:
 
 
 class OverlayNetwork:
-    """See the module's docstring. `told`: how likely a neighbour notices a crash by itself.
+    """The nodes of one topic's overlay, and the messages between them (see the module). `told`: the
+    probability that a neighbour notices a crash by itself.
 
-    `sent`: all messages so far, with sender and receiver; `weights`: those of nodes that have some
-    already."""
+    `sent`: all messages so far, with sender and receiver; `weights`: given weights, by node.
+    """
 
     def __init__(
         self,
@@ -81,7 +83,8 @@ class OverlayNetwork:
     # --- what happens to nodes --------------------------------------------------------------------
 
     def add(self, node: NodeId) -> TopicOverlay:
-        """A member that has not asked anybody yet. Others notice if it was another one before."""
+        """Add a member that has not joined yet. If the node ran before, this is a restart, which
+        the others notice."""
         if node not in self._weights:
             self._weights[node] = Weights(node, self._options.seed)
         restarts = self._lives[node] > 0 and node not in self._idle
@@ -104,12 +107,12 @@ class OverlayNetwork:
         self.send(node, self.add(node).join())
 
     def leave(self, node: NodeId) -> None:
-        """It runs on."""
+        """Let the node leave the overlay; it goes on running."""
         self._idle.add(node)
         self.send(node, self.overlays.pop(node).leave())
 
     def crash(self, *nodes: NodeId) -> None:
-        """All at once. What they sent last may be lost."""
+        """Crash these nodes at the same time. Their last messages may be lost."""
         gone = [(node, self.overlays.pop(node)) for node in nodes]
         for node, overlay in gone:
             for other in sorted({*overlay.view, *overlay.in_links, *self.pointing_to(node)}):
@@ -118,7 +121,7 @@ class OverlayNetwork:
                     self._put(node, other, None)
 
     def break_up(self, one: NodeId, other: NodeId) -> None:
-        """Their connection ends, with all that is on it; there is a new one at once."""
+        """Break the connection of two nodes, lose what is on it, and connect them again at once."""
         self._reconnect(one, other)
         self._reconnect(other, one)
 
@@ -128,7 +131,7 @@ class OverlayNetwork:
         self.send(node, self.overlays[node].links(other))
 
     def cut(self, one: NodeId, other: NodeId) -> None:
-        """They cannot reach each other for now; both notice."""
+        """Let two nodes lose their connection; both notice, and cannot reach each other for now."""
         for a, b in [(one, other), (other, one)]:
             self._break_off(a, b, 0)
         for a, b in [(one, other), (other, one)]:
@@ -147,14 +150,14 @@ class OverlayNetwork:
         self._pairs.append((sender, to))
 
     def _break_off(self, sender: NodeId, to: NodeId, kept: int | None = None) -> None:
-        """What is under way is lost, but for the first ones."""
+        """Lose the messages under way from `sender` to `to`, except the first `kept`."""
         queue = self._under_way[sender, to]
         kept = self._rng.randint(0, len(queue)) if kept is None else kept
         while len(queue) > kept:
             queue.pop()
 
     def step(self) -> bool:
-        """One message arrives; False if none is under way."""
+        """Deliver one message; return False if none is under way."""
         while self._pairs:
             number = self._rng.randrange(len(self._pairs))
             self._pairs[number], self._pairs[-1] = self._pairs[-1], self._pairs[number]
@@ -181,14 +184,15 @@ class OverlayNetwork:
         return Linked(topic=self._topic, linked=False)
 
     def settle(self) -> None:
-        """Until nothing is under way."""
+        """Deliver messages until none is under way."""
         for _ in range(MOST_STEPS):
             if not self.step():
                 return
-        raise AssertionError("messages without an end")
+        raise AssertionError("messages never ended")
 
     def round(self, settled: bool = False) -> None:
-        """Every node's tick, between messages; `settled`: nothing is under way at the end."""
+        """Run the tick of every node, with messages in between; `settled`: then deliver all that
+        are left."""
         order = list(self.overlays)
         self._rng.shuffle(order)
         for node in order:
@@ -213,7 +217,7 @@ class OverlayNetwork:
         return {other for other, overlay in self.overlays.items() if node in overlay.view}
 
     def connected(self) -> bool:
-        """Among those that live."""
+        """Return whether the overlay of the nodes that run is strongly connected."""
         live = {
             node: [x for x in view if x in self.overlays] for node, view in self.views().items()
         }
@@ -223,7 +227,8 @@ class OverlayNetwork:
         return [(a, b) for a, view in self.views().items() for b in view if b not in self.overlays]
 
     def wrong_in_links(self) -> list[tuple[NodeId, set[NodeId], set[NodeId]]]:
-        """Of a quiet network: node, who points to it by its own account, who does."""
+        """Return each node of a quiet network with a wrong account of its incoming links: the node,
+        the nodes that it believes to point to it, and those that do."""
         accounts = [(x, o.in_links, self.pointing_to(x)) for x, o in self.overlays.items()]
         return [account for account in accounts if account[1] != account[2]]
 

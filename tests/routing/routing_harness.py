@@ -1,8 +1,8 @@
-"""The slowest, most obvious driver of the broker core: queues of messages, delivered one at a time
-in whatever order across links the given generator chooses; each link keeps its order.
+"""The slowest and most obvious driver of the broker core: queues of messages, delivered one at a
+time. The given generator chooses the link; each link keeps its order.
 
-What a broker believes of its output queues is up to the test: `lengths` says it for each broker and
-link, and with `congestion` it is drawn anew, and some time passes, before each input.
+The test decides which queue lengths a broker sees: `lengths` gives them by broker and link. With
+`congestion` they are drawn anew before each input, and some time passes.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ STEPS_S = (0.0, 0.0, 0.004, 0.03, 0.3)
 
 
 def link_up(broker: Broker, link: str, now: float = 0.0) -> list[Effect]:
-    """A neighbour comes up, knows all, and answers at once what it is told; what the broker does
-    when the link comes up."""
+    """Bring up a neighbour that has relearned and answers at once; return the effects of the link
+    coming up."""
     effects = broker.handle(LinkUp(LinkKind.BROKER), link, now)
     for effect in effects:
         if isinstance(effect, Send) and getattr(effect.message, "token", 0):
@@ -56,7 +56,7 @@ def link_up(broker: Broker, link: str, now: float = 0.0) -> list[Effect]:
 
 
 def rows_of(broker: Broker, table: str) -> list[dict[str, object]]:
-    """The rows of one table as an operator sees them, by column."""
+    """Return the rows of one table, by column, as an operator sees them."""
     told = broker.status(broker.links.now, [table])["rows"][table]
     return [dict(zip(told["columns"], row, strict=True)) for row in told["rows"]]
 
@@ -71,7 +71,7 @@ class Copy(NamedTuple):
 
 
 class Queues:
-    """What the harness says of one broker's output queues."""
+    """The lengths of one broker's output queues, as the test sets them."""
 
     def __init__(self, lengths: dict[tuple[str, str], int], broker: str) -> None:
         self._lengths = lengths
@@ -102,7 +102,7 @@ class Harness:
         self.copies: list[Copy] = []
         self.down: set[frozenset[str]] = set()
         self.slow: set[tuple[str, str]] = set()
-        """Queues that do not move, as (source, target)."""
+        """The links whose queues do not move, as (source, target)."""
         self.now = 0.0
         self.brokers: dict[str, Broker] = {}
         self.queues: dict[tuple[str, str], deque[Input]] = {}
@@ -123,7 +123,7 @@ class Harness:
     # --- brokers ----------------------------------------------------------------------------------
 
     def start(self, name: str) -> None:
-        """Starts a broker without memory; its links to those that run come up on both sides."""
+        """Start a broker without memory; its links to running brokers come up on both sides."""
         self.brokers[name] = Broker(
             name,
             self.routing,
@@ -138,20 +138,21 @@ class Harness:
                 self.link_up(name, other)
 
     def link_up(self, a: str, b: str) -> None:
-        """The link between two that run works, from scratch: both hear of it."""
+        """Bring the link between two running brokers up again, without memory; both ends are
+        told."""
         self.down.discard(frozenset((a, b)))
         for ends in ((a, b), (b, a)):
             self.queues[ends] = deque([LinkUp(LinkKind.BROKER)])
 
     def give_up(self, a: str, b: str) -> None:
-        """Both ends give the link up, if they run; what was on it is lost."""
+        """Let both ends, if they run, give the link up; what was on it is lost."""
         self.down.add(frozenset((a, b)))
         for ends in ((a, b), (b, a)):
             if ends[1] in self.brokers:
                 self.queues[ends] = deque([LinkDown()])
 
     def kill(self, name: str) -> None:
-        """The broker is gone, with its queues and its clients."""
+        """Kill the broker, with its queues and its clients."""
         del self.brokers[name]
         for ends in [ends for ends in self.queues if name in ends]:
             del self.queues[ends]
@@ -201,7 +202,7 @@ class Harness:
     # --- running ----------------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """One message of one link; False when all queues are empty."""
+        """Deliver one message of one link; return False when all queues are empty."""
         ready = [ends for ends, queue in self.queues.items() if queue and ends not in self.slow]
         if not ready:
             return False
@@ -221,14 +222,14 @@ class Harness:
             self.lengths[broker, other] = rng.choice(LENGTHS)
 
     def run(self, steps: int = 200_000) -> None:
-        """Until all is quiet; a message that travels for ever is a failure."""
+        """Deliver messages until none is left; fail if they never end."""
         for _ in range(steps):
             if not self.step():
                 return
         raise AssertionError("the network did not become quiet: some message travels for ever")
 
     def fire_timers(self) -> None:
-        """All timers that are set come due, in their order."""
+        """Fire all timers that are set, in the order of their times."""
         due = sorted(self.timers.items(), key=lambda timer: (timer[1], timer[0]))
         self.timers = {}
         for (name, key), at in due:
@@ -270,8 +271,8 @@ class Harness:
         self._write(f"{name} -> {send.link}: {describe(message)}")
 
     def _works(self, source: str, target: str) -> bool:
-        """Whether what is sent now arrives: not if the link began anew and `source` has not been
-        told yet, so that it still means the old one."""
+        """Return whether a message sent now arrives. It does not if the link came up again and
+        `source` has not been told yet: it still means the link's former life."""
         back = self.queues.get((target, source))
         new = bool(back) and isinstance(back[0], LinkUp)
         return (source, target) in self.queues and {source, target} not in self.down and not new
@@ -281,7 +282,7 @@ class Harness:
 
 
 def describe(message: Input) -> str:
-    """A message as one short phrase for golden traces."""
+    """Return a message as a short phrase, for golden traces."""
     kind = type(message).__name__
     if isinstance(message, Publish):
         return f"{kind} {message.publication.seq}"

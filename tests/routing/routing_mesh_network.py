@@ -1,7 +1,8 @@
-"""A brute-force mesh: whole networks in memory, with links and strategies at random all the time.
+"""A brute-force mesh: whole networks in memory, with links and strategies that change at random all
+the time.
 
-It knows the primary tree as a whole and asks the algorithms under test for anchors, maps and paths
-only. Filters are sets of topics: one covers another if it contains it.
+It knows the whole primary tree, and asks the algorithms under test only for anchors, maps and
+paths. Filters are sets of topics: one covers another if it contains it.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ Topics = frozenset[int]
 
 
 def tree_of(edges: str) -> Graph:
-    """`"A-B B-C"` as a graph."""
+    """Return the graph of `"A-B B-C"`."""
     pairs = [(a, b) for a, b in (edge.split("-") for edge in edges.split())]
     return graph(sorted({node for pair in pairs for node in pair}), pairs)
 
 
 def some_tree(rng: random.Random, most: int = 20) -> Graph:
-    """Of 1 to `most` brokers; one in three is long and thin, longer than Delta."""
+    """Return a random tree of 1 to `most` brokers; one in three is long and thin, longer than
+    Delta."""
     names = [f"b{i:02}" for i in range(rng.randint(1, most))]
     if rng.random() < 2 / 3:
         return random_tree(names, rng)
@@ -36,7 +38,8 @@ def some_tree(rng: random.Random, most: int = 20) -> Graph:
 
 
 def primary_path(tree: Graph, start: str, end: str) -> list[str]:
-    """From behind `start` to `end` itself, by walking down the distances to `end`."""
+    """Return the primary path from `start` (excluded) to `end`, found by walking down the distances
+    to `end`."""
     hops, walked = hops_from(tree, end), [start]
     while walked[-1] != end:
         walked.append(min(tree[walked[-1]], key=hops.__getitem__))
@@ -65,7 +68,8 @@ class Sent:
 
 
 Suppresses = Callable[[tuple[Topics, str], tuple[Topics, str]], bool]
-"""Whether what was sent to a neighbour, (topics, anchor), stands for a further one."""
+"""A function that says whether what a neighbour was told, as (topics, anchor), makes a further
+subscription needless."""
 
 
 def nothing_suppresses(sent: tuple[Topics, str], new: tuple[Topics, str]) -> bool:
@@ -82,9 +86,9 @@ def covers_with_any_anchor(sent: tuple[Topics, str], new: tuple[Topics, str]) ->
 
 @dataclass
 class MeshNetwork:
-    """All brokers of a primary `tree`. `advertised`: the topics that are published, by broker;
-    subscriptions go towards those only. `suppresses`: the covering. `forced_links`: the soft links
-    by broker, for those that are not to have random ones."""
+    """All brokers of a primary `tree`. `advertised`: the topics published at each broker;
+    subscriptions go only towards those. `suppresses`: the covering rule. `forced_links`: soft links
+    by broker, instead of random ones."""
 
     tree: Graph
     delta: int
@@ -98,7 +102,7 @@ class MeshNetwork:
         default_factory=lambda: defaultdict(list)
     )
     received: Counter[tuple[int, str]] = field(default_factory=Counter)
-    """Copies that a broker got, or made, by publication and broker."""
+    """How many copies each broker got, or published, by publication and broker."""
 
     def __post_init__(self) -> None:
         self.moms = {me: neighbourhood(self.tree, me, self.delta) for me in self.tree}
@@ -111,7 +115,7 @@ class MeshNetwork:
     # --- subscriptions ----------------------------------------------------------------------------
 
     def subscribe_all(self, wishes: list[tuple[str, Topics]]) -> None:
-        """They spread in any order, but in the order of sending on each link."""
+        """Spread these subscriptions in any order; each link keeps the order of sending."""
         queues: dict[tuple[str, str], list[tuple[Topics, str]]] = {}
         waiting = list(wishes)
         while waiting or queues:
@@ -145,7 +149,7 @@ class MeshNetwork:
                 queues.setdefault((me, other), []).append(new)
 
     def _is_wanted(self, me: str, other: str, topics: Topics) -> bool:
-        """Whether some publisher in the direction of `other` publishes of it."""
+        """Return whether a publisher in the direction of `other` publishes one of these topics."""
         return any(
             publisher != me and primary_path(self.tree, me, publisher)[0] == other
             for publisher, published in self.advertised.items()
@@ -172,7 +176,7 @@ class MeshNetwork:
         return True
 
     def _paths(self, me: str) -> Paths:
-        """With other links than a moment ago."""
+        """Return the paths from a broker with soft links drawn anew."""
         mom, strategy = self.moms[me], self.strategies[me]
         links = [] if strategy == "S0" else some_links(mom, self.rng)
         if self.forced_links is not None:
@@ -186,14 +190,15 @@ class MeshNetwork:
     # --- the truth --------------------------------------------------------------------------------
 
     def interested(self, number: int) -> set[str]:
-        """The brokers to which flooding would deliver a publication."""
+        """Return the brokers to which flooding would deliver a publication."""
         topic = self._published[number][1]
         return {
             me for me, wishes in self.homes.items() if any(topic in topics for topics in wishes)
         }
 
     def faults(self) -> list[str]:
-        """Who got a publication not exactly once, though interested; or twice, though not."""
+        """Return the faults: interested brokers that did not get a publication exactly once, and
+        others that got it twice."""
         found = []
         for number in range(len(self._published)):
             interested = self.interested(number)

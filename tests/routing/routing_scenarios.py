@@ -1,4 +1,5 @@
-"""Random things that clients do, and what must come of them by the filters alone."""
+"""Random actions of clients, and the deliveries and tables that the filters alone say must
+follow."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ FILTERS = ("x > 2", "x <= 2", "x IN (1, 3, 5)", "y IS NULL", "y = 'a' OR x = 4",
 ADVERTISEMENTS = ("TRUE", "x > 1", "x <= 3", "y = 'a'", "x BETWEEN 2 AND 4")
 
 Claims = dict[str, dict[int, str]]
-"""Live subscriptions ("s...") and advertisements ("p...") by client and number."""
+"""The live subscriptions ("s...") and advertisements ("p...") by client and number."""
 
 
 def act(
     network: Harness, rng: random.Random, live: Claims, filters: Sequence[str] = FILTERS
 ) -> None:
-    """One random thing that a client does; `live` keeps subscriptions and advertisements."""
+    """Do one random action of a client; `live` keeps the subscriptions and advertisements."""
     client = rng.choice(sorted(network.home))
     kind, mine = client[0], live.setdefault(client, {})
     if kind == "s" and mine and rng.random() < 0.4:
@@ -64,7 +65,7 @@ Delivery = tuple[str, tuple[str, int], tuple[int, ...]]
 def deliveries_of(
     live: Claims, id: tuple[str, int], attributes: dict[str, object]
 ) -> list[Delivery]:
-    """Who must get a publication, with the numbers that match."""
+    """Return who must get a publication, each with the numbers of the matching subscriptions."""
     rows = []
     for client in (client for client in live if client[0] == "s"):
         wanted = [n for n, f in live[client].items() if parse_filter(f).holds(attributes)]
@@ -74,15 +75,15 @@ def deliveries_of(
 
 
 def settle(network: Harness) -> None:
-    """Until quiet, with what waits for timers."""
+    """Run until the network is quiet, including what waits for timers."""
     network.run()
     network.fire_timers()
     network.run()
 
 
 def probe(network: Harness, live: Claims, rng: random.Random, each: int = 2) -> list[Delivery]:
-    """Every publisher publishes at once, under a settled advertisement TRUE; returns who must get
-    it."""
+    """Let every publisher publish at once, under a settled advertisement TRUE; return who must get
+    what."""
     publishers = sorted(client for client in network.home if client[0] == "p")
     for publisher in publishers:
         live.setdefault(publisher, {})[network.advertise(publisher, "TRUE")] = "TRUE"
@@ -100,7 +101,7 @@ def probe(network: Harness, live: Claims, rng: random.Random, each: int = 2) -> 
 
 
 def wrong_tables(network: Harness, live: Claims) -> list[str]:
-    """`table_truth` of a network that is quiet."""
+    """Return the faults that `table_truth` finds in the tables of a quiet network."""
     scene = Scene(
         network.overlay,
         {name: broker.router for name, broker in network.brokers.items()},
@@ -112,7 +113,8 @@ def wrong_tables(network: Harness, live: Claims) -> list[str]:
 
 
 def _live(network: Harness, live: Claims, kind: str) -> list[Live]:
-    """With the advertisements TRUE of those that published unasked."""
+    """Return the live subscriptions or advertisements, including the implicit TRUE of clients that
+    published without advertising."""
     found = []
     for client, home in network.home.items():
         if client[0] != kind:
@@ -126,7 +128,7 @@ def _live(network: Harness, live: Claims, kind: str) -> list[Live]:
 
 
 def dump(network: Harness) -> dict[str, object]:
-    """All that the tables of a SCOT's brokers say."""
+    """Return everything that the tables of a SCOT's brokers say."""
     said: dict[str, object] = {}
     for name, broker in network.brokers.items():
         router = broker.router
@@ -139,8 +141,8 @@ def dump(network: Harness) -> dict[str, object]:
 
 
 def doubled(network: Harness) -> list[object]:
-    """Publications that some client, or some broker, got twice; and clusters that one entered
-    twice, or that it came from."""
+    """Return the publications that a client or a broker got twice, and those that entered a cluster
+    twice or entered the cluster that they came from."""
     counted: Counter[object] = Counter()
     counted.update((client, id) for client, id, _ in network.delivered)
     counted.update((copy.target, copy.id) for copy in network.copies)
@@ -159,7 +161,7 @@ def doubled(network: Harness) -> list[object]:
 
 
 def all_is_answered(network: Harness) -> None:
-    """Fails unless all that clients asked for was settled or refused, and nothing else was."""
+    """Fail unless every request of a client was settled or refused, and nothing else was."""
     answered = {(client, number) for client, number in network.settled if number}
     refused = {(client, refusal.token) for client, refusal in network.refused if refusal.token}
     asked = {
@@ -171,7 +173,8 @@ def all_is_answered(network: Harness) -> None:
 
 
 def one_link() -> Harness:
-    """Brokers a - b: client p publishes what it likes at a, and s at b wants all of it."""
+    """Return brokers a - b: client p at a publishes anything, and s at b subscribes to all of
+    it."""
     network = Harness(path(["a", "b"]))
     network.connect("p", "a")
     network.connect("s", "b")

@@ -1,4 +1,5 @@
-"""Random scenes of TID routing: what clients do and may rely on, and what tables must say."""
+"""Random scenes of TID routing: what clients do, what they may rely on, and what tables must
+say."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from reefcast.routing.tid import TidRouter
 FILTERS = ("x > 2", "x <= 2", "x IN (1, 3, 5)", "y IS NULL", "y = 'a' OR x = 4", "TRUE", "x > 9")
 ADVERTISEMENTS = ("TRUE", "x > 1", "x <= 3", "y = 'a'", "x BETWEEN 2 AND 4")
 ONCE = "p0"
-"""The publisher that advertises once."""
+"""The publisher that advertises only once."""
 Attributes = dict[str, int | str]
 Binding = tuple[EntityId, EntityId]
 
@@ -31,7 +32,7 @@ def random_overlay(rng: random.Random) -> Graph | Scot:
 
 
 class Scene:
-    """Clients that come, go and speak at random, and what they may then rely on."""
+    """Clients that come, go and speak at random, and the deliveries that they may rely on."""
 
     def __init__(self, routing: str, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -59,7 +60,8 @@ class Scene:
         self.live[client][self.network.advertise(client, filter)] = filter
 
     def publish(self, client: str) -> None:
-        """It is promised to the matching subscriptions that have settled, in a whole network."""
+        """Publish a random event. If all links are up, it is promised to the matching subscriptions
+        that have settled."""
         attributes: Attributes = {"x": self.rng.randrange(6)}
         if self.rng.random() < 0.5:
             attributes["y"] = self.rng.choice("ab")
@@ -75,7 +77,7 @@ class Scene:
         }
 
     def broken(self, client: str, numbers: list[int]) -> None:
-        """These subscriptions are withdrawn: nothing that is under way is promised to them."""
+        """Withdraw the promise of everything under way to these subscriptions."""
         for to in self.promised.values():
             to -= {(client, number) for number in numbers}
 
@@ -95,7 +97,7 @@ class Scene:
         self.connect(client[0])
 
     def lose(self, broker: str) -> None:
-        """The broker dies, with its clients."""
+        """Lose a broker, with its clients."""
         for client, home in self.network.home.items():
             if home == broker:
                 self.broken(client, list(self.live[client]))
@@ -103,7 +105,7 @@ class Scene:
         self.network.kill(broker)
 
     def act(self) -> None:
-        """One random thing that a client does."""
+        """Do one random action of a client."""
         rng = self.rng
         clients = self.clients(rng.choice("ppps"))
         if not clients:
@@ -135,7 +137,7 @@ class Scene:
         self.run()
 
     def missed(self) -> list[tuple[tuple[str, int], str, int]]:
-        """What was promised, not refused, and not delivered."""
+        """Return the deliveries that were promised, and neither refused nor made."""
         refused = {refusal.publication for _, refusal in self.network.refused}
         got = {(id, client, n) for client, id, ns in self.network.delivered for n in ns}
         return sorted(
@@ -161,8 +163,8 @@ def churned(routing: str, seed: int) -> Scene:
 
 
 def deliver_all(scene: Scene) -> None:
-    """All publishers publish; each interested subscriber must get each publication exactly once,
-    and no table changes."""
+    """Let all publishers publish. Every interested subscriber must get each publication exactly
+    once, and no table may change."""
     network = scene.network
     for publisher in scene.clients("p"):
         scene.advertise(publisher, "TRUE")
@@ -189,7 +191,7 @@ def deliver_all(scene: Scene) -> None:
 
 
 def dump(router: TidRouter) -> dict[str, object]:
-    """All that it has learned."""
+    """Return everything that the router has learned."""
     return {
         "srt": {tree.id: (tree.filter.text, tree.last_hop, tree.local) for tree in router.srt},
         "prt": {row.id: (row.filter.text, row.last_hop, row.local) for row in router.prt},
@@ -200,7 +202,7 @@ def dump(router: TidRouter) -> dict[str, object]:
 
 
 def way_up(routers: dict[str, TidRouter], start: str, tid: EntityId) -> list[str]:
-    """The brokers from `start` to the host of the advertisement."""
+    """Return the brokers on the way from `start` to the host broker of the advertisement."""
     way = [start]
     while True:
         tree = routers[way[-1]].srt.get(tid)
@@ -212,7 +214,8 @@ def way_up(routers: dict[str, TidRouter], start: str, tid: EntityId) -> list[str
 
 
 def check_tables(scene: Scene) -> None:
-    """Every broker knows every tree, and the bindings are exactly the ways up the trees."""
+    """Check that every broker knows every tree, and that the bindings are exactly the ways up the
+    trees."""
     network, routers = scene.network, scene.routers()
     advertised = {tree.id: tree for router in routers.values() for tree in router.srt if tree.local}
     for client in scene.clients("p"):

@@ -1,4 +1,4 @@
-"""What the scripts of TID routing are made of: the order of messages, and what went where."""
+"""Building blocks for the scripts of TID routing: the order of messages, and who was sent what."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUSY = 40
 
 
 class Slow:
-    """An order of messages: these links wait as long as others have something."""
+    """An order of messages in which these links move only when no other link can."""
 
     def __init__(self, *links: Link) -> None:
         self.links = links
@@ -23,7 +23,7 @@ class Slow:
 
 
 def overlay(*links: str) -> Graph:
-    """From `"ab"` for a link between a and b, and so on."""
+    """Return an overlay; `"ab"` stands for a link between a and b."""
     edges = [(link[0], link[1]) for link in links]
     return graph(sorted({name for edge in edges for name in edge}), edges)
 
@@ -37,13 +37,14 @@ def network_of(routing: str, graph: Graph, **clients: str) -> Harness:
 
 
 def run(network: Harness, *slow: str) -> None:
-    """Until quiet; the links in `slow`, such as "ab" for that from a to b, are the last to move."""
+    """Run until the network is quiet; the links in `slow`, such as "ab" for that from a to b, move
+    last."""
     network.rng = Slow(*[(link[0], link[1]) for link in slow])
     network.run()
 
 
 def move(network: Harness, *links: str) -> None:
-    """One message on each of these links, and nothing else."""
+    """Deliver one message on each of these links, and nothing else."""
     for link in links:
         network.rng = Slow(*[ends for ends in network.queues if ends != (link[0], link[1])])
         assert network.queues[link[0], link[1]]
@@ -51,21 +52,21 @@ def move(network: Harness, *links: str) -> None:
 
 
 def drain(network: Harness, *links: str) -> None:
-    """All that waits on each of these links."""
+    """Deliver all messages that wait on these links."""
     for link in links:
         move(network, *[link] * len(network.queues[link[0], link[1]]))
 
 
 def carry(network: Harness, *links: str) -> None:
-    """The next publication on each of these links, with what waits before it."""
+    """Deliver the next publication on each of these links, and what waits before it."""
     for link in links:
         waiting = [type(item) for item in network.queues[link[0], link[1]]]
         move(network, *[link] * (waiting.index(Publish) + 1))
 
 
 def last_hops(network: Harness, tid: tuple[str, int], renewed: str = "") -> dict[str, str]:
-    """Broker -> last hop of the tree of this client's advertisement. `renewed`: of one that grew in
-    the place of the first."""
+    """Return, by broker, the last hop of the tree of this client's advertisement. `renewed`: the
+    suffix of the tree that replaced the first one."""
     found = {}
     known_as = (f"{tid[0]}@{network.home.get(tid[0], '')}{renewed}", tid[1])
     for name, broker in network.brokers.items():
@@ -76,7 +77,8 @@ def last_hops(network: Harness, tid: tuple[str, int], renewed: str = "") -> dict
 
 
 def copies(network: Harness) -> list[str]:
-    """Where publications went between brokers, with the publisher of the tree that they were on."""
+    """Return the links between brokers that publications crossed, each with the publisher whose
+    tree they followed."""
     found = []
     for copy in network.copies:
         assert isinstance(copy.header, TidHeader) and copy.header.tid is not None

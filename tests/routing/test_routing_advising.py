@@ -1,5 +1,6 @@
-"""Advisory events over every routing: all that happens to durable sessions is told, once, to those
-who name it, and to nobody else. Twins: what the homes have counted, and what the script did."""
+"""Advisory events over every routing: everything that happens to durable sessions is told once, to
+those who subscribe to it by name, and to nobody else. The obvious twins are the counts of the homes
+and those of the script."""
 
 from __future__ import annotations
 
@@ -48,13 +49,13 @@ ON_SCOTS = ("spr", "idr", "spr-mesh", "idr-mesh")
 ORDINARY = ("TRUE", "price IS NULL", "session = 's0' OR x >= 0", "topic LIKE '%'")
 KINDS = {"created", "attached", "detached", "full", "dropped", "expired", "closed", "dead-letter"}
 SEEDS = 3
-"""Which are enough that each kind happens under each routing."""
+"""How many seeds are enough for each kind to happen under each routing."""
 NAMING = ("topic LIKE '$reefcast/%'", "topic MATCHES '$reefcast/session/#' AND count > 0")
 
 
 class Homes(Harness):
-    """All brokers have a disk, on which everything is at once. `got`: what clients were delivered;
-    `handed`: what consumers have, and have not answered."""
+    """Brokers that all have a disk, on which every write is synced at once. `got`: what clients
+    were delivered; `handed`: what consumers were handed and have not answered."""
 
     def __init__(self, overlay: Graph | Scot, routing: str, rng: random.Random):
         self.got: dict[LinkName, list[Publication]] = defaultdict(list)
@@ -105,7 +106,7 @@ class Homes(Harness):
             self._apply(name, kept)
 
     def pass_time(self, seconds: float) -> None:
-        """The timers come due that are for then, and what they cause is over."""
+        """Let time pass: fire the timers that come due, and run everything that they cause."""
         end_s = self.now + seconds
         while due := [(at, key) for key, at in self.timers.items() if at <= end_s]:
             at, key = min(due)
@@ -133,7 +134,7 @@ def made(routing: str, rng: random.Random) -> Homes:
 
 
 class Script:
-    """Owners `c0` and `c1` do things to their sessions at random, which are counted."""
+    """Random actions of the owners `c0` and `c1` on their sessions, which the script counts."""
 
     def __init__(self, network: Homes, rng: random.Random) -> None:
         self.network, self.rng = network, rng
@@ -206,7 +207,7 @@ class Script:
 
 
 def told_kinds(publications: list[Publication]) -> Counter[tuple[object, str]]:
-    """How often each kind of thing happened at each broker, as advisory events say."""
+    """Return how often each kind of thing happened at each broker, as the advisory events say."""
     found: Counter[tuple[object, str]] = Counter()
     for each in publications:
         [topic] = each.topics
@@ -269,7 +270,7 @@ def test_all_that_happens_to_sessions_is_told_to_those_who_name_it(routing: str)
 
 
 def assert_rarely(publications: list[Publication]) -> None:
-    """One kind about one session at most once in the interval."""
+    """Check that one kind about one session is told at most once in the interval."""
     last_us: dict[tuple[object, ...], int] = {}
     for each in sorted(publications, key=lambda each: each.time_us):
         about = "number" in each.attributes
@@ -295,7 +296,7 @@ def test_a_session_that_overflows_with_advisory_events_does_not_feed_itself(poli
         network.run()
         network.pass_time(5 * INTERVAL_S)
     told = len(network.got["ops"])
-    assert told > 1, "what ordinary events bring about is told"
+    assert told > 1, "what ordinary events caused was not told"
     network.pass_time(30.0)
     assert len(network.got["ops"]) == told
     network.pass_time(60.0)  # all that waited is too old now

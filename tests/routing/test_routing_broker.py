@@ -29,7 +29,8 @@ def quiet(network: Harness) -> Harness:
 
 
 def settled_chain() -> Harness:
-    """a - b - c, publisher p at a, subscriber s at c, both connected, nothing said."""
+    """Return a - b - c with publisher p at a and subscriber s at c, both connected; nothing has
+    been asked for yet."""
     network = Harness(path(["a", "b", "c"]))
     network.connect("p", "a")
     network.connect("s", "c")
@@ -206,9 +207,9 @@ def test_numbers_are_never_used_again_and_belong_to_their_owner() -> None:
 
 
 def test_advertisements_that_cross_at_a_broker_that_restarts_settle() -> None:
-    """Each waits for subscriptions that the broker between them had not taken over. When it comes
-    back it is told these again, and the other one's advertisement, too; for that it must not wait:
-    it is not settled before the first one is."""
+    """Each advertisement waits for subscriptions that the broker between them had not handled. When
+    this broker comes back, it is told them again, and the other advertisement, too. It must not
+    wait for that one, which does not settle before the first."""
     network = Harness(path(["a", "b", "c"]), "acyclic")
     for client, home in (("p", "a"), ("s", "a"), ("q", "c"), ("t", "c")):
         network.connect(client, home)
@@ -254,7 +255,8 @@ def test_flooding_on_a_cycle_delivers_once() -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_broker_that_restarts_relearns_from_its_neighbours(seed: int) -> None:
-    """After the restart all tables are what they were, less the rows of its own lost clients."""
+    """After the restart all tables are what they were, except for the rows of its own lost
+    clients."""
     rng = random.Random(seed)
     names = [f"b{i}" for i in range(7)]
     network = Harness(balanced_tree(names, 2), rng=rng)
@@ -305,7 +307,8 @@ def test_a_link_that_is_given_up_takes_its_rows_along() -> None:
 
 
 def test_a_neighbour_that_restarted_gets_no_answer_to_what_it_asked_before() -> None:
-    """Its new tokens start at 1 again, so that the answer would pass for that to a new message."""
+    """The broker's new tokens start at 1 again, so that an old answer would pass for one to a new
+    message."""
     broker = Broker("a", "acyclic")
     for neighbour in ("b", "c"):
         broker.handle(LinkUp(LinkKind.BROKER), neighbour, 0.0)
@@ -319,7 +322,7 @@ def test_a_neighbour_that_restarted_gets_no_answer_to_what_it_asked_before() -> 
 
 
 def test_a_publisher_that_goes_to_another_broker_with_the_same_publication_is_heard() -> None:
-    """Broker b still holds what the first broker, which is gone, told of this publisher."""
+    """Broker b still has the advertisement that the publisher's first broker, now gone, sent it."""
     network = Harness(path(["a", "b", "c"]))
     network.connect("p", "a")
     network.connect("s", "b")
@@ -339,7 +342,7 @@ def test_a_publisher_that_goes_to_another_broker_with_the_same_publication_is_he
 
 
 def test_a_covered_subscription_of_a_broker_that_relearns_settles_with_its_stand_in() -> None:
-    """Nobody is told of s#2, for s#1 stands for it; but s#1 has yet to arrive where it counts."""
+    """Nobody is told of s#2, because s#1 covers it; but s#1 has yet to arrive where it counts."""
     broker = Broker("b2", "acyclic", neighbours=["b1"], options=AcyclicOptions(covering="active"))
     broker.handle(LinkUp(LinkKind.CLIENT), "s", 0.0)
     for number in (1, 2):

@@ -1,4 +1,4 @@
-"""What only some routings can do: who can, and what is answered for the others."""
+"""Features that only some routings have: which have them, and what the others answer."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_a_routing_that_cannot_confirm_says_so() -> None:
 
 
 def test_floods_are_sent_again_in_their_order_however_often() -> None:
-    """What waited for a link while others were sent again by it stays behind these."""
+    """What waited for a link stays behind what is sent over it again."""
     confirming = Confirming(False, Random(1), floods=True)
     for seq in range(1, 5):
         publish = Publish(Publication("p", seq, 0, {"n": 1}), confirm=1)

@@ -1,4 +1,4 @@
-"""The hot path's counter counts as the library's does."""
+"""The counter of the hot path counts as the library's does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Covering strategies, each and in mixtures: never a false negative, whatever interleaves."""
+"""Covering strategies, alone and mixed: never a false negative, whatever interleaves."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FILTERS = (
 
 
 def chooser(kind: str, rng: random.Random, options: type[RoutingOptions]):
-    """The options of each broker: one strategy for all, or one for each."""
+    """Return the options of each broker: one strategy for all, or one for each."""
 
     def of(name: str) -> RoutingOptions:
         allowed = STRATEGIES if options is Acyclic.options else INSIDE_CLUSTERS
@@ -50,7 +50,7 @@ def chooser(kind: str, rng: random.Random, options: type[RoutingOptions]):
 
 
 def network_of(kind: str, rng: random.Random, clusters: int = 0) -> Harness:
-    """A random tree with acyclic routing, or (`clusters`) a SCOT with SPR."""
+    """Return a random tree with acyclic routing, or (`clusters`) a SCOT with SPR."""
     tree = random_tree("abcdefg"[: rng.randint(1, 7 if not clusters else 4)], rng)
     if clusters:
         overlay = scot(tree, clusters)

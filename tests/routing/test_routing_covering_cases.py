@@ -1,4 +1,4 @@
-"""Cases of covering that went wrong once, and bad input."""
+"""Cases of covering that once went wrong, and bad input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from reefcast.routing.tree import MOST_PACKED_CHARS, Replace
 
 
 def broker_with(covering: Strategy, *clients: str) -> Broker:
-    """A broker with one neighbour, "u", where somebody publishes everything."""
+    """Return a broker with one neighbour, "u", where somebody advertises TRUE."""
     broker = Broker("b", "acyclic", options=AcyclicOptions(covering=covering))
     broker.handle(LinkUp(LinkKind.BROKER), "u", 0.0)
     broker.handle(Advertise(("p", 1), "TRUE", 1), "u", 0.0)
@@ -50,7 +50,8 @@ def sent(broker: Broker) -> list[EntityId]:
 
 
 def test_of_equal_subscriptions_that_go_together_none_is_preserved_for_the_other() -> None:
-    """The first must go some hops, the second none, but that one was never sent."""
+    """The first withdrawal must go some hops, the second none; but the second subscription was
+    never sent."""
     broker = broker_with("incremental", "s", "t")
     broker.handle(Subscribe(("s", 1), "TRUE", 1), "s", 0.0)
     for seq in range(5):
@@ -180,7 +181,8 @@ def test_a_replacement_has_room_for_so_much_and_the_rest_goes_before_it() -> Non
 def test_a_client_that_leaves_takes_all_of_its_own_along(
     order: list[int], covering: Strategy
 ) -> None:
-    """Whatever covers what: nothing of it is sent as what takes the place of the rest."""
+    """Whatever covers what, none of the client's own subscriptions is sent to replace its
+    others."""
     broker = broker_with(covering, "s", "t")
     for number, width in enumerate(order):
         broker.handle(Subscribe(("s", number + 1), f"x > {width}", number + 1), "s", 0.0)

@@ -19,7 +19,7 @@ from reefcast.routing.covering.strategies import Strategy
 from reefcast.simulation.table_truth import next_hops
 
 ENOUGH = 46
-"""False positives in a row after which a ghost goes, with theta = 0.9."""
+"""How many false positives in a row end a ghost with theta = 0.9."""
 ADVERTISEMENTS = ("x < 2", "x > 3", "x BETWEEN 1 AND 4", "y = 'a'", "TRUE", "x > 90")
 
 
@@ -29,7 +29,7 @@ def network_of(overlay: Graph, covering: Strategy, theta: float = 0.9) -> Harnes
 
 
 def random_network(rng: random.Random, covering: Strategy) -> Harness:
-    """Publishers p0 to p3 have advertised."""
+    """Return a random network in which publishers p0 to p3 have advertised."""
     overlay = random_tree(names(rng.randint(2, 9)), rng)
     network = network_of(overlay, covering)
     for number in range(4):
@@ -40,7 +40,7 @@ def random_network(rng: random.Random, covering: Strategy) -> Harness:
 
 
 def holders(network: Harness, id: EntityId) -> dict[str, str]:
-    """Brokers that have the subscription in their PRT, with its last hop."""
+    """Return the brokers that have the subscription in their PRT, with its last hop."""
     rows = {name: broker.router.prt.get(id) for name, broker in network.brokers.items()}
     return {name: row.last_hop for name, row in rows.items() if row is not None}
 
@@ -53,7 +53,8 @@ def way(overlay: Graph, start: str, end: str) -> list[str]:
 
 
 def tree_of(network: Harness, home: str, text: str) -> set[str]:
-    """The ways from a subscriber's broker to the publishers that it may get something from."""
+    """Return the brokers between a subscriber's broker and the publishers whose events may
+    match."""
     reached = {home}
     for publisher in range(4):
         client = network.brokers[network.home[f"p{publisher}"]].clients[f"p{publisher}"]
@@ -124,7 +125,8 @@ def test_property_3_similarity_never_falls_towards_the_publisher(rng: random.Ran
 def similarity(
     network: Harness, broker: str, root: EntityId, matched: list[dict[str, object]]
 ) -> float:
-    """phi at one broker: the share of what matches the root that its NRS or INC match, too."""
+    """Return phi at one broker: of what matches the root, the share that its NRS or INC match,
+    too."""
     others = [row.filter for row in network.brokers[broker].router.prt if row.id != root]
     wanted = sum(any(filter.holds(event) for filter in others) for event in matched)
     return wanted / max(1, len(matched))
@@ -134,7 +136,8 @@ def similarity(
 
 
 def chain(theta: float = 0.9) -> tuple[Harness, EntityId]:
-    """b1 to b8: a broad subscriber at b1, a narrow one at b3, the publisher at b8."""
+    """Return b1 to b8, with a broad subscriber at b1, a narrow one at b3, and the publisher at
+    b8."""
     network = network_of(path(names(8)), "incremental", theta)
     for client, broker in (("s", "b1"), ("r", "b3"), ("p", "b8")):
         network.connect(client, broker)
@@ -268,7 +271,7 @@ def test_false_positives_push_it_upstream_hop_by_hop_until_they_vanish() -> None
 
 
 def test_as_many_false_positives_as_theta_allows_are_borne_for_ever() -> None:
-    """By chance there are more of them now and then: not for that do bursts come after all."""
+    """Chance makes the share exceed the limit now and then; that alone must not bring the burst."""
     network, broad = chain(0.9)
     publish(network, [3] * 10)
     withdraw(network, broad)
@@ -283,8 +286,8 @@ def test_as_many_false_positives_as_theta_allows_are_borne_for_ever() -> None:
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([0.5, 0.8, 0.9]))
 def test_false_positives_are_bounded_by_theta(seed: int, theta: float) -> None:
-    """What matches the ghost and nobody wants is at most a share 1 - theta of what matches it, but
-    for a while after the habits of the publisher have changed."""
+    """Of what matches the ghost, at most a share 1 - theta is wanted by nobody, except for a while
+    after the publisher has changed what it publishes."""
     rng = random.Random(seed)
     network, broad = chain(theta)
     share = rng.random()

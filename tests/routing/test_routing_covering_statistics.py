@@ -64,7 +64,8 @@ def test_refuses_a_window_that_nothing_can_be_seen_through(wrong: dict[str, floa
 
 @dataclass
 class Listed:
-    """`rows`: (time, subscription, advertisement, distance) of the pairs that are kept."""
+    """The slow twin: a list. `rows`: (time, subscription, advertisement, distance) of the pairs
+    that are kept."""
 
     window: Window
     rows: list[tuple[float, int, int, int]] = field(default_factory=list)

@@ -1,4 +1,5 @@
-"""A share that is allowed is never found too large; one that is too large is, and soon."""
+"""Suspicion of a ghost: a permitted share of false positives never condemns it, a larger one does,
+soon."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from reefcast.routing.covering.suspicion import LIMIT, Suspicion
 
 
 def certain_after(limit: float, seen: Iterable[bool]) -> int | None:
-    """How many of these are enough."""
+    """Return after how many of these publications the suspicion is certain; None if it never is."""
     test, suspicion = Suspicion(limit), 0.0
     for count, one in enumerate(seen, 1):
         suspicion = test.after(suspicion, one)
@@ -33,8 +34,8 @@ def drawn(share: float, seed: int, count: int) -> Iterable[bool]:
     ("limit", "share"), [(0.1, 0.1), (0.1, 0.074), (0.5, 0.5), (0.9, 0.9), (0.9, 0.866)]
 )
 def test_what_is_allowed_is_never_condemned(limit: float, share: float) -> None:
-    """0.074 and 0.866 are the shares of two ghosts that a test of each hundred publications, for
-    limits of 0.1 and 0.9, condemned in the first hour of the covering paper's evaluation."""
+    """0.074 and 0.866 are the shares of two ghosts in the first hour of the covering paper's
+    evaluation. A test of every hundred publications, with limits of 0.1 and 0.9, condemned them."""
     assert certain_after(limit, drawn(share, 1, 200_000)) is None
 
 
@@ -63,7 +64,7 @@ def test_a_long_good_time_before_does_not_outweigh_a_bad_one() -> None:
 
 @given(st.floats(0.001, 0.999))
 def test_at_the_limit_the_likelihood_ratio_has_the_mean_1(limit: float) -> None:
-    """That is what bounds mistakes: one in 1e9 publications."""
+    """This mean bounds the mistakes: one in 1e9 publications."""
     test = Suspicion(limit)
     up = exp(test.after(10.0, True) - 10)
     down = exp(test.after(10.0, False) - 10)

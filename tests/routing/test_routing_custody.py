@@ -1,5 +1,5 @@
-"""Custody: a broker that is down stops nobody, whatever happens to those that keep what it is owed;
-an advertisement that has settled stays settled; what operators see and wish."""
+"""Custody: a broker that is down stops nobody, whatever happens to its custodians; an advertisement
+that has settled stays settled; what operators see and can do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LINE = [("a", "b"), ("b", "c"), ("c", "d")]
 
 
 def line(seed: int = 1, **options: Any) -> Network:
-    """Four brokers in a row, with a session at its end."""
+    """Return four brokers in a row, with a session at the last one."""
     network = Network(LINE, seed, **options)
     network.want("s0", "d", "x >= 0")
     network.settle()
@@ -51,7 +51,7 @@ def publish(publisher: Publisher, *xs: int) -> None:
 
 
 def goes_on(network: Network, seconds: float = 10.0) -> None:
-    """Let all happen that happens without anybody coming back."""
+    """Run everything that can happen without an absent broker coming back."""
     for _ in range(5):
         network.run(10_000)
         network.pass_time(seconds / 5)
@@ -117,7 +117,8 @@ def test_one_broker_of_a_scot_that_is_down_stops_no_publisher(routing: str) -> N
 
 
 def test_a_custodian_is_killed_at_every_step_and_so_is_who_comes_back() -> None:
-    """Of: a neighbour stays away, a publisher comes, the neighbour is back."""
+    """The script: a neighbour stays away, a publisher comes, the neighbour comes back. A kill falls
+    between any two of its steps."""
 
     def begun(steps: int) -> tuple[Network, bool]:
         network = Network([("a", "b"), ("b", "c")], 3)
@@ -151,9 +152,9 @@ def test_a_custodian_is_killed_at_every_step_and_so_is_who_comes_back() -> None:
 
 
 def comes_back(seed: int, how: str) -> list[str]:
-    """Let a broker come back, with a newcomer whom nobody behind it knows, who publishes all the
-    time; return what is wrong in the end. `how`: the broker `restarts`, or its link `resumes`, or
-    it restarts after its `custodian` has."""
+    """Let a broker come back, while a publisher that nobody behind it knows publishes all the time;
+    return the faults at the end. `how`: the broker `restarts`, or its link `resumes`, or it
+    restarts after its `custodian` has."""
     network = line(seed)
     if how == "resumes":
         network.break_link(("b", "c"))
@@ -185,8 +186,8 @@ def test_nothing_is_missed_while_a_broker_comes_back(how: str) -> None:
 
 
 def blocked_and_restarted() -> tuple[Network, Publisher]:
-    """An event has no room in a session of its first broker, which has it in custody for another
-    one, and restarts."""
+    """Block an event at its first broker, where a session has no room for it; the broker has it in
+    custody for another one, too, and restarts."""
     network = Network([("a", "b")], 1)
     network.want("s0", "a", "x >= 0", {"max_events": 1, "policy": "block"})
     network.want("s1", "b", "x >= 0")
@@ -219,7 +220,7 @@ def test_what_was_in_custody_is_new_to_sessions(monkeypatch: pytest.MonkeyPatch)
 
 
 def deputies(network: Network) -> dict[str, int]:
-    """How many rows stand on each disk for who is away."""
+    """Return how many rows each disk holds on behalf of absent brokers."""
     decode = msgspec.msgpack.Decoder(tuple[tuple[str, int], str]).decode
     counts = {
         name: sum(is_deputy(decode(key)[0][0]) for key in disk.load().rows.get(SUBSCRIPTIONS, {}))
@@ -244,8 +245,8 @@ def test_what_is_entered_for_who_is_away_is_on_disk_as_long_as_it_is_away() -> N
 
 
 def resumed() -> list[str]:
-    """A link that breaks for a while, with a newcomer meanwhile whom nobody behind it knows; return
-    what is wrong when all has come to an end."""
+    """Break a link for a while, in which a publisher appears that nobody behind it knows; return
+    the faults when everything has settled."""
     network = line()
     network.break_link(("b", "c"))
     network.pass_time(3.0)
@@ -308,7 +309,8 @@ def test_nothing_passes_by_what_has_no_room(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_advertisement_that_has_settled_stays_settled() -> None:
-    """Its host is killed while the next broker is away, so that nothing new could settle there."""
+    """The host broker of the advertisement is killed while the next broker is away, when nothing
+    new could settle there."""
     network = line()
     publisher = network.publisher("p0", "a", "x >= 0")
     publish(publisher, 1)
@@ -352,7 +354,7 @@ def test_what_its_client_does_not_take_up_again_is_withdrawn() -> None:
 
 
 def test_rows_that_were_not_written_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mutant that no loss gives away as long as all who have the rows, too, are there."""
+    """A mutant that no loss reveals as long as everybody who also has the rows is there."""
     monkeypatch.setattr(RowLog, "came", lambda self, row: None)
     with pytest.raises(AssertionError):
         test_durable_rows_are_there_before_the_first_link()
@@ -399,7 +401,7 @@ def test_an_operator_drops_what_is_kept() -> None:
 
 
 def test_an_operator_routes_again_what_is_kept() -> None:
-    """The session has moved to e, which takes the place of d."""
+    """The session has moved to e, which replaces d."""
     network, _ = away_with_three()
     network.names = list("abce")
     network._neighbours = {"a": ["b"], "b": ["a", "c"], "c": ["b", "e"], "e": ["c"]}

@@ -1,4 +1,5 @@
-"""What a broker fails on costs only itself: the rest of its batch is routed, each exactly once."""
+"""When a broker fails on a message, only that message is lost: the rest of its batch is routed,
+each message exactly once."""
 
 from __future__ import annotations
 
@@ -45,16 +46,17 @@ STAGES = ("objection", "match", "step", "order")
 
 
 class Fault(Exception):
-    """What the broker fails with."""
+    """The exception that a broker fails with."""
 
 
 def poison(publication: Publication) -> str:
-    """Where a publication makes a broker fail, as "stage@broker"."""
+    """Return where a publication makes a broker fail, as "stage@broker"; "None" if nowhere."""
     return str(publication.attributes.get("fail"))
 
 
 class Failing(Harness):
-    """Publications that wait on a link come in batches; with `faults` some make a broker fail."""
+    """A harness in which publications that wait on a link arrive in batches; with `faults` some of
+    them make a broker fail."""
 
     def __init__(self, routing: str, rng: random.Random, *, faults: bool) -> None:
         self.faults = faults
@@ -140,7 +142,7 @@ def objecting(faults: bool) -> Callable[..., str | None]:
 
 
 def played(routing: str, seed: int, *, faults: bool) -> Failing:
-    """A network in which clients publish in bursts; what is random is so by `seed` alone."""
+    """Run a network in which clients publish in bursts; `seed` determines everything random."""
     rng = random.Random(seed)
     network = Failing(routing, random.Random(seed), faults=faults)
     brokers = sorted(network.overlay)
@@ -199,7 +201,7 @@ def test_the_others_are_delivered_as_if_nothing_had_failed(routing: str, seed: i
 
 
 def one_broker(routing: str = "flooding") -> Broker:
-    """With a subscriber, a publisher that has advertised, and a neighbour."""
+    """Return a broker with a subscriber, a publisher that has advertised, and a neighbour."""
     broker = Broker("a", routing)
     for link, kind in (("s", LinkKind.CLIENT), ("p", LinkKind.CLIENT), ("b", LinkKind.BROKER)):
         broker.handle(LinkUp(kind), link, 0.0)
@@ -210,7 +212,7 @@ def one_broker(routing: str = "flooding") -> Broker:
 
 
 def batch_of(count: int, spoiled: int | None = None) -> list[Publish]:
-    """One of them with a header that no routing can count on."""
+    """Return a batch in which one publication has a header that no routing expects."""
     made = [Publish(Publication("p", seq + 1, 0, {"x": seq})) for seq in range(count)]
     if spoiled is not None:
         header = msgspec.structs.replace(Header(0), hops=None)  # type: ignore[arg-type]  # to fail

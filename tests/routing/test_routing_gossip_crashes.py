@@ -1,4 +1,5 @@
-"""Nodes that crash, contacts too, and overlays that fall apart: rounds until all is well again."""
+"""Nodes that crash, contacts among them, and overlays that fall apart: how many rounds the repair
+takes."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ SEEDS = st.integers(0, 2**32)
 TOLD = st.sampled_from((0.0, 0.5, 1.0))
 PERIOD = GossipOptions().wave_rounds
 HEALED = (MISSED + 2) * PERIOD
-"""Rounds after which all are connected again."""
+"""After how many rounds all nodes are connected again."""
 
 
 def overlay_of(seed: int, size: int, told: float = 1.0, contacts: int = 2) -> OverlayNetwork:
-    """That has come to rest. `told`: see `OverlayNetwork`."""
+    """Return an overlay that has come to rest. `told`: see `OverlayNetwork`."""
     options = GossipOptions(seed=seed)
     network = OverlayNetwork(random.Random(seed), names(contacts), options, told=told)
     for node in names(size):
@@ -34,7 +35,8 @@ def overlay_of(seed: int, size: int, told: float = 1.0, contacts: int = 2) -> Ov
 
 
 def assert_sound(network: OverlayNetwork) -> None:
-    """Of a quiet network."""
+    """Check a quiet network: connected, with no link to a dead node and no wrong account of
+    links."""
     assert network.connected()
     assert network.dead_links() == []
     assert network.wrong_in_links() == []
@@ -43,7 +45,7 @@ def assert_sound(network: OverlayNetwork) -> None:
 @given(SEEDS, st.integers(8, 30), TOLD)
 @settings(max_examples=8)
 def test_a_third_crashes_at_once(seed: int, size: int, told: float) -> None:
-    """Waves reach all neighbours: so who is dead is out of all views after one of them."""
+    """Waves reach all neighbours, so that after one wave no view names a dead node."""
     network = overlay_of(seed, size, told)
     sizes = {node: overlay.size for node, overlay in network.overlays.items()}
     network.crash(*random.Random(seed).sample(names(size)[1:], size * 3 // 10))
@@ -94,7 +96,7 @@ def test_a_contact_that_restarts_at_once_finds_its_place(seed: int, size: int) -
 def test_two_parts_that_lost_each_other_are_joined_again_and_views_do_not_grow(
     seed: int, size: int, contacts: int
 ) -> None:
-    """Time after time. Both parts have a contact, or only one."""
+    """This happens three times. Both parts have a contact, or only one has."""
     network = overlay_of(seed, size, contacts=contacts)
     total = sum(overlay.size for overlay in network.overlays.values())
     for _ in range(3):
@@ -108,7 +110,8 @@ def test_two_parts_that_lost_each_other_are_joined_again_and_views_do_not_grow(
 
 
 def small_overlay() -> tuple[TopicOverlay, NodeId, Walked]:
-    """One of `n0`, the neighbour that it likes best, and the answer of a walk that names that."""
+    """Return the overlay of `n0`, its best neighbour, and the answer of a walk that names this
+    one."""
     options = GossipOptions(quarantine_rounds=4)
     overlay = TopicOverlay("a", options, Weights("n0", 0), names(2))
     best, middle, last = Weights("n0", 0).view(names(4)[1:])
@@ -117,7 +120,7 @@ def small_overlay() -> tuple[TopicOverlay, NodeId, Walked]:
 
 
 def test_who_could_not_be_reached_is_not_taken_again_for_some_rounds() -> None:
-    """Others may still have it in their views; and nobody has less weight."""
+    """Others may still have the node in their views, and no node has less weight."""
     overlay, best, walked = small_overlay()
     overlay.lost(best)
     rounds = 0
@@ -129,7 +132,7 @@ def test_who_could_not_be_reached_is_not_taken_again_for_some_rounds() -> None:
 
 
 def test_who_joins_is_not_in_quarantine_any_more() -> None:
-    """It can be reached; else the next walk would drop it again."""
+    """A node that joins can be reached; otherwise the next walk would drop it again."""
     overlay, best, walked = small_overlay()
     overlay.lost(best)
     overlay.handle(JoinWalk(topic="a", joiner=best, grows=True, nonce=1, left=0), "n1")
@@ -140,7 +143,7 @@ def test_who_joins_is_not_in_quarantine_any_more() -> None:
 
 @pytest.mark.parametrize("outwards", [True, False])
 def test_a_part_that_only_one_way_leads_to_or_from_is_found_out(outwards: bool) -> None:
-    """Four nodes, two of which point to the others, but not the other way round."""
+    """Of four nodes, two point to the other two, which do not point back."""
     network = OverlayNetwork(random.Random(0), ["n0"])
     far = ["n2", "n3"]
     pairs = {"n0": ["n1"], "n1": ["n0"], "n2": ["n3"], "n3": ["n2"]}
@@ -156,7 +159,7 @@ def test_a_part_that_only_one_way_leads_to_or_from_is_found_out(outwards: bool) 
 
 
 def test_who_hears_the_waves_does_not_join_again() -> None:
-    """Or there would be messages without need, and new neighbours."""
+    """Otherwise there would be needless messages and new neighbours."""
     network = overlay_of(3, 30)
     sent = len(network.sent)
     network.rounds(4 * PERIOD * MISSED)
@@ -181,8 +184,8 @@ def test_waves_put_right_what_nodes_know_of_who_points_to_them(seed: int, size: 
 @given(SEEDS, st.integers(3, 16), TOLD, st.integers(1, 3))
 @settings(max_examples=30)
 def test_whatever_happens_is_put_right(seed: int, size: int, told: float, contacts: int) -> None:
-    """Joins, leaves, crashes, restarts and broken connections, one after the other and in the
-    middle of each other. Of 3 000 networks like this two needed a second attempt."""
+    """Joins, leaves, crashes, restarts and broken connections happen one after the other, and in
+    the middle of each other. Of 3 000 such networks two needed a second attempt."""
     rng = random.Random(seed)
     network = overlay_of(seed, size, told, contacts)
     for _ in range(25):

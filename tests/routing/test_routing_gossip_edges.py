@@ -1,4 +1,4 @@
-"""One broker of routing `gossip` where things go twice, come late, or come from elsewhere."""
+"""One broker of routing `gossip`, with messages that come twice, late, or from the wrong node."""
 
 from __future__ import annotations
 

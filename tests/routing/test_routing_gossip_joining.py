@@ -1,4 +1,4 @@
-"""Coming and leaving in good order: what an overlay looks like that was built by nothing else."""
+"""Nodes that join and leave in good order: the overlays that arise from nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reefcast.routing.gossip.topic import LOWEST, MISSED, PATIENCE
 
 SEEDS = st.integers(0, 2**32)
 HEALED = (MISSED + 2) * GossipOptions().wave_rounds
-"""Rounds after which all are connected again."""
+"""After how many rounds all nodes are connected again."""
 
 
 def empty_network(seed: int, contacts: int = 2) -> OverlayNetwork:
@@ -26,7 +26,7 @@ def empty_network(seed: int, contacts: int = 2) -> OverlayNetwork:
 
 
 def everybody_joined(seed: int, size: int, contacts: int = 2) -> OverlayNetwork:
-    """One after the other."""
+    """Return an overlay that its nodes joined one after the other."""
     network = empty_network(seed, contacts)
     for node in names(size):
         network.join(node)
@@ -35,7 +35,7 @@ def everybody_joined(seed: int, size: int, contacts: int = 2) -> OverlayNetwork:
 
 
 def assert_sound(network: OverlayNetwork) -> None:
-    """Of a quiet network."""
+    """Check a quiet network."""
     assert network.connected()
     assert network.dead_links() == []
     assert network.wrong_in_links() == []
@@ -56,7 +56,8 @@ def test_one_after_the_other(seed: int, size: int, contacts: int) -> None:
 @given(SEEDS, st.integers(3, 25), st.integers(1, 3))
 @settings(max_examples=15)
 def test_all_at_once(seed: int, size: int, contacts: int) -> None:
-    """Contacts, too, which join through each other: they run, as all that is in place."""
+    """Contacts join at the same time, too, through each other; all that must be so is that they
+    run."""
     network = empty_network(seed, contacts)
     nodes = names(size)
     overlays = {node: network.add(node) for node in nodes}
@@ -72,7 +73,7 @@ def test_all_at_once(seed: int, size: int, contacts: int) -> None:
 @pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize(("seed", "size"), [(0, 40), (1, 40), (2, 100), (3, 100)])
 def test_views_have_2_ln_n_nodes(seed: int, size: int, at_once: bool) -> None:
-    """Some less, as a joiner may be given a node twice; none has far more."""
+    """Some have fewer, because a joiner may be given the same node twice; none has far more."""
     network = empty_network(seed)
     for node in names(size):
         network.join(node)
@@ -115,7 +116,7 @@ def test_contacts_that_start_last_are_found_within_a_few_rounds() -> None:
 
 
 def test_the_second_contact_knows_who_joined_through_the_first() -> None:
-    """So that it goes on as that one did."""
+    """The second contact can then go on as the first one did."""
     network = everybody_joined(0, 40)
     first, second = names(2)
     sent = len(network.sent)
@@ -129,7 +130,7 @@ def test_the_second_contact_knows_who_joined_through_the_first() -> None:
 
 
 def test_walks_start_at_members_at_random() -> None:
-    """Else a contact would become a neighbour of nearly all, if many join at once."""
+    """Otherwise, if many join at once, a contact would become a neighbour of nearly all."""
     network = everybody_joined(0, 60)
     network.join("new")
     sent = len(network.sent)
@@ -148,7 +149,8 @@ def test_walks_start_at_members_at_random() -> None:
 @given(SEEDS, st.integers(3, 25))
 @settings(max_examples=20)
 def test_leavers_one_after_the_other_leave_a_connected_graph(seed: int, size: int) -> None:
-    """Down to the contacts: who points to a leaver gets whom it pointed to."""
+    """Nodes leave until only the contacts are left: whoever points to a leaver gets one of its
+    neighbours."""
     network = everybody_joined(seed, size)
     leavers = names(size)[2:]
     random.Random(seed).shuffle(leavers)
@@ -174,7 +176,7 @@ def test_many_leave_at_once(seed: int, size: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_views_do_not_grow_by_coming_and_going(seed: int) -> None:
-    """In the long run a joiner brings as many links as a leaver takes: 2 ln n + 2."""
+    """In the long run a joiner brings as many links as a leaver takes away: 2 ln n + 2."""
     rng = random.Random(seed)
     network = everybody_joined(seed, 16)
     for _ in range(60):
@@ -189,7 +191,7 @@ def test_views_do_not_grow_by_coming_and_going(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_who_pointed_to_a_leaver_gets_another_for_it(seed: int) -> None:
-    """So that views stay as they are, and all connected, without any round in between."""
+    """Views keep their sizes, and the overlay stays connected, without any round in between."""
     network = everybody_joined(seed, 40)
     before = network.mean_size()
     for node in names(40)[2::2]:
@@ -200,7 +202,7 @@ def test_who_pointed_to_a_leaver_gets_another_for_it(seed: int) -> None:
 
 
 def test_a_joiner_takes_a_place_that_is_free_before_a_view_grows() -> None:
-    """Or views would grow whenever some crash and come back."""
+    """Otherwise views would grow whenever nodes crash and come back."""
     overlay = everybody_joined(0, 6).overlays["n5"]
     overlay.begin(["n1", "n2", "n3"], [])
     overlay.lost("n2")
@@ -210,7 +212,7 @@ def test_a_joiner_takes_a_place_that_is_free_before_a_view_grows() -> None:
 
 
 def test_who_joins_with_nobody_left_begins_anew() -> None:
-    """Its size is that of the others, however large its view was."""
+    """Its view gets the size of the others', however large it was."""
     overlay = everybody_joined(0, 6).overlays["n5"]
     overlay.begin(["n1", "n2", "n3", "n4"], [])
     for node in ("n1", "n2", "n3", "n4"):
@@ -241,7 +243,7 @@ def test_a_leaver_tells_everybody_who_points_to_it_or_keeps_its_membership() -> 
 
 
 def test_who_is_not_in_the_overlay_any_more_is_dropped_when_it_says_so() -> None:
-    """Somebody linked to it while it left."""
+    """Another node linked to it while it left."""
     network = everybody_joined(0, 6)
     leaver, other = "n5", "n3"
     network.leave(leaver)

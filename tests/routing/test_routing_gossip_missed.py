@@ -1,4 +1,5 @@
-"""Whom one broker could not reach: it calls them again, has them back, and compares what came."""
+"""Nodes that one broker cannot reach: it calls them again, takes them back, and compares what
+came."""
 
 from __future__ import annotations
 
@@ -14,14 +15,15 @@ from reefcast.routing.gossip.router import CALLED
 
 
 def lose(alone: Alone, *nodes: str) -> None:
-    """Their connections break, and there are no others to be had."""
+    """Break the connections to these nodes; no others can be opened."""
     for node in nodes:
         assert opened(alone.handle(node, LinkDown())) == [node]
         alone.handle(node, LinkDown())
 
 
 def without(*missed: str, topics: str = "t") -> Alone:
-    """It is in these topics, and misses these nodes in all of them; `x` and `y` are still there."""
+    """Return a broker that is in these topics and misses these nodes in all of them; `x` and `y`
+    are still neighbours."""
     alone = Alone()
     for topic in topics:
         alone.joined(topic, "x", "y", *missed)
@@ -30,7 +32,7 @@ def without(*missed: str, topics: str = "t") -> Alone:
 
 
 def call(alone: Alone) -> list[str]:
-    """Whom it calls in a round, in vain."""
+    """Return the nodes that the broker calls in a round, in vain."""
     called = opened(alone.round())
     for node in called:
         alone.handle(node, LinkDown())
@@ -134,7 +136,7 @@ def test_a_contact_that_was_asked_in_vain_is_asked() -> None:
 
 
 def test_two_contacts_tell_each_other_whom_they_know() -> None:
-    """The topic may have begun at both, which could not reach each other."""
+    """The topic may have begun at two contacts that could not reach each other."""
     alone = Alone(GossipOptions(contacts=("me", "x")))
     alone.subscribe("topic = 't'")
     alone.handle("x", LinkDown())

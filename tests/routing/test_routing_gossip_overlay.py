@@ -1,4 +1,4 @@
-"""An overlay that nobody joins or leaves: walks in any order, and what they leave as it was."""
+"""An overlay that nobody joins or leaves: walks in any order, and what they must not change."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_sizes_stay_and_nodes_know_who_points_to_them(
 @given(SEEDS, st.integers(2, 25))
 @settings(max_examples=40)
 def test_the_graph_stays_strongly_connected_while_it_is_aligned(seed: int, size: int) -> None:
-    """From the paper's start. All nodes walk at once, so that two may take each other for the
-    witness; that has not been seen to cut anybody off in 1 500 networks of this kind."""
+    """The overlay starts as the paper's. All nodes walk at once, so that two nodes may each be the
+    other's witness; that has cut nobody off in 1 500 such networks."""
     network = static_overlay(seed, size)
     for _ in range(20):
         network.round()
@@ -53,7 +53,8 @@ def test_the_graph_stays_strongly_connected_while_it_is_aligned(seed: int, size:
 @given(SEEDS, st.integers(2, 20))
 @settings(max_examples=20)
 def test_a_walk_takes_its_steps_and_comes_back(seed: int, size: int) -> None:
-    """`2 ttl` messages for each node and round, and two for each neighbour that is exchanged."""
+    """A walk costs `2 ttl` messages for each node and round, and two for each neighbour
+    exchanged."""
     network = static_overlay(seed, size, ttl=4)
     before = network.views()
     network.round(settled=True)
@@ -64,7 +65,7 @@ def test_a_walk_takes_its_steps_and_comes_back(seed: int, size: int) -> None:
 
 
 def test_by_the_greedy_rule_nodes_are_left_that_nobody_points_to_but_they_ask() -> None:
-    """Why there is another rule; and that orphans are taken in."""
+    """This is why there is a second rule; and orphans are taken in."""
     alone = 0
     for seed in range(4):
         network = static_overlay(seed, 60, rule="greedy")
@@ -80,8 +81,8 @@ def test_by_the_greedy_rule_nodes_are_left_that_nobody_points_to_but_they_ask() 
 @given(SEEDS, st.integers(8, 25))
 @settings(max_examples=20)
 def test_an_orphan_is_taken_in(seed: int, size: int) -> None:
-    """All who point to it lose it, and it loses those of them that it points to. The others are one
-    without it: no contact is here to repair that."""
+    """All nodes that point to it lose it, and it loses its neighbours among them. The other nodes
+    stay connected without it: no contact is needed to repair them."""
     network = static_overlay(seed, size)
     orphan = names(size)[0]
     for node in sorted(network.pointing_to(orphan)):
@@ -100,7 +101,7 @@ def test_an_orphan_is_taken_in(seed: int, size: int) -> None:
 
 
 def test_who_is_no_orphan_but_thinks_so_is_told() -> None:
-    """Or it would ask for ever."""
+    """Otherwise it would ask for ever."""
     network = OverlayNetwork(random.Random(0))
     network.begin({"n0": ["n1"], "n1": ["n0"]})
     network.overlays["n0"].in_links.clear()
@@ -112,7 +113,7 @@ def test_who_is_no_orphan_but_thinks_so_is_told() -> None:
 @given(SEEDS, st.integers(2, 20))
 @settings(max_examples=20)
 def test_connections_that_break_take_nothing_with_them(seed: int, size: int) -> None:
-    """Walks and their answers are lost then, and links are told of again."""
+    """Walks and their answers are lost, and links are announced again."""
     network = static_overlay(seed, size)
     rng = random.Random(seed)
     for _ in range(10):

@@ -1,5 +1,6 @@
-"""Halves of a network that could not reach each other for some time, and connections that all break
-at once: the topics are whole again at once, and what was published meanwhile comes to all."""
+"""Partitions: two halves of a network cannot reach each other for some time, or all connections
+break at once. Afterwards the topics are whole again at once, and what was published meanwhile
+reaches everybody."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from reefcast.routing.gossip.options import GossipOptions
 
 SEEDS = st.integers(0, 2**32)
 HEALED = 5
-"""Rounds after which all topics are whole again."""
+"""After how many rounds all topics are whole again."""
 WAVES_HEAL = 50
-"""The same, where walks that met each other have cut somebody off, as they may at any time."""
+"""The same where simultaneous walks have cut a node off, as they may at any time."""
 
 
 def running(seed: int) -> tuple[Cores, random.Random, list[str]]:
-    """Seven to twelve brokers in a few topics each, and the topics."""
+    """Return a network of seven to twelve brokers in a few topics each, and the topics."""
     rng = random.Random(seed)
     names = [f"b{number:02}" for number in range(rng.randint(7, 12))]
     topics = [f"t{number}" for number in range(rng.randint(1, 4))]
@@ -47,12 +48,12 @@ def rounds_until_whole(cores: Cores, topics: list[str]) -> int:
         cores.rounds(1)
         if whole(cores, topics):
             return number
-    raise AssertionError("topics stay apart")
+    raise AssertionError("topics did not become whole again")
 
 
 def check_partition(seed: int, rounds: int, told: bool) -> int:
-    """`told`: what was under way at its beginning is known to be. Returns how many rounds it took
-    until all topics were whole."""
+    """Divide and rejoin a network; return how many rounds it took until all topics were whole.
+    `told`: brokers learn which publications the partition lost on the way."""
     cores, rng, topics = running(seed)
     half = rng.sample(list(cores.brokers), rng.randint(1, len(cores.brokers) - 1))
     cores.publish_some(3)
@@ -99,7 +100,7 @@ def test_all_connections_may_break_at_once_with_all_that_is_on_them(seed: int, t
 
 
 def test_who_stays_away_is_called_now_and_then() -> None:
-    """Not more often the longer it takes, nor all at once."""
+    """Calls become rarer the longer a node is away, and are spread over the rounds."""
     cores, _, _ = running(4)
     cores.divide(list(cores.brokers)[:5], told=True)
     cores.rounds(10)

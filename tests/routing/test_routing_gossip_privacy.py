@@ -1,4 +1,4 @@
-"""What a node says about a topic depends on nothing but that topic, and names no other."""
+"""Privacy: what a node says about a topic depends on that topic only, and names no other."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Said = list[tuple[NodeId, NodeId, TopicMessage]]
 
 
 class Life:
-    """Of one topic's overlay: what happens to it, from its beginning on, step by step. All follows
-    from `seed`."""
+    """The life of one topic's overlay, step by step from its beginning. `seed` determines all of
+    it."""
 
     def __init__(
         self, topic: str, seed: int, rule: str, weights: dict[NodeId, Weights] | None = None
@@ -56,7 +56,8 @@ class Life:
 
 
 def said_about(topic: str, topics: Sequence[str], seed: int, rule: str) -> Said:
-    """While the same nodes are in all these topics, and know of each other from each of them."""
+    """Return what is said about a topic while the same nodes are in all these topics, and learn of
+    each other through each of them."""
     weights: dict[NodeId, Weights] = {}
     lives = {name: Life(name, seed, rule, weights) for name in topics}
     steps = [name for name in topics for _ in range(40)]
@@ -69,8 +70,8 @@ def said_about(topic: str, topics: Sequence[str], seed: int, rule: str) -> Said:
 @given(SEEDS, RULES)
 @settings(max_examples=25)
 def test_what_is_said_about_a_topic_does_not_depend_on_other_topics(seed: int, rule: str) -> None:
-    """Whatever happens to it: nodes that join, leave, crash; connections that break. The messages
-    about the topic arrive in the same order in both networks."""
+    """Nodes join, leave and crash, and connections break. The messages about the topic arrive in
+    the same order in both networks."""
     alone = said_about("a", ["a"], seed, rule)
     among_others = said_about("a", ["c", "a", "b"], seed, rule)
     assert alone == among_others
@@ -78,7 +79,7 @@ def test_what_is_said_about_a_topic_does_not_depend_on_other_topics(seed: int, r
 
 
 def words_of(value: Any) -> Iterator[str]:
-    """All strings in it."""
+    """Yield all strings in it."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -93,7 +94,8 @@ def words_of(value: Any) -> Iterator[str]:
 @given(SEEDS)
 @settings(max_examples=10)
 def test_no_message_names_another_topic(seed: int) -> None:
-    """Nothing but its kind, its fields, its topic, and nodes that are in this topic or were."""
+    """A message contains only its kind, its fields, its topic, and nodes that are or were in this
+    topic."""
     fields = {field for kind in MESSAGES for field in kind.__struct_fields__}
     kinds = {str(kind.__struct_config__.tag) for kind in MESSAGES}
     life = Life("a", seed, "witness")
@@ -105,7 +107,7 @@ def test_no_message_names_another_topic(seed: int) -> None:
 
 
 def test_different_topics_draw_different_numbers() -> None:
-    """Else who is in both could be told from the others by its walks."""
+    """Otherwise the walks of a node would reveal that it is in both topics."""
     said = {
         topic: [x.nonce for _, _, x in said_about(topic, ["a", "b"], 5, "witness") if draws(x)]
         for topic in ("a", "b")

@@ -1,4 +1,4 @@
-"""Messages that no node says: refused without a trace, or harmless."""
+"""Messages that no correct node sends: refused without a trace, or harmless."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def state_of(overlay: TopicOverlay) -> dict[str, Any]:
 
 
 def walk(path: int, views: int, left: int, last: str = NEAR) -> Walk:
-    """With so many nodes and views."""
+    """Return a walk that has collected so many nodes and views."""
     nodes = (*(FAR for _ in range(path - 1)), last)[:path]
     return Walk(topic="a", path=nodes, views=((ME,),) * views, nonce=5, left=left)
 
@@ -117,7 +117,7 @@ def test_the_longest_walks_are_not_refused() -> None:
 
 
 def test_what_only_contacts_say_is_not_believed_of_others() -> None:
-    """Waves are not passed on, and nobody counts as a member for it."""
+    """Waves of a node that is no contact are not passed on, and no such message makes a member."""
     overlay = network_of(1).overlays[ME]
     overlay.in_links.add(FAR)
     before = state_of(overlay)
@@ -133,8 +133,8 @@ def test_what_only_contacts_say_is_not_believed_of_others() -> None:
 @given(st.integers(0, 20), st.lists(st.tuples(ANYTHING, st.sampled_from(names(8)[1:])), max_size=8))
 @settings(max_examples=200)
 def test_nonsense_is_refused_or_harmless(seed: int, heard: list[tuple[TopicMessage, str]]) -> None:
-    """Views stay sets of others, and grow by one node at most for each message; nobody sends to
-    itself. A message may well have the node believe in neighbours that are not there."""
+    """Views stay sets of other nodes, and grow by at most one node per message; nobody sends to
+    itself. A message may well make a node believe in neighbours that do not exist."""
     overlay = network_of(seed).overlays[ME]
     for message, sender in heard:
         before, size = state_of(overlay), len(overlay.view)
@@ -158,7 +158,7 @@ def test_nonsense_is_refused_or_harmless(seed: int, heard: list[tuple[TopicMessa
 def test_an_overlay_recovers_from_nonsense(
     seed: int, heard: list[tuple[TopicMessage, str, str]]
 ) -> None:
-    """Nodes that do not exist cannot be reached."""
+    """The nodes that the nonsense names do not exist, so that they cannot be reached."""
     network = network_of(seed)
     for message, sender, receiver in heard:
         if sender != receiver:

@@ -1,4 +1,4 @@
-"""What is kept of a topic, and for how long, against a list of what came."""
+"""Which publications of a topic are kept, and for how long, against a list of all that came."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ID_LISTS = st.lists(SEQS.map(lambda seq: ("p", seq)), max_size=8)
 
 
 class Came(NamedTuple):
-    """`publish`: None if it is not wanted."""
+    """A publication that came. `publish`: None if nobody wants it."""
 
     round: int
     id: PublicationId
@@ -33,7 +33,7 @@ class Came(NamedTuple):
 
 
 class KeptTwin(RuleBasedStateMachine):
-    """`came`: everything, the first first; nothing is ever forgotten."""
+    """The slow twin. `came`: every publication, the first one first; nothing is ever forgotten."""
 
     @initialize(rounds=st.integers(1, 14))
     def begin(self, rounds: int) -> None:
@@ -44,7 +44,8 @@ class KeptTwin(RuleBasedStateMachine):
         self.came: list[Came] = []
 
     def last(self, rounds: int) -> list[Came]:
-        """What came in this round and so many before it; of each publication the last time."""
+        """Return what came in this round and the `rounds` before it; of each publication the last
+        time."""
         times = {came.id: number for number, came in enumerate(self.came)}
         last = [came for number, came in enumerate(self.came) if times[came.id] == number]
         return [came for came in last if self.round - came.round <= rounds]
@@ -77,7 +78,8 @@ class KeptTwin(RuleBasedStateMachine):
 
     @rule(ids=ID_LISTS)
     def is_told(self, ids: list[PublicationId]) -> None:
-        """What others may have forgotten is not sent unasked."""
+        """Check what is sent to a neighbour that has these ids: nothing that others may have
+        forgotten."""
         here = [came.id for came in self.here()]
         assert self.kept.lacking(ids) == [id for id in ids if id not in here]
         young = self.last(self.told_rounds - FORGETTING_ROUNDS)

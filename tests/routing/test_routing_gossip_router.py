@@ -200,7 +200,7 @@ def test_a_new_neighbour_is_told_what_came_lately() -> None:
 
 
 def test_who_joins_is_told_all_and_wants_none_of_it() -> None:
-    """What came before it did is not for its clients."""
+    """What came before the broker joined is not for its clients."""
     alone = Alone(GossipOptions(contacts=("me", CONTACT)))
     alone.joined("t", "x")
     alone.handle("x", event("t"))
@@ -220,7 +220,7 @@ def test_who_joins_is_told_all_and_wants_none_of_it() -> None:
 
 
 def test_what_was_before_is_told_as_if_it_was_here() -> None:
-    """Else neighbours would send it."""
+    """Otherwise neighbours would send it."""
     alone = Alone(GossipOptions(contacts=(CONTACT,), repair=True))
     alone.subscribe("topic = 't'")
     alone.up("x")
@@ -257,7 +257,7 @@ def test_a_subscription_settles_when_the_broker_has_joined() -> None:
 
 
 def test_nobody_is_settled_while_the_broker_joins() -> None:
-    """Not only who made it do so."""
+    """Neither the client that made the broker join is settled, nor one that came later."""
     alone = Alone()
     alone.subscribe("topic = 't'")
     assert alone.subscribe("topic = 't' AND a < 3", client="d") == []
@@ -361,7 +361,7 @@ def test_what_needs_no_answer_gets_none_from_a_stranger(message: TopicMessage) -
 
 
 def test_a_stranger_gives_a_joiner_back() -> None:
-    """Else it would be taken in by fewer than are needed, or by nobody."""
+    """Otherwise fewer nodes than needed would take the joiner in, or none."""
     alone = Alone()
     alone.up("x")
     walk = JoinWalk(topic="t", joiner="y", grows=True, nonce=1, left=2, token=7)
@@ -514,7 +514,7 @@ def test_a_neighbour_gets_what_it_has_not_and_is_asked_for_what_is_not_here() ->
 
 
 def test_what_others_may_have_forgotten_is_asked_for_but_not_sent_again() -> None:
-    """Rounds of different nodes do not begin at one time."""
+    """The rounds of different nodes do not begin at the same time."""
     alone = repairing()
     alone.handle("x", event("t"))
     for _ in range(4):

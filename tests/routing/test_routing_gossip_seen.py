@@ -1,4 +1,4 @@
-"""What came before, against all that ever came."""
+"""The memory of ids that came before, against a list of all that ever came."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_what_is_remembered_is_told_exactly(came: list[PublicationId]) -> None:
 
 @given(st.integers(0, 2**32))
 def test_in_order_all_is_new_once(seed: int) -> None:
-    """What comes late by less than is remembered, too."""
+    """Ids that come late by less than the memory's length are recognised, too."""
     rng, memory = random.Random(seed), SeenIds(16)
     order = sorted(range(1, 200), key=lambda seq: seq + rng.uniform(0, 8))
     assert all(memory.is_new(("p", seq)) for seq in order)

@@ -1,4 +1,4 @@
-"""Numbers that depend on names only: known values, and as even as random ones."""
+"""Random numbers that depend on names only: known values, and as even as random ones."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ NUMBERS = st.integers(0, MASK)
 
 
 def surprise(counts: Counter[int], cells: int) -> float:
-    """How far counts are from even ones, in standard deviations (chi-squared, many cells)."""
+    """Return how far counts are from even ones, in standard deviations (chi-squared, many
+    cells)."""
     expected = counts.total() / cells
     chi = sum((counts[cell] - expected) ** 2 for cell in range(cells)) / expected
     return abs(chi - (cells - 1)) / math.sqrt(2 * (cells - 1))
 
 
 def test_splitmix64_gives_the_numbers_of_its_authors() -> None:
-    """The reference implementation, seed 1234567."""
+    """The values are those of the reference implementation for seed 1234567."""
     assert [mixed(1234567, number) for number in range(1, 6)] == [
         6457827717110365317,
         3203168211198807973,
@@ -61,7 +62,8 @@ def test_choices_are_even() -> None:
 
 
 def test_choices_of_one_walk_are_even_over_its_steps() -> None:
-    """As a node draws them: the nonce in the key, the steps left as the number."""
+    """Numbers are drawn as a node draws them: the nonce is in the key, the steps left are the
+    number."""
     key = stream(7, "n1", "news")
     chosen = Counter(
         choice(mixed(key ^ mixed(99, walk), left), 12) for walk in range(2000) for left in range(6)

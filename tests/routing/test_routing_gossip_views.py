@@ -1,4 +1,4 @@
-"""Which neighbours a walk leaves a node with, against the definitions."""
+"""The neighbours that a node has after a walk, against the definitions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def least(nodes: set[NodeId], count: int, me: NodeId = ME, seed: int = SEED) -> 
 def listing_1(
     view: View, size: int, path: list[NodeId], views: list[View], refused: set[NodeId]
 ) -> View:
-    """The paper's: the best of the ids that the walk collected and of the own view."""
+    """Return the paper's listing 1: the best of the ids that the walk collected and of the own
+    view."""
     ids = {*view, *path, *(node for theirs in views for node in theirs)}
     return tuple(least(ids - {ME} - refused, size))
 
@@ -36,7 +37,7 @@ def listing_1(
 def with_witnesses(
     view: View, size: int, path: list[NodeId], views: list[View], refused: set[NodeId]
 ) -> View:
-    """As the docstring of `best_view` has it, node by node."""
+    """Return the view by the rule in the docstring of `best_view`, node by node."""
     kept = set()
     for node in view:
         witnesses = [x for x, theirs in zip(path, views, strict=True) if x != ME and node in theirs]
@@ -50,7 +51,7 @@ def with_witnesses(
 
 @st.composite
 def answers(draw: st.DrawFn) -> tuple[View, int, list[NodeId], list[View], set[NodeId]]:
-    """A view, the size it should have, what a walk collected, and who is in quarantine."""
+    """Draw a view, its intended size, what a walk collected, and the nodes in quarantine."""
     subsets = st.lists(st.sampled_from(NODES), unique=True, max_size=6).map(tuple)
     view = WEIGHTS.view(x for x in draw(subsets) if x != ME)
     size = len(view) + draw(st.sampled_from((0, 0, 0, 1, 3, -1)))
@@ -65,7 +66,7 @@ def answers(draw: st.DrawFn) -> tuple[View, int, list[NodeId], list[View], set[N
 def test_greedy_is_the_papers_listing_1(
     answer: tuple[View, int, list[NodeId], list[View], set[NodeId]],
 ) -> None:
-    """What a node had in its view when the walk came back by it is no news to it."""
+    """What was in the node's view when the walk came back is not new to it."""
     view, size, path, views, refused = answer
     views = [view if node == ME else theirs for node, theirs in zip(path, views, strict=True)]
     found = best_view(view, size, path, views, WEIGHTS, refused, greedy=True)
@@ -99,7 +100,7 @@ def test_a_view_keeps_its_size_and_has_nobody_twice_nor_itself_nor_who_is_refuse
 def test_both_rules_agree_if_everybody_has_a_witness(
     answer: tuple[View, int, list[NodeId], list[View], set[NodeId]],
 ) -> None:
-    """Full knowledge: the walk met nodes that have all others in their views."""
+    """With full knowledge: the walk met nodes that have all others in their views."""
     view, size, _, _, refused = answer
     stranger = [node for node in OTHERS if node not in view][:1]
     assume(stranger and size)
@@ -113,7 +114,7 @@ def test_both_rules_agree_if_everybody_has_a_witness(
 
 @st.composite
 def graphs(draw: st.DrawFn) -> dict[NodeId, View]:
-    """Strongly connected: a ring, and more."""
+    """Draw a strongly connected graph: a ring, and further edges."""
     nodes = draw(st.permutations(NODES[: draw(st.integers(2, len(NODES)))]))
     more = st.lists(st.sampled_from(nodes), max_size=3)
     ring = zip(nodes, [*nodes[1:], nodes[0]], strict=True)
@@ -127,7 +128,7 @@ def graphs(draw: st.DrawFn) -> dict[NodeId, View]:
 def test_one_change_by_the_witness_rule_leaves_the_graph_strongly_connected(
     views: dict[NodeId, View], rng: random.Random
 ) -> None:
-    """Whatever the graph: walk after walk, each answered before the next."""
+    """This holds for any graph, walk after walk, if each is answered before the next."""
     for _ in range(40):
         me = rng.choice(sorted(views))
         path = [rng.choice(views[me])]
@@ -144,7 +145,8 @@ def test_one_change_by_the_witness_rule_leaves_the_graph_strongly_connected(
 def test_both_rules_end_with_the_nodes_of_least_weight(
     seed: int, rule: Literal["greedy", "witness"], most: int
 ) -> None:
-    """By the witness rule but for a link in a hundred, over which alone a node reaches somebody."""
+    """The witness rule leaves out one link in a hundred: the only one by which a node reaches
+    another."""
     nodes = names(24)
     options = GossipOptions(rule=rule, seed=seed)
     network = OverlayNetwork(random.Random(seed), options=options)

@@ -1,4 +1,4 @@
-"""One broker, message by message: what waits for neighbours that stop, restart or stay away."""
+"""One broker, message by message: what it holds for neighbours that stop, restart or stay away."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def publication(seq: int) -> Publish:
 
 
 def sent(effects: Iterable[Effect], link: str = "b") -> list[object]:
-    """What went over the link: publications by their numbers, with a star if they went again."""
+    """Return what went over the link: publications by number, with a star if they went again."""
     return [
         f"{m.publication.seq}{'*' * m.again}" if isinstance(m, Publish) else m
         for m in (e.message for e in effects if isinstance(e, Send) and e.link == link)
@@ -52,7 +52,8 @@ def kinds(effects: Iterable[Effect], link: str = "b") -> list[str]:
 
 
 def a_broker(most_held: int = 100) -> Broker:
-    """Broker a, neighbour b with a subscription to all, and a client p that may publish all."""
+    """Return broker a with neighbour b, which has a subscription to all, and client p, which may
+    publish anything."""
     broker = Broker("a", "acyclic", neighbours=["b"], most_held=most_held)
     link_up(broker, "b")
     broker.handle(Synced(), "b", 0.0)
@@ -66,7 +67,7 @@ def a_broker(most_held: int = 100) -> Broker:
 
 
 def comes_back(broker: Broker, *kept: int) -> list[int]:
-    """b restarts, and has not acknowledged these; returns the tokens that it has to answer."""
+    """Restart b, which has not acknowledged these; return the tokens that it has to answer."""
     again = tuple(Publish(publication(seq).publication, again=True) for seq in kept)
     effects = broker.handle(LinkUp(LinkKind.BROKER, again), "b", 10.0)
     assert "Publish" not in kinds(effects)
@@ -87,7 +88,7 @@ def test_what_waits_goes_in_order_when_the_neighbour_has_relearned_and_answered(
 
 
 def test_answers_alone_end_no_wait() -> None:
-    """The neighbour may have nothing to relearn from this broker, but from others."""
+    """The neighbour may have nothing to relearn from this broker, but something from others."""
     broker = a_broker()
     (token,) = comes_back(broker, 2)
     assert sent(broker.handle(Settled(token), "b", 10.0)) == []
@@ -116,7 +117,8 @@ def test_a_second_restart_starts_the_wait_anew() -> None:
 
 
 def test_what_the_neighbour_does_not_say_again_is_swept_when_it_has_answered() -> None:
-    """It may say `Synced` before it has handled the advertisement that makes it say the rest."""
+    """The neighbour may say `Synced` before it has handled the advertisement that makes it repeat
+    the others."""
     broker = a_broker()
     (token,) = comes_back(broker)
     broker.handle(Synced(), "b", 10.0)
@@ -173,7 +175,7 @@ def test_a_broker_has_left_when_its_neighbours_have_answered() -> None:
     assert alone.neighbours.left
     broker = a_broker()
     broker.handle(Leave(("b",)), "", 1.0)
-    assert sent(broker.handle(Leave(()), "", 2.0)) == [], "b is told once; it went meanwhile"
+    assert sent(broker.handle(Leave(()), "", 2.0)) == [], "b was told again after it had left"
     assert broker.neighbours.left
 
 
@@ -234,7 +236,7 @@ def answers(effects: Iterable[Effect]) -> list[object]:
 
 @pytest.mark.parametrize("comes", [True, False])
 def test_an_advertisement_waits_for_a_neighbour_that_was_never_up(comes: bool) -> None:
-    """Also when the broker does not wait for it any more with its relearning."""
+    """This holds even if the broker's own relearning no longer waits for that neighbour."""
     broker = Broker("a", "acyclic", neighbours=["b", "c"], patience_s=60.0)
     link_up(broker, "b")
     broker.handle(Synced(), "b", 0.0)
@@ -269,7 +271,7 @@ def test_so_does_one_that_is_made_later() -> None:
 def test_a_neighbour_that_comes_late_is_absent_until_it_has_told_all_not_until_others_have() -> (
     None
 ):
-    """What it is told waits for nobody else: c may stay away for longer than b."""
+    """The answers that count are those to its own messages: c may stay away for longer than b."""
     broker = Broker("a", "acyclic", neighbours=["b", "c"])
     broker.handle(LinkUp(LinkKind.CLIENT), "p", 0.0)
     broker.handle(Advertise(("p", 1), "TRUE", 1), "p", 0.0)

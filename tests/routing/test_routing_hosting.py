@@ -1,4 +1,4 @@
-"""What a home answers its clients, and when: the core with sessions, without a driver."""
+"""What a home answers its clients, and when: the broker core with sessions, without a driver."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ from reefcast.sessions.relay_messages import Nowhere, Where
 
 
 class Core:
-    """Broker `a` with clients `c` and `d`, and neighbour `b`, who advertises everything, and has no
-    session. What it says to clients collects in `said`, what it wants kept waits for `sync`."""
+    """Broker `a` with clients `c` and `d`, and neighbour `b`, who advertises everything and has no
+    session. What the broker says to clients collects in `said`; what it wants on disk waits for
+    `sync`."""
 
     def __init__(self, most_sessions: int = 10, home: Home | None = None) -> None:
         home = home or Home()
@@ -80,7 +81,7 @@ class Core:
                 self.to_b.append(effect.message)
 
     def ask(self, *messages: Asked, client: str = "c") -> list[tuple[str, ServiceMessage]]:
-        """What it says at once."""
+        """Ask something; return what the broker says at once."""
         before = len(self.said)
         for message in messages:
             self._put(message, client)
@@ -90,7 +91,7 @@ class Core:
         self._put(message, "b")
 
     def sync(self) -> list[tuple[str, ServiceMessage]]:
-        """What it says when all is on disk."""
+        """Sync everything; return what the broker says then."""
         before = len(self.said)
         self._put(Kept(self._token), "")
         return self.said[before:]

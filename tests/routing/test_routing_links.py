@@ -1,4 +1,4 @@
-"""What a router sees of its links: queue lengths of the driver, rates of the last window."""
+"""What a router sees of its links: the driver's queue lengths, and the rates of the last window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_queue_lengths_are_the_drivers() -> None:
 
 
 def test_what_the_present_input_has_put_on_a_link_counts_already() -> None:
-    """The driver hears of it only when all of a batch is routed."""
+    """The driver learns of it only when the whole batch is routed."""
     links = Links(Queues(), Overload(tau=8))
     links.pass_time(0.0)
     links.goes("b")

@@ -1,4 +1,4 @@
-"""The LST: equation 3 of OctopiA on literal numbers, windows, and many of them against a twin that
+"""The LST: equation 3 of OctopiA on literal numbers, windows, and random runs against a twin that
 sees every publication come and go."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Queues:
 
 
 class Lst:
-    """A LST with tau 10 and windows of 50 ms, at time 0."""
+    """Return an LST with tau 10 and windows of 50 ms, at time 0."""
 
     def __init__(self) -> None:
         self.queues = Queues()
@@ -112,7 +112,8 @@ def test_what_drains_counts_as_less_congested() -> None:
 
 
 def test_windows_without_input_share_what_left() -> None:
-    """Looked at after three windows and a half: 6 left over three, and nothing entered lately."""
+    """The LST is read after three and a half windows: 6 left in three windows, and nothing entered
+    lately."""
     lst = Lst()
     lst.put("b", 10)
     lst.leave("b", 6)

@@ -28,7 +28,7 @@ LINE = [("a", "b"), ("b", "c")]
 
 
 class Watched(Network):
-    """A network that notes by which links publications and their answers go."""
+    """A network that records which links publications and their answers cross."""
 
     def __init__(
         self, edges: Iterable[tuple[str, str]], strategy: str = "S2", coordinator: str = ""
@@ -43,7 +43,8 @@ class Watched(Network):
 
 
 def with_session(strategy: str = "S2") -> Watched:
-    """A durable session at c that has settled, a publisher at a, and a soft link between them."""
+    """Return a network with a durable session at c that has settled, a publisher at a, and a soft
+    link between them."""
     network = Watched(LINE, strategy)
     network.want("s0", "c", "x >= 0")
     network.publisher("p0", "a", "x >= 0")
@@ -98,7 +99,7 @@ def test_rows_from_disk_lead_to_their_last_hops_and_have_nobody_else_as_anchor()
 
 
 def test_a_client_that_returns_while_the_broker_relearns_loses_nothing() -> None:
-    """What it published before goes to a neighbour that has not come up yet, by a row from disk."""
+    """What the client sends again follows a row from disk to a neighbour that is not up yet."""
     network = with_session()
     for name in "abc":
         network.kill(name)

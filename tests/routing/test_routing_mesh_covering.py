@@ -1,4 +1,4 @@
-"""Covering per anchor, against a twin that looks through all that a neighbour was told."""
+"""Covering by anchor, against a twin that looks through everything that a neighbour was told."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COVERINGS = ("none", "lazy", "active")
 
 
 class Twin:
-    """Keeps what a neighbour was told, and looks through all of it."""
+    """The slow twin: it keeps everything that a neighbour was told, and looks through all of it."""
 
     def __init__(self, covering: str) -> None:
         self.covering = covering

@@ -22,7 +22,7 @@ from reefcast.routing.mesh.gains import (
 )
 
 MOM = neighbourhood(tree_of("A-B B-C C-D D-E B-F A-K K-L"), "A", 4)
-"""B and K at 1, C, F and L at 2, D at 3, E at 4."""
+"""Distances from A: B and K at 1, C, F and L at 2, D at 3, E at 4."""
 
 
 def decide(links: Links, period: Period, limits: Limits, seed: int = 0) -> Round:
@@ -40,7 +40,8 @@ def test_gain_is_traffic_times_bypassed_brokers() -> None:
 
 
 def test_the_gain_is_boosted_where_bypassed_brokers_are_overloaded() -> None:
-    """With the `min` that the paper prints this would be 10, and 10 * 0.2 where they idle."""
+    """With the `min` that the paper prints the gain would be 10, and 10 * 0.2 where the brokers
+    idle."""
     period = Period(sent={"D": 5}, loads={"B": 1.8, "C": 1.3, "D": 9.0})
     assert gain(MOM, "D", period, 0.8) == pytest.approx(5 * 2 * 2.0 * 1.5)
     assert gain(MOM, "D", Period(sent={"D": 5}, loads={"B": 0.1}), 0.8) == 10
@@ -82,7 +83,8 @@ def test_accepted_links_take_room_and_are_not_ours_to_drop() -> None:
 
 
 def test_new_candidates_are_the_neighbours_of_links_that_carry_much() -> None:
-    """D, beyond C; then L, beyond K, and F, beyond B, by what these carry; E is next to none."""
+    """The candidates are D, beyond C, then L, beyond K, and F, beyond B, in the order of what these
+    links carry. E is next to none of them."""
     made = decide(
         Links(opened={"C"}),
         Period(sent={"C": 20, "K": 8, "B": 2}),

@@ -14,11 +14,12 @@ from reefcast.overlay.topology import Graph, edges_of, graph, hops_from
 from reefcast.routing.mesh.maps import Neighbourhood, Wom
 
 FIG_3 = tree_of("A-N1 A-N2 N2-X2 N1-X4 N1-X1 X1-N3 X1-X3 X3-N4 N4-X5")
-"""A graph that gives Fig. 4; the drawing itself is lost. X5 is 5 hops from A, 4 from N1."""
+"""A graph that gives Fig. 4; the original drawing is lost. X5 is 5 hops from A, 4 from N1."""
 
 
 def contracted(tree: Graph, mom: Neighbourhood, links: set[str]) -> dict[str, str]:
-    """Step 1 of the paper to the letter: what each broker was substituted with, itself if not."""
+    """Return step 1 of the paper to the letter: by broker, what it was substituted with, or
+    itself."""
     hops = hops_from(tree, mom.me)
     near = {mom.me, *mom.brokers}
     edges = {frozenset(edge) for edge in edges_of(tree) if near.issuperset(edge)}
@@ -70,7 +71,7 @@ def test_fig_4_information_in_the_wom_of_a() -> None:
 
 
 def test_neighbours_stand_in_the_order_of_primary_distance() -> None:
-    """The names are against it, and in the WOM of the paper a and c are both at 1."""
+    """The names are in the opposite order, and in the WOM of the paper a and c are both at 1."""
     mom = neighbourhood(tree_of("me-z z-c c-b b-a me-y"), "me", 4)
     assert Wom(mom, ["a", "c"]).neighbours == ("y", "z", "c", "a")
 

@@ -1,4 +1,4 @@
-"""Who a move of a primary link affects, against its definition on random trees."""
+"""The brokers that a move of a primary link affects, against the definition on random trees."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class Moved(NamedTuple):
 
     @property
     def affected(self) -> set[str]:
-        """Spec: within Delta of A, before or after, or within Delta - 1 of the move path."""
+        """The brokers within Delta of A, before or after, or within Delta - 1 of the move path (the
+        definition)."""
         plan = self.plan
         near = {
             x
@@ -90,7 +91,7 @@ def test_all_others_have_the_same_mom_and_anchors_before_and_after(seed: int) ->
 
 @given(SEEDS)
 def test_what_leaves_an_affected_broker_for_another_leads_to_the_same_brokers(seed: int) -> None:
-    """So copies that come in from outside may go by either tree."""
+    """Copies that come in from outside may therefore follow either tree."""
     move = some_move(seed)
     for outer in move.before.keys() - move.affected:
         for first in set(move.before[outer]) & move.affected:
@@ -123,6 +124,6 @@ def test_a_link_bypasses_the_mover_if_it_is_between_the_ends(seed: int) -> None:
 
 
 def test_a_leaf_at_the_end_of_a_long_chain_affects_few() -> None:
-    """Delta = 2: a moves from d to c; e is within 1 of d, f is not."""
+    """With Delta = 2, a moves from d to c; e is within 1 of d, f is not."""
     move = moved(tree_of("a-d d-c c-b d-e e-f b-g"), "a", "c", 2)
     assert move.affected == {"a", "b", "c", "d", "e"}

@@ -1,4 +1,5 @@
-"""When old copies have run dry, against networks in which they go wherever they may."""
+"""When the old copies of a move have drained, against networks in which copies go wherever they
+may."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from reefcast.routing.mesh.drain import Drain
 
 
 class Item(NamedTuple):
-    """What is on a link. A copy in a tunnel has a `source`, whose link to `target` failed."""
+    """A message on a link. A copy in a tunnel has a `source`, whose link to `target` failed."""
 
     kind: Literal["copy", "drained", "answer"]
     source: str = ""
@@ -23,8 +24,8 @@ class Item(NamedTuple):
 
 
 class Region:
-    """Affected brokers, all of one tree, and soft links at random, some of which fail. Until a
-    broker has heard of *switch*, it makes copies that go by the old tables."""
+    """The affected brokers, which form a tree, with random soft links, some of which fail. Until
+    *switch* reaches a broker, it makes copies that follow the old tables."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -46,7 +47,8 @@ class Region:
             for me in names
         }
         self.failed: dict[tuple[str, str], list[Item]] = {}
-        """Failures that their first end has not heard of, and the copies that it will be given."""
+        """Failures that the link's first end does not know of yet, and the copies that will come
+        back to it."""
         self.switched: set[str] = set()
         self.over: set[str] = set()
         self.copies = 0
@@ -54,10 +56,10 @@ class Region:
     # --- copies -----------------------------------------------------------------------------------
 
     def goes_on(self, me: str, came_by: str | None) -> None:
-        """A copy that goes by the old tables, into any branches but that which it came out of."""
+        """Pass a copy on by the old tables, into any branches except the one that it came from."""
         mom = self.moms[me]
         self.copies += 1
-        assert me not in self.over, "a copy by the old tables came after the end of them"
+        assert me not in self.over, "a copy by the old tables came after they had drained"
         for branch in self.tree[me]:
             if came_by is not None and mom.branch(came_by) == branch:
                 continue
@@ -83,7 +85,7 @@ class Region:
         elif item.target in ("", me):
             self.goes_on(me, item.source or source)
         else:
-            assert me not in self.over, "a tunnel went by after the end of the old tables"
+            assert me not in self.over, "a copy in a tunnel passed after the old tables had drained"
             self.put(me, self.moms[me].branch(item.target), item)
         self.look(me)
 
@@ -114,7 +116,7 @@ class Region:
             self.over.add(me)
 
     def step(self) -> bool:
-        """One thing happens, any; False if there was nothing left to."""
+        """Let one random thing happen; return False if nothing is left to happen."""
         rng = self.rng
         waiting = [ends for ends, items in self.links.items() if items]
         unheard = [ends for ends in self.failed if ends[1] in self.soft[ends[0]]]
@@ -154,7 +156,7 @@ def test_the_networks_of_this_test_have_copies_and_failures() -> None:
 
 
 def test_a_link_that_opens_later_is_waited_for() -> None:
-    """Nothing goes over it yet, but its other end may take it for up already."""
+    """Nothing crosses the link yet, but its other end may already regard it as up."""
     mom = neighbourhood({"a": ["b"], "b": ["a", "c"], "c": ["b"]}, "a", 2)
     soft = {"c": SoftLink.OPENING}
     drain = Drain(mom, ["b"], frozenset("abc"), soft)

@@ -1,4 +1,5 @@
-"""What two sets of tables tell a neighbour, against a twin that looks at what both want said."""
+"""What a broker with two sets of tables tells a neighbour, against a twin that looks at what both
+sets want to tell."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from reefcast.routing.mesh.messages import Anchored, Vicinity
 LINKS = ("u", "v")
 IDS = [("c", number) for number in range(4)]
 Told = set[tuple[str, bool, tuple[str, int]]]
-"""Link, whether it is a subscription, and its id."""
+"""The link, whether it is a subscription, and its id."""
 
 
 def said(entry: tuple[str, bool, tuple[str, int]]) -> Send:
@@ -30,7 +31,7 @@ def unsaid(entry: tuple[str, bool, tuple[str, int]]) -> Send:
 
 
 def hear(told: Told, send: Send) -> None:
-    """What the neighbour knows after it."""
+    """Enter a message into what the neighbour knows."""
     message = send.message
     assert isinstance(message, Anchored | Advertise | Unsubscribe | Unadvertise)
     entry = (send.link, isinstance(message, Anchored | Unsubscribe), message.id)
@@ -77,7 +78,7 @@ def test_neighbours_know_what_either_tables_want_said(seed: int) -> None:
 
 
 def test_of_vicinities_only_those_of_the_old_tables_are_told() -> None:
-    """Outside they are the same in both; and loads are told once anyway."""
+    """Outside the affected brokers both are the same; loads are told only once anyway."""
     egress, send = Egress(), Send("u", Vicinity(brokers=()))
     assert egress.passes(send, OLD)
     assert not egress.passes(send, NEW)

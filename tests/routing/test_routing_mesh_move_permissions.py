@@ -1,5 +1,5 @@
-"""Permissions to move a link, in random networks where messages take their time, and where brokers
-restart without memory."""
+"""Permissions to move a link, in random networks with slow messages, whose brokers restart without
+memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Network:
         self.links: dict[tuple[str, str], deque[Permission | None]] = {
             (a, b): deque() for a in self.tree for b in self.tree[a]
         }
-        """None: the sender has told all that it knows."""
+        """The messages under way; None: the sender has told everything that it knows."""
         self.missing: set[tuple[str, str]] = set()
         self.moving: dict[str, Permission] = {}
         self.granted: Counter[Wish] = Counter()
@@ -62,7 +62,8 @@ class Network:
         return any(target == me for _, target in self.missing)
 
     def give_up(self, me: str) -> None:
-        """A move of a former life, unless a neighbour may know that it is over."""
+        """Give up a move of the broker's former life, unless a neighbour may know that it is
+        over."""
         last = self.brokers[me].last
         known = me in self.moving or self.relearns(me)
         if last is not None and last.mover == me and last.step == "grant" and not known:
@@ -77,7 +78,8 @@ class Network:
             self.spread(me, grant, None)
 
     def restart(self, name: str) -> None:
-        """What is on its links is lost; its neighbours tell it all that is open."""
+        """Restart a broker: what is on its links is lost, and its neighbours tell it everything
+        that is open."""
         self.brokers[name] = self.fresh(name)
         for other in self.tree[name]:
             self.links[name, other].clear()
@@ -85,7 +87,7 @@ class Network:
             self.missing.add((other, name))
 
     def step(self) -> bool:
-        """One thing happens, any; False if nothing is left to."""
+        """Let one random thing happen; return False if nothing is left to happen."""
         self.now += 0.1
         busy = sorted(ends for ends, waiting in self.links.items() if waiting)
         if self.moving and (not busy or self.rng.random() < 0.05):
@@ -103,11 +105,11 @@ class Network:
         return bool(self.moving) or any(self.links.values())
 
     def run(self) -> None:
-        """Until nothing is left to happen."""
+        """Run until nothing is left to happen."""
         for _ in range(100_000):
             if not self.step():
                 return
-        raise AssertionError("moves for ever")
+        raise AssertionError("messages never ended")
 
 
 @given(SEEDS)
@@ -149,7 +151,7 @@ def test_brokers_that_restart_take_nobodys_wish_along_and_let_no_two_move(seed: 
 
 
 def test_an_ask_that_comes_again_after_it_was_forgotten_is_no_wish_any_more() -> None:
-    """So the mover can be done with it at once."""
+    """The mover can then finish the request at once."""
     coordinator, mover = (Permissions(name, "c", lambda: 1.0) for name in "cm")
     ask = mover.ask("old", "new")
     assert coordinator.handle(ask)

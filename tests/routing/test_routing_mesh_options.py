@@ -1,4 +1,4 @@
-"""Options of a mesh that cannot be, and the sentences that say so."""
+"""Impossible options of a mesh, and the messages that refuse them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One broker of a mesh: the strategy that it takes, the soft links that it has, tunnels, loads.
+"""One broker of a mesh: its strategy, its soft links, tunnels, loads.
 
     A - B - C - D
             |   |
@@ -51,7 +51,7 @@ BEYOND_B = (("C", "B"), ("D", "C"), ("E", "D"), ("F", "C"))
 
 
 def broker(options: MeshOptions | None = None, *, client: bool = True) -> Broker:
-    """A, with its tables full and a publisher."""
+    """Return A, with its tables full and a publisher."""
     made = Broker("A", "mesh", neighbours=["B"], options=options or MeshOptions())
     link_up(made, "B", 0.0)
     made.handle(Vicinity(brokers=BEYOND_B, token=1), "B", 0.0)
@@ -81,7 +81,7 @@ def publication(seq: int) -> Publish:
 
 
 def publish(made: Broker, seq: int, now: float = 0.0) -> list[str]:
-    """Where it goes."""
+    """Return the links on which A sends the publication."""
     return targets(made.handle(publication(seq), "p", now))
 
 
@@ -119,7 +119,7 @@ def test_only_publications_cross_a_soft_link() -> None:
 
 
 def test_while_its_branch_relearns_an_anchor_stays_known() -> None:
-    """B restarts and tells nothing at first: what was served directly still is."""
+    """B restarts and tells nothing at first: whoever was served directly still is."""
     made = broker(MeshOptions(strategy="S2"))
     soft(made, "D", "F")
     link_up(made, "B", 1.0)
@@ -135,7 +135,7 @@ def test_while_its_branch_relearns_an_anchor_stays_known() -> None:
 
 
 def beside_an_absent_c(*behind_b: tuple[str, str]) -> Broker:
-    """A with a publisher; of its neighbours B and C, B has told all, and C has stayed away."""
+    """Return A with a publisher; of its neighbours B has told everything, and C has stayed away."""
     made = Broker("A", "mesh", neighbours=["B", "C"], options=MeshOptions(strategy="S2"))
     link_up(made, "B", 0.0)
     made.handle(Vicinity(brokers=behind_b, token=1), "B", 0.0)
@@ -149,13 +149,13 @@ def beside_an_absent_c(*behind_b: tuple[str, str]) -> Broker:
 
 
 def answer(made: Broker, told: Effect) -> list[Effect]:
-    """What A does when the neighbour that it told this answers."""
+    """Let the neighbour answer what A told it; return the effects."""
     token = getattr(told.message, "token", 0) if isinstance(told, Send) else 0
     return made.handle(Settled(token), told.link, 9.0) if token else []
 
 
 def test_a_soft_link_from_who_is_absent_is_refused() -> None:
-    """Its primary link has moved, and it is behind B; but the network file of this broker does not
+    """Its primary link has moved, and it is behind B now; but this broker's network file does not
     say so yet. What is for it waits for its primary link, and would wait in a soft link, too."""
     made = beside_an_absent_c(("C", "B"))
     assert made.handle(LinkUp(LinkKind.SOFT), "C", 6.0) == [CloseLink("C")]
@@ -163,7 +163,7 @@ def test_a_soft_link_from_who_is_absent_is_refused() -> None:
 
 
 def test_who_is_absent_gets_all_and_no_soft_link_goes_past_it() -> None:
-    """C does not know yet who had a copy over a soft link: it would send D another one."""
+    """C does not know yet who got a copy over a soft link: it would send D another one."""
     made = beside_an_absent_c()
     assert publish(made, 1, 8.0) == []
     assert made.links.queue_len("C") == 1
@@ -202,7 +202,7 @@ def test_copies_by_strategy(strategy: str, links: str, copies: list[str]) -> Non
 
 
 def test_sh_takes_s1_while_the_uplink_is_loaded() -> None:
-    """Capacity 10 a second, threshold 0.8: with S2 each publication is two copies."""
+    """Capacity is 10 a second and the threshold 0.8: with S2 each publication is two copies."""
     made = broker(MeshOptions(strategy="SH", capacity_per_s=10, load_threshold=0.8))
     soft(made, "D", "E", "F")
     seq = iter(range(1, 100))
@@ -278,7 +278,7 @@ def test_what_comes_over_a_closing_link_is_served_and_nothing_goes() -> None:
 
 
 def test_what_comes_over_a_soft_link_from_a_branch_that_is_gone_does_not_go_back() -> None:
-    """B is given up and comes back; the link to D has lived on."""
+    """B is given up and comes back; the link to D has stayed up."""
     made = broker(MeshOptions(strategy="S2"))
     soft(made, "D")
     made.handle(LinkDown(), "B", 1.0)
@@ -310,7 +310,7 @@ def test_what_a_soft_link_lost_goes_through_a_tunnel_along_the_primary_path() ->
 
 
 def test_on_its_way_a_copy_in_a_tunnel_is_not_matched() -> None:
-    """Though A has a subscriber of its own."""
+    """A has a subscriber of its own, which gets nothing from it."""
     made = broker()
     made.handle(Subscribe(("p", 7), "x > 0", 2), "p", 0.0)
     effects = made.handle(
@@ -321,7 +321,7 @@ def test_on_its_way_a_copy_in_a_tunnel_is_not_matched() -> None:
 
 
 def test_a_tunnel_to_a_broker_that_is_not_known_ends() -> None:
-    """A has just restarted: to match the copy here would serve other branches again."""
+    """A has just restarted: if it matched the copy, it would serve other branches again."""
     made = broker()
     made.handle(Subscribe(("p", 7), "x > 0", 2), "p", 0.0)
     effects = made.handle(
@@ -376,7 +376,7 @@ def test_loads_take_two_percent_of_the_bytes_that_are_sent(published: int) -> No
 
 @pytest.mark.parametrize("delta", [2, 4])
 def test_loads_spread_as_far_as_delta_less_one(delta: int) -> None:
-    """All but b7 send to the next; who hears of one is near enough to bypass it."""
+    """All but b7 pass a load on; whoever learns of a broker's load is near enough to bypass it."""
     options = MeshOptions(delta=delta, capacity_per_s=1000, round_s=1.0, strategy="S0")
     simulation = Simulation(Setup(graph=path(names(7)), routing="mesh", options=options))
     simulation.subscribe("s", "b7", "x > 0", 0.0)

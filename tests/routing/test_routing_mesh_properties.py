@@ -1,5 +1,5 @@
-"""Mesh forwarding by brute force: random trees, links that change between any two deliveries, each
-broker its own strategy; every interested broker gets each publication exactly once."""
+"""Mesh forwarding by brute force: random trees, links that change between any two deliveries, a
+strategy for each broker. Every interested broker gets each publication exactly once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def random_network(
 
 
 def publish_all(network: MeshNetwork, rng: random.Random) -> None:
-    """At any time, while others are under way."""
+    """Publish at any time, while other publications are under way."""
     for home, topics in network.advertised.items():
         for topic in topics:
             network.publish(home, topic)
@@ -100,7 +100,8 @@ def test_all_strategies_deliver_the_same(seed: int, strategy: StrategyName) -> N
 
 
 def forked(suppresses: Suppresses) -> MeshNetwork:
-    """Y - A - {X1, X2}, Delta = 2, with a soft link from Y to X1. The one at X1 wants more."""
+    """Return Y - A - {X1, X2} with Delta = 2 and a soft link from Y to X1. The subscriber at X1
+    wants more."""
     network = MeshNetwork(
         tree_of("Y-A A-X1 A-X2"),
         2,
@@ -118,7 +119,7 @@ def forked(suppresses: Suppresses) -> MeshNetwork:
 
 
 def test_covering_that_ignores_anchors_loses() -> None:
-    """The copy to X1 goes past the fork at A, and Y knows of nobody else."""
+    """The copy to X1 bypasses the fork at A, and Y knows of no other subscriber."""
     assert forked(covers_with_any_anchor).faults() == ["X2 got 0 copies of ('Y', 1)"]
 
 
@@ -129,7 +130,7 @@ def test_covering_by_anchor_does_not_lose_at_the_same_fork() -> None:
 
 
 def test_covering_by_anchor_saves_rows() -> None:
-    """Both subscribers are beyond C as Y sees it with Delta = 2: one row stands for both."""
+    """Both subscribers are beyond C, as Y sees it with Delta = 2: one row stands for both."""
     network = MeshNetwork(
         tree_of("Y-A A-C C-X1 C-X2"),
         2,

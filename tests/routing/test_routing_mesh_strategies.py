@@ -22,7 +22,7 @@ FIG_3 = tree_of("A-N1 A-N2 N2-X2 N1-X4 N1-X1 X1-N3 X1-X3 X3-N4 N4-X5")
 
 
 def in_fig_2(links: list[str], direct: bool) -> tuple[str, ...]:
-    """To whom A forwards p."""
+    """Return the brokers to which A forwards p."""
     wom = Wom(neighbourhood(FIG_2, "A", 4), links)
     return Paths(wom, direct).sends(["N3", "N5", "N6"], None)
 
@@ -47,7 +47,7 @@ def wom_of_fig_4() -> Wom:
 
 
 def figure(name: str, anchors: list[str]) -> set[str]:
-    """What the algorithm of Fig. 5 or 6 gives at A with the WOM of Fig. 4."""
+    """Return what the algorithm of Fig. 5 or 6 gives at A with the WOM of Fig. 4."""
     wom = wom_of_fig_4()
     mask = sum(1 << wom.neighbours.index(anchor) for anchor in anchors)
     return set(wom.names({"5": s1, "6": s2}[name](wom, mask)))
@@ -81,7 +81,8 @@ def test_a_local_subscription_sends_no_copy() -> None:
 
 
 def test_line_2_the_whole_branch_of_the_sender_is_dropped() -> None:
-    """Not only N1 and X1, which are on the path from N3: N4 forks off there and is served there."""
+    """N1 and X1 on the path from N3 are dropped, and so is N4, which forks off there and is served
+    from there."""
     paths = Paths(wom_of_fig_4(), direct=True)
     assert paths.sends(["N1", "N3", "N4", "N2"], "N3") == ("N2",)
     assert paths.sends(["N1", "N3", "N4", "N2"], "X3") == ("N2",)

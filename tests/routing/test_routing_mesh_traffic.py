@@ -1,4 +1,5 @@
-"""What links carry, and candidates would, counted when a period ends, against counting at once."""
+"""What links carry and candidates would carry, counted when a period ends, against counting at
+once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers learn the primary tree within Delta from what their neighbours tell, through restarts."""
+"""How brokers learn the primary tree within Delta from their neighbours, through restarts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from reefcast.routing.mesh.vicinity import VicinityTable
 
 
 class Tables:
-    """A table for each broker of a tree; what they say travels in any order across links."""
+    """A table for each broker of a tree. Messages keep their order on a link, and have none across
+    links."""
 
     def __init__(self, tree: Graph, delta: int, rng: random.Random) -> None:
         self.tree, self.delta, self.rng = tree, delta, rng
@@ -56,7 +57,7 @@ class Tables:
             self.put(one, self.at[one].down(other))
 
     def restart(self, name: str) -> None:
-        """It comes back with no memory, and is told all again."""
+        """Restart a broker without memory; its neighbours tell it everything again."""
         self.at[name] = VicinityTable(name, self.delta)
         for other in self.tree[name]:
             self.queues.pop((name, other), None)
@@ -97,7 +98,7 @@ def test_a_link_that_goes_takes_along_what_is_behind_it(seed: int) -> None:
 
 @given(st.integers(0, 2**32))
 def test_while_a_neighbour_relearns_what_it_told_holds(seed: int) -> None:
-    """At every step the brokers that did not restart know all that they knew."""
+    """At every step, the brokers that did not restart know everything that they knew."""
     tables = some_tables(seed)
     tables.settle()
     names = sorted(tables.tree)
@@ -151,7 +152,7 @@ def test_a_neighbour_is_told_of_the_other_side_and_only_when_that_changes() -> N
 def test_what_is_no_tree_is_refused_and_changes_nothing(
     brokers: tuple[tuple[str, str], ...], words: str
 ) -> None:
-    """A has the neighbours B, with X beyond, and C."""
+    """A has the neighbours B, with X beyond it, and C."""
     table = VicinityTable("A", 3)
     table.up("B")
     table.up("C")

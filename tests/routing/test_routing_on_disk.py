@@ -1,4 +1,4 @@
-"""What a broker writes to its disk, and what waits for that."""
+"""What a broker writes to its disk, and what waits until it is synced."""
 
 from __future__ import annotations
 

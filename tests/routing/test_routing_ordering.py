@@ -1,4 +1,4 @@
-"""Order for clients that ask for it."""
+"""Ordered delivery for clients that ask for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def asked(*numbers: int, window: float = WINDOW, kept: int = KEPT) -> Ordering:
 
 
 class Run:
-    """Arrivals and timers in their order, as a driver has them."""
+    """Arrivals and timers in order of time, as a driver handles them."""
 
     def __init__(self, ordering: Ordering) -> None:
         self.ordering = ordering
@@ -67,7 +67,7 @@ ARRIVALS = st.lists(
 def test_nothing_is_lost_or_doubled_and_in_order_if_no_later_than_the_window(
     arrivals: list[tuple[str, int, float]], late: bool
 ) -> None:
-    """Publication n leaves at second n / 10, and takes up to the window (or more: `late`)."""
+    """Publication n leaves at second n / 10, and takes up to the window (with `late`: more)."""
     most = 5.0 if late else WINDOW
     events = sorted((seq / 10 + delay * most / 5, who, seq) for who, seq, delay in arrivals)
     run = Run(asked(1))
@@ -121,7 +121,7 @@ def test_what_comes_too_late_is_handed_out_and_counted() -> None:
 
 
 def test_others_do_not_wait() -> None:
-    """Other clients, and subscriptions of the same client that did not ask."""
+    """Others are other clients, and subscriptions of the same client that did not ask for order."""
     ordering = asked(1)
     deliver = Deliver(publish(7), {"c": [1], "d": [1]})
     (first, timer) = ordering.arranged([deliver], 0.0)
@@ -160,7 +160,8 @@ def test_a_client_that_left_gets_nothing_more() -> None:
 
 
 class Twin:
-    """The same for one client, slowly: it forgets nobody, and looks at all that it holds."""
+    """The slow twin for one client: it forgets no publisher, and looks through everything that it
+    holds."""
 
     def __init__(self) -> None:
         self.last: dict[str, int] = {}

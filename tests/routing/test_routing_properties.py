@@ -1,4 +1,5 @@
-"""Under any interleaving: deliveries are those of the truth, each exactly once, in order."""
+"""Under any interleaving, deliveries are those that the filters demand, each exactly once and in
+order."""
 
 from __future__ import annotations
 
@@ -74,8 +75,8 @@ def test_publications_of_one_publisher_keep_their_order(seed: int, routing: str)
 def expected_tables(
     overlay: Graph, home: dict[str, str], live: dict[str, dict[int, str]], broker: str
 ) -> dict[str, int]:
-    """SRT: every advertisement. PRT: local subscriptions, and those for which this broker lies on
-    the way to an intersecting advertisement."""
+    """Return the tables as they must be. SRT: every advertisement. PRT: local subscriptions, and
+    those for which this broker lies on the way to an intersecting advertisement."""
     advertisements = [
         (home[c], f) for c, mine in live.items() if c[0] == "p" for f in mine.values()
     ]

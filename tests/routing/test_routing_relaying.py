@@ -1,5 +1,6 @@
-"""Sessions from anywhere: searches and circuits between cores, whose messages arrive in any order
-that links allow. Consumers that move under all faults: `test_simulation_torture`."""
+"""Sessions reached from any broker: searches and circuits between cores, whose messages arrive
+in any order that links allow. For consumers that move under all faults see
+`test_simulation_torture`."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ NAME = "s"
 
 
 class Probe:
-    """A client that says what a test wants, and keeps what it hears."""
+    """A client that asks what a test wants, and keeps the answers."""
 
     def __init__(self, network: Network, name: str, broker: str) -> None:
         self._network, self.name, self._broker = network, name, broker
@@ -59,13 +60,13 @@ class Probe:
         self._network.put(self._broker, LinkDown(), self.name)
 
     def answer(self, token: int) -> ServiceMessage:
-        """The only answer to what it asked under this token."""
+        """Return the only answer to the request with this token."""
         [answer] = [each for each in self.heard if getattr(each, "token", 0) == token]
         return answer
 
 
 class Unjudged:
-    """What a broker writes is not judged: these sessions have no owner who says what he wants."""
+    """A judge of writes that accepts all: these sessions have no owner who says what is right."""
 
     def judge(self, *_: object) -> list[str]:
         return []
@@ -185,7 +186,7 @@ def test_what_is_asked_about_no_session_is_answered_with_a_sentence() -> None:
 
 
 def with_session(edges: Iterable[tuple[str, str]] = LINE, home: str = "c") -> Network:
-    """A network with the session at its home, which has a subscription; `p` publishes at `a`."""
+    """Return a network with a session that has a subscription at its home; `p` publishes at `a`."""
     network = network_of(edges)
     Probe(network, "p", "a")
     owner = Probe(network, "owner", home)

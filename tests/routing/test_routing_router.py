@@ -17,7 +17,7 @@ from reefcast.routing.tables import NextHops
 
 
 class Shy(Router):
-    """Decides about one publication too few."""
+    """A router that decides about one publication too few."""
 
     name = "shy"
 
@@ -29,7 +29,7 @@ class Shy(Router):
 
 
 class Talkative(Router):
-    """Decides once too often."""
+    """A router that decides about one publication too many."""
 
     name = "talkative"
 

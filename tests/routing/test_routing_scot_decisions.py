@@ -1,4 +1,4 @@
-"""One decision of IDR, for any state of the links, against the spec's sentences one by one."""
+"""One decision of IDR, for any state of the links, against the sentences of the spec one by one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Queues:
 def broker_with(
     rng: random.Random, interested: list[str], down: list[str]
 ) -> tuple[Broker, Queues]:
-    """Subscriptions TRUE came by the links `interested`; one window with some traffic is over."""
+    """Return a broker with subscriptions TRUE from the links `interested`; one window with some
+    traffic is over."""
     queues = Queues()
     broker = Broker(HERE, "idr", new_index=ScanIndex, queues=queues, scot=NEIGHBOURS)
     up = [link for link in LINKS if link not in down]
@@ -64,7 +65,7 @@ def broker_with(
 
 
 def hosted(broker: Broker, bits: int) -> str:
-    """A client that advertised and whose TSC bits are `bits`."""
+    """Connect client c, which advertises and has the TSC bits `bits`; return its name."""
     broker.handle(LinkUp(LinkKind.CLIENT), "c", 0.05)
     broker.handle(Advertise(("c", 1), "TRUE", 1), "c", 0.05)
     for link in broker.router.brokers:
@@ -77,7 +78,7 @@ def hosted(broker: Broker, bits: int) -> str:
 def wished(
     broker: Broker, queues: Queues, came_by: str, interested: list[str], bits: int
 ) -> dict[str, int]:
-    """Link -> CIV of the copies, by the spec: "IDR", sentence after sentence."""
+    """Return the CIV of the copy for each link, by the spec: "IDR", sentence after sentence."""
     load = broker.links.lst.status
     a_links = [link for link in interested if link != came_by]
     targets = [k for k in broker.router.brokers if k in CLUSTER_OF and bits >> CLUSTER_OF[k] & 1]
@@ -129,7 +130,8 @@ def test_a_decision_is_the_one_of_the_spec(rng: random.Random) -> None:
 @settings(max_examples=100)
 @given(seed=st.integers(0, 2**32))
 def test_a_batch_is_decided_as_if_its_publications_came_one_by_one(seed: int) -> None:
-    """What was put on a link counts for the next one, before the driver hears of it."""
+    """What a batch has put on a link counts for its next publication, before the driver learns of
+    it."""
     found = []
     for together in (True, False):
         rng = random.Random(seed)

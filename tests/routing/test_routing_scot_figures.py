@@ -13,10 +13,10 @@ from reefcast.routing.clt import civ_of
 from reefcast.routing.scot import ScotRouter
 
 FIG_2 = graph("abcdef", [("a", "b"), ("b", "c"), ("b", "d"), ("d", "e"), ("e", "f")])
-"""What the text says of the picture: a is an edge node, e an inner one, d - e and a - b links."""
+"""Fig. 2 as the text describes it: a is an edge node, e an inner one, d - e and a - b are links."""
 FIG_7 = scot(path("abc"), 4)
 OVERLOADED = 20
-"""Publications in a queue of a link without traffic; tau is 10."""
+"""How many publications wait on an overloaded link without traffic; tau is 10."""
 
 Hop = tuple[str, str]
 
@@ -186,7 +186,7 @@ def congest(network: Harness, links: Iterable[Hop]) -> dict[Hop, int]:
 
 
 def routed(network: Harness, publisher: str, **attributes: int) -> set[Hop]:
-    """The links that one publication crosses; none twice."""
+    """Return the links that one publication crosses, none of them twice."""
     network.copies.clear()
     network.publish(publisher, **attributes)
     network.run()
@@ -196,7 +196,7 @@ def routed(network: Harness, publisher: str, **attributes: int) -> set[Hop]:
 
 
 def fig_7(routing: str, subscribers: dict[str, str]) -> Harness:
-    """P at b-3; everybody is interested."""
+    """Return Fig. 7: P at b-3; everybody is interested."""
     network = Harness(FIG_7, routing)
     network.connect("P", "b-3")
     for name, home in subscribers.items():
@@ -208,7 +208,7 @@ def fig_7(routing: str, subscribers: dict[str, str]) -> Harness:
 
 
 def headers(network: Harness) -> dict[Hop, str]:
-    """Of the copies that carry a CIV in the publication context (CIV_p-D)."""
+    """Return the headers of the copies that carry a CIV in the publication context (CIV_p-D)."""
     return {
         (copy.source, copy.target): format(civ_of(copy.header), "04b")
         for copy in network.copies
@@ -251,8 +251,8 @@ def test_fig_7b_spr_takes_8_messages() -> None:
 
 
 CASE_2 = {"S1": "c-0", "S2": "c-2", "S5": "a-2", "S3": "a-3", "S4": "c-3"}
-"""C1 is no target cluster, so S2, which case I has in C1, must sit elsewhere in this picture: the
-text counts S1, S2 and S5 as those behind the congested links, and 7 messages with SPR."""
+"""C1 is no target cluster, so that S2, which is in C1 in case I, must be elsewhere in this picture:
+the text counts S1, S2 and S5 as those behind the congested links, and 7 messages with SPR."""
 
 
 def test_fig_7c_case_2_all_i_links_overloaded() -> None:
@@ -307,8 +307,8 @@ def test_fig_7d_case_3_all_links_overloaded() -> None:
 
 
 def test_fig_7d_the_overloaded_a_link_gets_its_copy_but_not_the_bits() -> None:
-    """Even if its queue is the shortest: "the congested target aLink, even if has the least value
-    of Q, is not selected"."""
+    """That holds even if its queue is the shortest: "the congested target aLink, even if has the
+    least value of Q, is not selected"."""
     network = fig_7("idr", CASE_3)
     congest(network, [("b-3", other) for other in ("b-0", "b-1", "b-2")])
     network.lengths["b-3", "c-3"] = OVERLOADED - 5

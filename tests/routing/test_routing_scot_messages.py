@@ -42,7 +42,8 @@ def civ_unset(token: int = 0) -> CivUnset:
 
 
 def broker(routing: str, *, host: bool = False, relearning: bool = False) -> Broker:
-    """b-0 with all its links up; it knows advertisement AD, of its own client or from b-1."""
+    """Return b-0 with all its links up; it knows advertisement AD, of its own client or from
+    b-1."""
     made = Broker(
         "b-0",
         routing,
@@ -134,7 +135,7 @@ def test_a_broker_that_relearns_clears_no_bit_for_a_client_either(routing: str) 
 
 @BOTH
 def test_a_broker_that_relearns_keeps_no_i_link_waiting(routing: str) -> None:
-    """What others tell is no concern of theirs; an aLink must wait for the other one."""
+    """What an aLink tells is of no use over an iLink; an aLink must wait for the other aLink."""
     made = broker(routing, relearning=True)
     assert Send("b-2", Synced()) in made.handle(LinkUp(LinkKind.BROKER), "b-2", 0.0)
     assert Send("c-0", Synced()) not in made.handle(LinkUp(LinkKind.BROKER), "c-0", 0.0)
@@ -153,7 +154,7 @@ def test_a_neighbour_that_is_given_up_need_not_tell(routing: str) -> None:
 
 @BOTH
 def test_a_broker_that_relearns_clears_no_bit_until_all_have_told(routing: str) -> None:
-    """b-0 has no subscription yet, but c-0 may still tell one."""
+    """b-0 has no subscription yet, but c-0 may still send one."""
     made = broker(routing, relearning=True)
     assert civ(made) == "011"
     for link in ("a-0", "b-1", "b-2"):
@@ -176,7 +177,7 @@ def test_subscriptions_do_not_come_over_i_links(routing: str) -> None:
 @BOTH
 @pytest.mark.parametrize("host", [True, False])
 def test_an_advertisement_from_two_sides_is_a_row_for_each(routing: str, host: bool) -> None:
-    """Its client has begun anew at another broker, and what it said before still stands."""
+    """The client has moved to another broker, and what it said at the first one still stands."""
     made = broker(routing, host=host)
     before = civ(made)
     made.handle(Advertise(AD, "TRUE", 3), "b-2", 0.0)

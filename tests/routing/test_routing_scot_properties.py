@@ -1,5 +1,5 @@
 """SPR and IDR under any order across links, churn and congestion: deliveries and tables are those
-of the truth, by the filters alone."""
+that the filters alone demand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROUTINGS = st.sampled_from(["spr", "idr", "idr"])  # it is the one with more to 
 
 
 def on_a_scot(routing: str, rng: random.Random, clients: int = 3) -> Harness:
-    """A random one with random congestion; publishers p0..., subscribers s0..."""
+    """Return a random SCOT with random congestion; publishers are p0..., subscribers s0..."""
     made = random_scot(rng)
     network = Harness(made, routing, rng, congestion=random.Random(rng.random()))
     for i in range(clients):
@@ -47,7 +47,7 @@ def churn(network: Harness, rng: random.Random, live: Claims, actions: int) -> N
 
 
 def some_steps(network: Harness, rng: random.Random) -> None:
-    """Now and then a link stands still for a while."""
+    """Run some steps, with a link that stands still for a while now and then."""
     if network.slow or rng.random() < 0.1:
         network.slow = set()
         if rng.random() < 0.5:
@@ -68,7 +68,8 @@ def churned(routing: str, seed: int) -> tuple[Harness, Claims, random.Random]:
 
 
 def all_is_well(network: Harness, live: Claims, rng: random.Random) -> None:
-    """A quiet network: the tables are true, everybody gets what is published now, nobody twice."""
+    """Check a quiet network: the tables are right, and what is published now reaches everybody
+    once."""
     assert doubled(network) == []
     assert wrong_tables(network, live) == []
     network.delivered.clear()
@@ -81,7 +82,7 @@ def all_is_well(network: Harness, live: Claims, rng: random.Random) -> None:
 
 
 def unreachable(network: Harness) -> int:
-    """Clusters that no link led to."""
+    """Return how many clusters were counted as unreachable."""
     return sum(broker.counters["idr_unreachable"] for broker in network.brokers.values())
 
 
@@ -101,8 +102,8 @@ def test_every_control_message_is_answered_once_quiet(seed: int, routing: str) -
 
 
 def keep_what_is_settled(seed: int, routing: str) -> None:
-    """Subscriptions that settled and stay, among others that come and go, get every publication
-    exactly once, from the first one on: those of new advertisements, too."""
+    """Check that subscriptions which settled and stay, among others that come and go, get every
+    publication exactly once, from the first one on: those under new advertisements, too."""
     rng = random.Random(seed)
     network = on_a_scot(routing, rng)
     kept: Claims = {}
@@ -160,7 +161,7 @@ def test_congestion_changes_no_table(seed: int) -> None:
 @settings(max_examples=60)
 @given(seed=SEEDS)
 def test_idr_without_congestion_is_spr(seed: int) -> None:
-    """The same copies, without any header; hence the same deliveries."""
+    """Copies are the same, and carry no header; hence so are deliveries."""
     found = []
     for routing in ("spr", "idr"):
         rng = random.Random(seed)
@@ -197,8 +198,8 @@ def test_paths_are_no_longer_than_section_9_says(seed: int, routing: str, conges
 
 
 def test_the_longest_path_of_idr_is_reached() -> None:
-    """Two clusters of two brokers: from b over a into the other cluster, and back to b: 2d + m-1
-    hops with m = 2 and d = 1."""
+    """With two clusters of two brokers: from b over a into the other cluster, and back to b. That
+    is 2d + m-1 hops with m = 2 and d = 1."""
     network = Harness(scot(path("ab"), 2), "idr")
     for name, home in {"p": "b-0", "s0": "a-0", "s1": "b-1"}.items():
         network.connect(name, home)
@@ -220,15 +221,16 @@ def test_the_longest_path_of_idr_is_reached() -> None:
 @settings(max_examples=60)
 @given(seed=SEEDS, routing=ROUTINGS)
 def test_messages_of_each_call(seed: int, routing: str) -> None:
-    """m - 1 for an advertisement and |T| - 1 for a subscription; the same to take them back. A
-    CIV_UNSET from each cluster that does not want what is advertised; later one CIV message for
-    each iLink of the subscriber's cluster at most."""
+    """m - 1 messages for an advertisement and |T| - 1 for a subscription; the same to withdraw
+    them. A CIV_UNSET comes from each cluster that does not want what is advertised; later there is
+    at most one CIV message for each iLink of the subscriber's cluster."""
     network, live, rng = churned(routing, seed)
     assert network.scot
     clusters, regions = network.scot.clusters, len(network.scot.tree)
 
     def sent() -> Counter[str]:
-        """Since the last time, but for the answers: each message is answered once."""
+        """Return how many messages were sent since the last call, without the answers: each is
+        answered once."""
         network.sent.clear()
         network.run()
         answers = network.sent.pop("Settled", 0)
@@ -261,13 +263,14 @@ def test_messages_of_each_call(seed: int, routing: str) -> None:
 
 
 def lose_clients(network: Harness, live: Claims) -> None:
-    """What the clients of a killed broker wanted is gone with them."""
+    """Drop what the lost clients of a killed broker wanted."""
     for client in [client for client in live if client not in network.home]:
         del live[client]
 
 
 def restart_while_others_churn(seed: int, routing: str) -> tuple[Harness, Claims, random.Random]:
-    """One or two brokers go and come back at any time; their clients come back as new ones."""
+    """Restart one or two brokers at any time, while others churn; their clients come back as new
+    ones."""
     network, live, rng = churned(routing, seed)
     for _ in range(rng.randint(1, 2)):
         victim = rng.choice(sorted(network.brokers))
@@ -295,8 +298,8 @@ def test_after_a_restart_all_is_relearned(seed: int, routing: str) -> None:
 
 
 def several_restart_at_once(seed: int, routing: str) -> None:
-    """They do not wait for each other: without any timer all is relearned, and whoever asked for
-    anything is answered."""
+    """They do not wait for each other: without any timer everything is relearned, and every request
+    is answered."""
     network, live, rng = churned(routing, seed)
     victims = [name for name in network.brokers if rng.random() < rng.choice([0.2, 0.5, 1.0])]
     for victim in victims:
@@ -326,7 +329,7 @@ def test_several_restart_at_once(seed: int, routing: str) -> None:
 @settings(max_examples=100)
 @given(seed=SEEDS, routing=ROUTINGS)
 def test_a_broker_that_stays_away_is_not_waited_for_for_ever(seed: int, routing: str) -> None:
-    """Its neighbours give it up, or run out of patience; later it comes back."""
+    """Its neighbours give it up, or lose patience; later it comes back."""
     network, live, rng = churned(routing, seed)
     first, second = rng.choices(sorted(network.brokers), k=2)
     network.kill(first)
@@ -376,7 +379,7 @@ def test_links_given_up_and_back(seed: int, routing: str) -> None:
 
 @settings(max_examples=80)
 @given(seed=SEEDS)
-def test_idr_goes_round_i_links_that_are_down(seed: int) -> None:
+def test_idr_bypasses_i_links_that_are_down(seed: int) -> None:
     """Each cluster with interested subscribers is entered, or counted as unreachable: the copies
     that carry its bit may find no link that leads there."""
     network, live, rng = churned("idr", seed)
@@ -406,8 +409,8 @@ def test_idr_goes_round_i_links_that_are_down(seed: int) -> None:
 
 
 def settles_around_a_restart(seed: int, routing: str) -> None:
-    """A subscription made before, during or after a broker's restart misses nothing that is
-    published once it has settled and the broker has relearned."""
+    """Check that a subscription made before, during or after a broker's restart misses nothing that
+    is published once it has settled and the broker has relearned."""
     rng = random.Random(seed)
     made = random_scot(rng)
     network = Harness(made, routing, rng, congestion=random.Random(rng.random()))

@@ -1,4 +1,5 @@
-"""On a SCOT: what a client may rely on once it was told Settled, publications that wait, links."""
+"""Settlement on a SCOT: what a client may rely on once it is settled, publications that wait,
+links."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def test_a_subscription_settles_when_the_hosts_of_advertisements_have_set_its_bi
 
 @BOTH
 def test_a_subscription_settles_no_sooner_than_the_bit_that_another_one_set(routing: str) -> None:
-    """The CIV_SET for the first is under way when the second finds the bit at 1 already."""
+    """The CIV_SET for the first subscription is under way when the second one finds the bit already
+    set."""
     network = Harness(scot(path("v"), 2), routing)
     network.connect("s", "v-0")
     network.connect("p", "v-1")
@@ -60,8 +62,8 @@ def test_a_subscription_settles_no_sooner_than_the_bit_that_another_one_set(rout
 def test_what_comes_again_after_a_restart_is_settled_when_the_first_time_is(
     routing: str, slow: tuple[str, str]
 ) -> None:
-    """y restarts while v has told the next broker, which has not heard it yet; x and then y say the
-    same again."""
+    """y restarts while v has told the next broker, which has not handled it yet; x and then y say
+    the same again."""
     network = Harness(scot(path("xyvw"), 2), routing)
     network.connect("s", "x-0")
     network.connect("p", "v-1")
@@ -104,7 +106,8 @@ def test_what_came_through_a_broker_that_relearns_is_not_swept_before_it_has_hea
 
 
 def three_clusters(routing: str) -> Harness:
-    """a - b times 3; p at a-0, s1 at b-1 wants x = 1, s2 at b-2 wants x IN (1, 2); all settled."""
+    """Return a - b times 3, with p at a-0; s1 at b-1 wants x = 1, s2 at b-2 wants x IN (1, 2); all
+    have settled."""
     network = Harness(scot(path("ab"), 3), routing)
     for client, home in {"p": "a-0", "s1": "b-1", "s2": "b-2"}.items():
         network.connect(client, home)
@@ -158,7 +161,8 @@ def test_a_publication_that_waits_keeps_the_bits_of_an_advertisement_withdrawn(
 
 @BOTH
 def test_a_publication_takes_the_bits_of_all_advertisements_that_it_matches(routing: str) -> None:
-    """The union, as the spec has it; one of them alone would have the bits of all that want it."""
+    """The spec takes the union; any one of them might lack bits of clusters that want the
+    publication."""
     network = three_clusters(routing)
     for filter in ("x = 1 AND y IS NULL", "x = 2", "x <= 2", "x > 2"):
         network.advertise("p", filter)
@@ -227,7 +231,7 @@ def test_idr_takes_an_a_link_where_the_i_link_is_down() -> None:
 
 
 def test_what_waited_for_a_link_that_is_given_up_is_not_sent_there() -> None:
-    """The publication waits for the answer of a-1; its bits go by another way then, though the
+    """The publication waits for the answer of a-1. Its bits then take another route, although the
     queue to a-1 would be the shortest."""
     network = three_clusters("idr")
     for link in ("a-1", "a-2"):
@@ -258,7 +262,8 @@ def test_spr_sends_nothing_where_the_i_link_is_down() -> None:
 
 @BOTH
 def test_what_came_by_a_link_that_is_given_up_is_taken_back(routing: str) -> None:
-    """A client's subscriptions, those beyond an aLink, and the bits that stood for them."""
+    """These are a client's subscriptions, those beyond an aLink, and the bits that stood for
+    them."""
     network = three_clusters(routing)
     network.advertise("p", "x = 1")
     network.run()
@@ -276,7 +281,7 @@ def test_what_came_by_a_link_that_is_given_up_is_taken_back(routing: str) -> Non
 
 @BOTH
 def test_a_bit_says_1_again_when_a_link_is_back(routing: str) -> None:
-    """While it was down, cluster 1 could not tell of its new subscription."""
+    """While the link was down, cluster 1 could not announce its new subscription."""
     network = three_clusters(routing)
     network.advertise("p", "x = 3")
     network.run()

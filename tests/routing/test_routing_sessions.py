@@ -1,5 +1,5 @@
-"""Sessions that are created again at another broker, with the ids of the one before, while what
-that one said still stands: each link takes back what came by it, and nothing else."""
+"""Sessions that a client begins anew at another broker, with the same ids, while what the former
+session said still stands. Each link withdraws what came by it, and nothing else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ ADVERTISEMENTS = ("TRUE", "x > 1", "x <= 3")
 
 
 class Sessions(Harness):
-    """A client that moves leaves a session at its old broker, which hears of it some time later."""
+    """Clients that move: each leaves a session at its old broker, which learns of it some time
+    later."""
 
     def __init__(self, overlay: Graph | Scot, routing: str, covering: str, rng: random.Random):
         kind = routing_named(routing).options
@@ -35,14 +36,15 @@ class Sessions(Harness):
         self.ghosts: set[tuple[str, str]] = set()
 
     def move(self, client: str, broker: str) -> None:
-        """The client is away from its broker, and begins anew at this one, with number 1."""
+        """Disconnect the client from its broker; it begins anew at this one, with number 1."""
         old = self.home[client]
         self.ghosts.add((client, old))
         self._numbers[client] = 0
         self.connect(client, broker)
 
     def ready(self, client: str) -> list[str]:
-        """Brokers without a session of this client, that know of none."""
+        """Return the brokers that have no session of this client, and no message about one under
+        way."""
         return [
             name
             for name, broker in self.brokers.items()
@@ -52,13 +54,13 @@ class Sessions(Harness):
         ]
 
     def bury(self, ghost: tuple[str, str]) -> None:
-        """The old broker hears that the client is away."""
+        """Tell the old broker that the client is gone."""
         self.ghosts.discard(ghost)
         self.queues[ghost].append(LinkDown())
 
 
 def say(network: Sessions, client: str, rng: random.Random, *, same: bool) -> dict[int, str]:
-    """What a session says first; `same`: what all sessions of this client say."""
+    """Send what a session says first; `same`: all sessions of this client say the same."""
     rng = random.Random(client) if same else rng
     said = {}
     for _ in range(2):
@@ -74,7 +76,8 @@ def say(network: Sessions, client: str, rng: random.Random, *, same: bool) -> di
 def wandered(
     routing: str, covering: str, seed: int, *, same: bool
 ) -> tuple[Sessions, dict[str, dict[int, str]], random.Random]:
-    """Clients have moved about, links were slow, and all old sessions have been heard of."""
+    """Return a network in which clients have moved about over slow links, and all old sessions have
+    ended."""
     rng = random.Random(seed)
     overlay: Graph | Scot = random_tree(names(rng.randint(2, 6)), rng)
     if routing in ("spr", "idr", "spr-mesh", "idr-mesh"):
@@ -112,12 +115,12 @@ def wandered(
         network.bury(ghost)
     settle(network)
     for broker in network.brokers.values():
-        assert not any(broker._then.settlement._waiting.values()), "all is answered"
+        assert not any(broker._then.settlement._waiting.values()), "a message was never answered"
     return network, live, rng
 
 
 def assert_delivers(network: Sessions, live: dict[str, dict[int, str]], rng: random.Random) -> None:
-    """As the filters say, as flooding does."""
+    """Check that deliveries are those of the filters, and those of flooding."""
     for publisher in ("p0", "p1"):
         live[publisher][network.advertise(publisher, "TRUE")] = "TRUE"
     network.run()

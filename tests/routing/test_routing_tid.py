@@ -1,4 +1,5 @@
-"""TID routing, step by step: the examples of Fig. 1, when a copy switches, and what others see."""
+"""TID routing, step by step: the examples of Fig. 1, when a copy switches trees, and what others
+see."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ FIG_1 = overlay("12", "23", "14", "25", "36", "45", "56")
 def test_the_first_copy_of_an_advertisement_makes_the_tree(
     routing: str, slow: tuple[str, ...], tree: dict[str, str], way: list[str]
 ) -> None:
-    """Fig. 1 (a) and (b): subscriber and publisher are in one region, whatever the way."""
+    """Fig. 1 (a) and (b): subscriber and publisher are in one region, whatever path the copy
+    took."""
     network = network_of(routing, FIG_1, p="1", s="4")
     number = network.advertise("p", "TRUE")
     run(network, *slow)
@@ -82,8 +84,8 @@ def test_the_first_copy_of_an_advertisement_makes_the_tree(
 
 
 def overlapping_trees(routing: str, **filters: str) -> Harness:
-    """Fig. 1 (c): the trees of P1 at 1 and P2 at 2 overlap at broker 2, with the last hops 5 and 3
-    of the subscriptions at 6, whose filters are given by subscriber."""
+    """Return Fig. 1 (c): the trees of P1 at 1 and P2 at 2 overlap at broker 2, with the last hops 5
+    and 3 of the subscriptions at 6, whose filters are given by subscriber."""
     network = network_of(routing, FIG_1, p1="1", p2="2", **dict.fromkeys(filters, "6"))
     network.advertise("p1", "x > 0")
     run(network, "23", "45", "36")
@@ -132,7 +134,8 @@ def test_there_is_no_switching_to_an_overloaded_link() -> None:
 
 @pytest.mark.parametrize("other", ["x = 2", "x <= 5"])
 def test_a_copy_switches_only_with_all_that_it_serves(other: str) -> None:
-    """The second subscription does not intersect what P2 advertises, hence is bound to P1 only."""
+    """The second subscription does not intersect what P2 advertises, so that it is bound to P1
+    only."""
     network = overlapping_trees("tid-d", s="x > 1", t=other)
     network.lengths["2", "5"] = BUSY
     network.publish("p1", x=2)
@@ -207,7 +210,7 @@ def test_the_least_loaded_link_is_taken() -> None:
 
 
 def test_a_binding_counts_for_what_comes_next() -> None:
-    """With an index that keeps what it made of the rows: they stay the same here."""
+    """An index that caches results per row must see it: the rows themselves stay the same here."""
     broker = Broker("a", "tid-s", new_index=SharedMatching().new_index)
     for neighbour in ("b", "c"):
         broker.handle(LinkUp(LinkKind.BROKER), neighbour, 0.0)

@@ -9,12 +9,12 @@ from reefcast.routing.tid_tables import TidHeader
 from reefcast.simulation.torture.network import Network
 
 RING = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")]
-"""The session is at c, the publisher at a."""
+"""A ring: the session is at c, the publisher at a."""
 TID = pytest.mark.parametrize("routing", ["tid-s", "tid-d"])
 
 
 class Watched(Network):
-    """A network that notes the publications between brokers, and who answers them."""
+    """A network that records the publications between brokers, and who answers them."""
 
     def __init__(self, routing: str) -> None:
         self.went: list[tuple[str, str, Publish]] = []

@@ -1,4 +1,4 @@
-"""TID routing, step by step: what was served before, and advertisements that go."""
+"""TID routing, step by step: what was served before, and advertisements that are withdrawn."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_clients_get_a_publication_once_though_two_trees_bring_it() -> None:
 def test_clients_without_a_part_in_the_tree_that_came_first_are_served(
     neighbour_has_a_part: bool,
 ) -> None:
-    """At d the publication comes on q's tree first, to which u is not bound: u gets it then, if d
-    matches for the sake of v, and else when it comes on p's tree."""
+    """At d the publication arrives first on q's tree, to which u is not bound. u gets it then, if d
+    matches it for the sake of v, and otherwise when it arrives on p's tree."""
     network = network_of("tid-d", MEETING, p="a", q="c", s="y", u="d", v="d")
     network.advertise("p", "TRUE")
     run(network, "dy", "yz")
@@ -108,7 +108,7 @@ def test_a_link_carries_a_publication_once_for_each_tree() -> None:
 
 def test_no_copy_switches_to_a_tree_to_which_something_is_still_being_bound() -> None:
     """t has settled long ago and is owed the publication; only its binding to q's new tree is under
-    way: a copy on this tree would pass y before it."""
+    way. A copy on this tree would pass y before the binding does."""
     network = meeting()
     move(network, "qc", "cd", "dy", "yz", "yd", "dc")
     assert network.queues["z", "y"]

@@ -23,7 +23,7 @@ SEEDS = st.integers(0, 2**32)
 def test_what_was_settled_misses_nothing_and_nobody_gets_anything_twice(
     routing: str, seed: int
 ) -> None:
-    """While tables change, too."""
+    """This holds while tables change, too."""
     scene = churned(routing, seed)
     assert scene.missed() == []
     copies = Counter((client, id) for client, id, _ in scene.network.delivered)

@@ -1,4 +1,4 @@
-"""TID-S and TID-D when brokers restart: what they relearn, which trees settle anew."""
+"""TID-S and TID-D when brokers restart: what they relearn, and which trees settle anew."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ FIG_1 = overlay("12", "23", "14", "25", "36", "45", "56")
 
 
 def at_6(routing: str) -> Harness:
-    """The tree of p at 1 is 1 - 2 - 3 - 6 - 5 - 4; s at 6 wants all, t at 4 some."""
+    """Return the tree of p at 1, which is 1 - 2 - 3 - 6 - 5 - 4; s at 6 wants everything, t at 4 a
+    part."""
     network = network_of(routing, FIG_1, p="1", s="6", t="4")
     network.advertise("p", "TRUE")
     run(network, "14", "25")
@@ -35,7 +36,7 @@ def at_6(routing: str) -> Harness:
 
 
 def served(network: Harness) -> None:
-    """Both subscribers get what is published now."""
+    """Check that both subscribers get what is published now."""
     network.delivered.clear()
     seq = network.publish("p", x=9)
     network.run()
@@ -85,7 +86,7 @@ def test_a_publisher_that_left_meanwhile_is_forgotten_everywhere(routing: str) -
 
 @BOTH
 def test_two_neighbours_that_restart_settle_anew(routing: str) -> None:
-    """3 does not hear from 2 where the tree came from; 2 was told by 3 only that it was there."""
+    """2 does not tell 3 where the tree came from; 3 told 2 only that it exists."""
     network = at_6(routing)
     for victim in "23":
         network.kill(victim)
@@ -97,7 +98,7 @@ def test_two_neighbours_that_restart_settle_anew(routing: str) -> None:
 
 
 @BOTH
-def test_a_lost_broker_is_gone_round(routing: str) -> None:
+def test_publications_bypass_a_lost_broker(routing: str) -> None:
     network = at_6(routing)
     network.kill("3")
     for other in "26":
@@ -137,8 +138,8 @@ def test_a_copy_for_what_a_former_life_bound_is_not_a_second_one(routing: str) -
 @BOTH
 @pytest.mark.parametrize("restarted", [False, True])
 def test_what_a_client_sends_again_does_not_vanish(routing: str, restarted: bool) -> None:
-    """Its first publication advertises for it, under an id made of its number: the same again, when
-    it comes back and has not heard of the first time."""
+    """The client's first publication advertises for it, under an id made of its number. When the
+    client comes back without having been answered, it sends the same again."""
     network = network_of(routing, FIG_1, p="1", s="6")
     network.subscribe("s", "TRUE")
     network.publish("p")
@@ -163,7 +164,8 @@ def test_what_a_client_sends_again_does_not_vanish(routing: str, restarted: bool
 
 
 def test_bindings_that_go_round_do_not_wait_for_each_other() -> None:
-    """Three trees that lead round a ring of three, each from where another one leads to."""
+    """Three trees lead round a ring of three brokers: each begins at the one to which another
+    leads."""
     ring = overlay("hx", "hy", "hz", "xy", "yz", "zx")
     network = network_of("tid-s", ring, p="z", q="x", r="y", s="h")
     for publisher, slow in (
@@ -200,8 +202,8 @@ def test_a_binding_that_is_told_again_settles_when_it_has_arrived() -> None:
 
 
 def restart(scene: Scene, victims: list[str]) -> None:
-    """They die and start again at any time while others churn; their clients do not come back, but
-    others come."""
+    """Kill these brokers and start them again at any time, while others churn; new clients replace
+    theirs."""
     rng, network = scene.rng, scene.network
     scene.links_are_up = False
     for victim in victims:
@@ -219,7 +221,7 @@ def restart(scene: Scene, victims: list[str]) -> None:
 
 
 def give_up(scene: Scene, victim: str) -> None:
-    """Its neighbours lose patience."""
+    """Let the neighbours lose patience with these brokers."""
     network = scene.network
     for other in network.overlay[victim]:
         if other in network.brokers:
@@ -235,7 +237,8 @@ def some(scene: Scene, acts: int) -> None:
 
 
 def some_steps(network: Harness, rng: random.Random) -> None:
-    """Now and then some links stand still for a while, in one direction."""
+    """Run some steps, with some links that stand still for a while in one direction now and
+    then."""
     if network.slow or rng.random() < 0.2:
         network.slow = set()
         if rng.random() < 0.6:
@@ -246,7 +249,7 @@ def some_steps(network: Harness, rng: random.Random) -> None:
 
 
 def some_victims(scene: Scene) -> list[str]:
-    """Anywhere, or next to each other."""
+    """Return some brokers to kill: anywhere, or next to each other."""
     rng, brokers = scene.rng, sorted(scene.network.brokers)
     victims = rng.sample(brokers, min(len(brokers), rng.choice([1, 1, 2, 3])))
     if len(victims) == 2 and scene.network.overlay[victims[0]]:
@@ -285,8 +288,8 @@ def test_after_restarts_all_is_relearned(routing: str, seed: int) -> None:
 
 
 def settles_around_restarts(routing: str, seed: int) -> None:
-    """A subscription made before, during or after restarts misses nothing that is published once it
-    has settled and all have relearned."""
+    """Check that a subscription made before, during or after restarts misses nothing that is
+    published once it has settled and all brokers have relearned."""
     rng = random.Random(seed)
     made = random_overlay(rng)
     network = Harness(made, routing, rng, congestion=random.Random(rng.random()))

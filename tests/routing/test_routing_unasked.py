@@ -1,5 +1,5 @@
-"""A client that published without advertising, and advertises later: what it published before
-arrives, what lies outside from then on is refused, and nothing of the implicit TRUE stays."""
+"""A client that published without advertising, and advertises later. What it published before
+arrives; from then on what lies outside is refused, and nothing of the implicit TRUE stays."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def anna(*roles: UserRole) -> Principal:
 
 
 class Granting(Authenticator):
-    """Everybody is Anna, and has these roles."""
+    """An authenticator that takes everybody for Anna, with these roles."""
 
     def __init__(self, *roles: UserRole) -> None:
         self._principal = anna(*roles)
@@ -35,7 +35,8 @@ class Granting(Authenticator):
 
 
 class Stepping(Authenticator):
-    """Takes the steps of `steps`. `greetings`: those that began; `ended`: how many are over."""
+    """An authenticator that runs the coroutine `steps`. `greetings`: those that began; `ended`: how
+    many are over."""
 
     def __init__(self, steps: Callable[[Greeting], Coroutine[Any, Any, Principal]]) -> None:
         self._steps = steps
@@ -51,7 +52,8 @@ class Stepping(Authenticator):
 
 
 class Transport(asyncio.Transport):
-    """Knows what was written, whether it is read from, and whether it is closed."""
+    """A transport that records what was written, whether it is read from, and whether it is
+    closed."""
 
     def __init__(self, peer: str = "127.0.0.1") -> None:
         super().__init__({"peername": (peer, 1)})
@@ -85,7 +87,7 @@ class Transport(asyncio.Transport):
 
 
 class Noting(End):
-    """What was said to it, in order; `lost` too."""
+    """An end that records what the connection handed to it, in order, and that it was lost."""
 
     def __init__(self) -> None:
         self.heard: list[object] = []
@@ -102,7 +104,7 @@ class Noting(End):
 
 
 def connected(authenticator: Authenticator) -> tuple[Connection, Transport, Noting]:
-    """A connection that has not heard a hello yet."""
+    """Return a connection that has not received a hello yet, with its transport and end."""
     loop = asyncio.get_running_loop()
     floods = Floods(Counter())
     shared = Shared(Flusher(loop), set(), 10, floods, authenticator=authenticator)

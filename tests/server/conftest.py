@@ -1,4 +1,4 @@
-"""Fixtures: live brokers that end with the test."""
+"""Fixtures: live brokers that stop when the test is over."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def live() -> AsyncIterator[Live]:
 
 @pytest.fixture
 async def one(live: Live) -> OneBroker:
-    """Starts a network of one broker with the given limits."""
+    """Return a function that starts a network of one broker with the given limits."""
 
     async def start(**limits: Any) -> Node:
         return await live.node(make_network("a", **limits), "a")

@@ -1,7 +1,8 @@
-"""Conversations with a broker that were recorded, to be held again with brokers of later versions.
+"""Recorded conversations with a broker, which are repeated with brokers of later versions.
 
-`python tests/server/conversations.py` records those of this version, in a file of its own; those of
-former versions are never changed."""
+`python tests/server/conversations.py` records those of this version in a file of its own; files of
+former versions are never changed.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ FOLDER = Path(__file__).parent / "conversations"
 QUIET_S = 0.5
 PATIENCE_S = 60.0
 AT_ANY_TIME = {FrameKind.ACK, FrameKind.PING, FrameKind.CREDIT}
-"""What a broker says when it suits it."""
+"""The frames that a broker may send at any time."""
 Frame = tuple[int, bytes]
 Step = dict[str, Any]
 Dial = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
@@ -53,7 +54,7 @@ def control(message: object) -> bytes:
 
 
 def as_client() -> list[bytes]:
-    """What client c says to its broker."""
+    """Return what client c says to its broker."""
     return [
         wire.encode(FrameKind.HELLO, wire.hello(Role.CLIENT, "c", "", "s1")),
         control(Advertise(("c", 1), "x >= 0", 1)) + control(Subscribe(("c", 2), "x > 1", 2)),
@@ -66,7 +67,7 @@ def as_client() -> list[bytes]:
 
 
 def as_broker() -> list[bytes]:
-    """What broker a says to broker b, which has a client with a subscription to `x > 1`."""
+    """Return what broker a says to broker b, which has a client with a subscription to `x > 1`."""
     return [
         wire.encode(FrameKind.HELLO, wire.hello(Role.BROKER, "a", "recorded", "s1")),
         control(Synced()) + control(Relearned()),
@@ -79,15 +80,15 @@ def as_broker() -> list[bytes]:
 
 
 class Again(NamedTuple):
-    """The connection breaks, and there is another one; `hello`: what is said first over it, made of
-    what was heard first over the former one."""
+    """A step: the connection breaks, and a new one is dialled. `hello` makes the first frame on it
+    from the hello that was received on the former one."""
 
     hello: Callable[[Hello], bytes]
 
 
 def as_session() -> list[bytes | Again]:
-    """What client c says that comes back to its session, which has an event that it has not
-    acknowledged; and then leaves."""
+    """Return what client c says that comes back to its session, where an event is not acknowledged
+    yet, and then leaves."""
     fields = {"features": (RESUME,)}
 
     def hello(**more: Any) -> bytes:
@@ -110,8 +111,8 @@ def as_session() -> list[bytes | Again]:
 
 
 def as_resumed_link() -> list[bytes | Again]:
-    """What broker a says that comes back to broker b, both with their memory: b acknowledged the
-    first publication and did not take over the second."""
+    """Return what broker a says that comes back to broker b, both with their memory: b has
+    acknowledged the first publication, and has not handled the second."""
 
     def back(heard: Hello) -> bytes:
         known = {"peer_session": heard.session, "ticket": heard.ticket}
@@ -130,7 +131,7 @@ SAID: dict[str, Callable[[], Sequence[bytes | Again]]] = {
 
 
 async def dial_for(who: str, live: Live, stack: AsyncExitStack) -> Dial:
-    """A broker for the conversation of a client, or of broker a; returns how it is dialled."""
+    """Start a broker for the conversation of a client, or of broker a; return how to dial it."""
     if who in ("client", "session"):
         node = await live.node(path_network(1), "b1")
     else:
@@ -146,7 +147,7 @@ async def dial_for(who: str, live: Live, stack: AsyncExitStack) -> Dial:
 
 
 class Listener:
-    """One connection: what is heard on it, but for what comes at any time."""
+    """The reader of one connection; it leaves out the frames that may come at any time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
@@ -156,13 +157,13 @@ class Listener:
         self._heard: list[Frame] = []
 
     async def handle(self) -> Frame:
-        """The next frame; raises `EOFError` at the connection's end."""
+        """Return the next frame. Raises `EOFError` at the connection's end."""
         while not self._heard:
             await self._read()
         return self._heard.pop(0)
 
     async def handle_acknowledged(self, number: int) -> None:
-        """Returns when so many of what was said are acknowledged."""
+        """Read until `number` of the frames sent are acknowledged."""
         while self.acknowledged < number:
             await self._read()
 
@@ -177,7 +178,7 @@ class Listener:
                 self._heard.append((kind, bytes(payload)))
 
     async def handle_all(self) -> list[Frame]:
-        """What is heard until it is quiet, or over."""
+        """Return all frames until nothing more comes, or the connection ends."""
         frames = []
         while True:
             try:
@@ -203,7 +204,7 @@ async def record(said: Sequence[bytes | Again], dial: Dial) -> list[Step]:
 
 
 def hellos(steps: list[Step]) -> list[Hello]:
-    """Those that were heard."""
+    """Return the hellos that were received."""
     heard = [(kind, payload) for step in steps for kind, payload in step["hear"]]
     return [wire.decode_hello(bytes.fromhex(p)) for kind, p in heard if kind == FrameKind.HELLO]
 
@@ -214,8 +215,8 @@ async def redialled(listener: Listener, dial: Dial) -> Listener:
 
 
 async def hold(steps: list[Step], dial: Dial) -> None:
-    """Says what was said, and compares what is heard. What a broker draws at random is said as this
-    one has drawn it."""
+    """Repeat a conversation, and compare what is received. Where the recorded broker drew something
+    at random, send what this broker has drawn instead."""
     listener = Listener(*await dial())
     drawn: dict[bytes, bytes] = {}
     async with asyncio.timeout(PATIENCE_S):
@@ -241,14 +242,16 @@ async def hold(steps: list[Step], dial: Dial) -> None:
 def with_drawn(data: bytes, drawn: dict[bytes, bytes]) -> bytes:
     for then, now in drawn.items():
         if then in data:
-            assert len(then) == len(now), "or the frame had another length"
+            assert len(then) == len(now), (
+                "the two strings differ in length, and so would the frames"
+            )
             data = data.replace(then, now)
     return data
 
 
 def same(kind: int, heard: bytes, recorded: bytes) -> bool:
-    """Whether who speaks the recorded version hears the same. It skips fields that it does not
-    know; sessions and tickets are others each time, and sentences may be worded better."""
+    """Return whether a peer of the recorded version would receive the same. It skips fields that it
+    does not know; sessions and tickets differ each time, and sentences may be worded better."""
     if kind in (FrameKind.PUBLISH, FrameKind.DELIVER):
         return heard == recorded
     now, then = (cast("Any", wire.decode_any(payload)) for payload in (heard, recorded))

@@ -1,4 +1,4 @@
-"""A client that speaks JSON lines (`json_lines`); for tests it can what `RawClient` can."""
+"""A client that speaks JSON lines (`json_lines`), with the methods of `RawClient`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from raw_client import PATIENCE_S
 
 
 class JsonClient:
-    """One connection. `inbox`: what came and was not asked for yet."""
+    """One connection. `inbox`: the lines that came and were not asked for yet."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str):
         self.name = name
@@ -42,7 +42,7 @@ class JsonClient:
             self.say(publish={"n": seq, **attributes}, seq=seq)
 
     async def ask(self, **said: Any) -> int:
-        """Returns the number; raises `ValueError` if refused."""
+        """Send a request and return its number. Raises `ValueError` if it is refused."""
         number, token = said.get("number") or next(self.numbers), next(self.tokens)
         self.say(**{**said, "number": number, "token": token})
         answer = await self.next("settled", "refused")
@@ -60,7 +60,7 @@ class JsonClient:
         await self.ask(advertise=filter)
 
     async def next(self, *kinds: str) -> dict[str, Any]:
-        """The next line with one of these keys; `ConnectionError` at the end."""
+        """Return the next line with one of these keys. Raises `ConnectionError` at the end."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 for said in self.inbox:

@@ -31,7 +31,8 @@ from reefcast.server.supervisor import free_ports
 def make_scot(
     tree: str, clusters: int, *, routing: str = "idr", trace: TraceSection | None = None
 ) -> NetworkFile:
-    """A SCOT on free ports of loopback; its brokers are `b1-0`, `b2-0`, ..., cluster by cluster."""
+    """Return a SCOT on free ports of loopback; its brokers are `b1-0`, `b2-0`, ..., cluster by
+    cluster."""
     made = scot(tree_of(tree), clusters)
     listen = [f"127.0.0.1:{port}" for port in free_ports(len(made.graph))]
     network = scot_network(made, listen, name="test", routing=routing)
@@ -40,7 +41,8 @@ def make_scot(
 
 
 def as_seen(network: NetworkFile, ports: Mapping[str, int]) -> NetworkFile:
-    """The network file of one broker, to whom these others listen on these ports of loopback."""
+    """Return the network file as one broker is to see it: these other brokers listen on these ports
+    of loopback."""
     seen = copy.deepcopy(network)
     for name, port in ports.items():
         seen.entry(name).listen = f"127.0.0.1:{port}"
@@ -48,7 +50,7 @@ def as_seen(network: NetworkFile, ports: Mapping[str, int]) -> NetworkFile:
 
 
 def shut(node: Node) -> None:
-    """Nobody comes in, and nobody is dialled."""
+    """Let the broker accept no connection and dial nobody."""
     for listener in node.listeners:
         listener.close()
     node.overlay_links.hang_up()
@@ -76,14 +78,14 @@ class Live:
         return node
 
     async def up(self, network: NetworkFile) -> dict[str, Node]:
-        """All brokers, with all links up."""
+        """Start all brokers, and wait until all links are up."""
         for name in network.names:
             await self.node(network, name)
         await linked(self.nodes.values())
         return self.nodes
 
     async def crash(self, node: Node) -> None:
-        """Ends a broker without a word, as if its process had been killed."""
+        """Kill a broker without a close frame, as if its process had been killed."""
         shut(node)
         connections = list(node.shared.all)
         for connection in connections:
@@ -102,14 +104,15 @@ class Live:
         return client
 
     async def dial(self, node: Node, name: str = "c") -> RawClient:
-        """A connection that has not said hello."""
+        """Return a connection that has not sent a hello."""
         client = await RawClient.dial(node.network.address(node.name), name)
         self._stack.push_async_callback(client.close)
         return client
 
 
 def one_by_one(queue: LinkQueue) -> Callable[..., None]:
-    """Its `send_publication`, which gets from now on what comes in batches, too."""
+    """Return the `send_publication` of a queue, which from now on also gets publications that come
+    in batches."""
 
     def send_batch(batch: Batch) -> None:
         for frame, publish in decoded(batch, queue._codec):
@@ -120,7 +123,8 @@ def one_by_one(queue: LinkQueue) -> Callable[..., None]:
 
 
 def count_sent(nodes: Mapping[str, Node]) -> Counter[tuple[str, str]]:
-    """(broker, neighbour) -> publications put on that link from now on."""
+    """Return a counter, by (broker, neighbour), of the publications put on each link from now
+    on."""
     sent: Counter[tuple[str, str]] = Counter()
 
     def watch(name: str, queue: LinkQueue) -> None:
@@ -142,7 +146,7 @@ OneBroker = Callable[..., Awaitable[Node]]
 
 
 class Proxy:
-    """Passes bytes between those who dial `port` and `target`, until `cut`."""
+    """A proxy that passes bytes between those who dial `port` and `target`, until `cut`."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.target = target
@@ -181,11 +185,11 @@ class Proxy:
         await writer.drain()
 
     async def _end(self, writer: asyncio.StreamWriter) -> None:
-        """The other side's connection has ended."""
+        """Handle that the connection of the other side has ended."""
         writer.close()
 
     def cut(self) -> None:
-        """Breaks every connection; what is under way is lost."""
+        """Break every connection; what is under way is lost."""
         for writer in self._writers:
             writer.transport.abort()
 
@@ -195,7 +199,7 @@ class Proxy:
 
 
 class Throttle(Proxy):
-    """A proxy that passes at most `bytes_per_s` on in each direction, until `release`."""
+    """A proxy that passes at most `bytes_per_s` in each direction, until `release`."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         super().__init__(target)
@@ -208,7 +212,7 @@ class Throttle(Proxy):
         self._released.clear()
 
     def release(self) -> None:
-        """All that waits, and what comes, passes as it comes."""
+        """Pass everything that waits, and from now on everything as it comes."""
         self._released.set()
 
     async def _pass_on(self, data: bytes, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Brokers that reach some of each other only through gates, which can be shut."""
+"""Brokers that reach some of the others only through gates, which can be shut."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from reefcast.network.file import NetworkFile
 
 
 class Gate(Proxy):
-    """A proxy that can be shut, until `reopen`; see `shut`. `late_s`: how much later the second end
-    of a connection hears that the first one ended it."""
+    """A proxy that can be `shut`, and opened again with `reopen`. `late_s`: how much later the
+    second end of a connection learns that the first one has ended it."""
 
     def __init__(self, target: tuple[str, int], late_s: float) -> None:
         super().__init__(target)
@@ -22,8 +22,8 @@ class Gate(Proxy):
         self._dialled: set[asyncio.StreamWriter] = set()
 
     def shut(self, *, ends: bool, refuses: bool) -> None:
-        """What there is ends; or nothing passes any more, not even its end. What is new ends at
-        once (`refuses`), or is never answered."""
+        """Shut the gate. `ends`: break the connections; otherwise nothing passes any more, not even
+        their end. `refuses`: new connections end at once; otherwise they are never answered."""
         self._refuses = refuses
         self._open.clear()
         if ends:
@@ -33,7 +33,7 @@ class Gate(Proxy):
         self._open.set()
 
     def reset(self) -> None:
-        """Ends all connections; those who dialled hear of it first."""
+        """Break all connections; the dialling ends learn of it first."""
         for writer in self._dialled:
             writer.transport.abort()
 
@@ -58,8 +58,8 @@ class Gate(Proxy):
 
 
 class Gates:
-    """All brokers of `network`, each of which those who are not in its `part` reach through a gate.
-    `parts`: names; who is in none is a part of its own."""
+    """The brokers of `network`; those outside a broker's part reach it through a gate. `parts`:
+    strings of names; a broker that is in none is a part of its own."""
 
     def __init__(self, live: Live, network: NetworkFile, *parts: str, late_s: float = 0.0) -> None:
         self._live = live

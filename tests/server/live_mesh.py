@@ -1,4 +1,4 @@
-"""Meshes of live brokers, and clients at all of them that must get everything exactly once."""
+"""Meshes of live brokers, with clients that must get everything exactly once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TREE = [
 def mesh_network(
     names: str, edges: Iterable[tuple[str, str]], limits: Mapping[str, Any], **options: Any
 ) -> NetworkFile:
-    """Rounds are due when `round_s` says so; as a rule, never."""
+    """Return a mesh; rounds are due every `round_s`, by default never."""
     options = {"round_s": NEVER_S, **options}
     return make_network(names, list(edges), routing="mesh", options=options, **limits)
 
@@ -47,13 +47,13 @@ def line(names: str, **limits: Any) -> NetworkFile:
 
 
 def wish(node: Node, to: str) -> None:
-    """As if a round had promoted a candidate."""
+    """Open a soft link, as if a round had promoted a candidate."""
     node.host.core.router.soft_links[to] = SoftLink.OPENING
     node.soft_links.open(to)
 
 
 def drop(node: Node, link: str) -> None:
-    """As if a round had dropped a link."""
+    """Close a soft link, as if a round had dropped it."""
     router: Any = node.host.core.router
     node.host.core.plain_way.forget()  # as before any change
     router.soft_links[link] = SoftLink.CLOSING
@@ -62,14 +62,14 @@ def drop(node: Node, link: str) -> None:
 
 
 def cut(node: Node, link: str) -> None:
-    """The connection breaks, and this end is the first to know."""
+    """Break the connection; this end learns of it first."""
     connection = node.soft_links.links[link].connection
     assert connection is not None
     connection.transport.abort()
 
 
 def cut_after(count: int, node: Node, link: str) -> asyncio.Future[None]:
-    """The connection breaks when `count` publications more, and one, were put on it."""
+    """Break the connection when `count` + 1 more publications have been put on it."""
     queue, loop = node.soft_links.links[link].queue, asyncio.get_running_loop()
     broken: asyncio.Future[None] = loop.create_future()
     send = one_by_one(queue)
@@ -96,7 +96,7 @@ def core_has(node: Node, link: str) -> bool:
 
 
 async def opened(node: Node, other: Node) -> None:
-    """Dials, and waits until both ends have the link."""
+    """Dial, and wait until both ends have the link."""
     wish(node, other.name)
     await both_up(node, other)
 
@@ -106,7 +106,7 @@ async def both_up(node: Node, other: Node) -> None:
 
 
 async def gone(node: Node, other: Node) -> None:
-    """Waits until neither end has anything left of the link."""
+    """Wait until neither end has anything left of the link."""
     ends = ((node, other.name), (other, node.name))
     await until(
         lambda: (
@@ -134,8 +134,8 @@ def counted(nodes: Iterable[Node], counter: str) -> int:
 
 
 class Member:
-    """A client at one broker that publishes, and subscribes to everything. `before`: publications
-    that are no matter any more."""
+    """A client at one broker that publishes, and subscribes to everything. `before`: how many
+    publications are not to be judged any more."""
 
     def __init__(self, client: reefcast.Client) -> None:
         self.client = client
@@ -153,7 +153,7 @@ class Member:
             self.got[event.publisher, event["n"]] += 1
 
     async def publish(self, count: int, pause_s: float = 0.0) -> None:
-        """`count` publications, in bursts of ten if there is a pause after each."""
+        """Publish `count` events; with a pause, it comes after each ten of them."""
         for number in range(count):
             self.sent += 1
             await self.client.publish(n=self.sent)
@@ -167,7 +167,7 @@ class Member:
 
 
 class Members:
-    """One at each of these brokers, by its broker."""
+    """The members at these brokers, by broker."""
 
     def __init__(self, network: NetworkFile, names: Iterable[str]) -> None:
         self.network = network
@@ -190,12 +190,12 @@ class Members:
         return self.all[name]
 
     def expected(self) -> dict[tuple[str, int], int]:
-        """Everything that was published, once."""
+        """Return everything that was published, once."""
         members = self.all.values()
         return {(m.client.id, n): 1 for m in members for n in range(m.before + 1, m.sent + 1)}
 
     async def all_got_everything_once(self) -> None:
-        """Waits until everybody has everything, and that nothing comes twice afterwards."""
+        """Wait until everybody has everything, and check that nothing comes twice afterwards."""
         expected = self.expected()
         try:
             await until(lambda: all(len(m.got) == len(expected) for m in self.all.values()))
@@ -211,15 +211,15 @@ class Members:
             assert member.got == expected
 
     def begin_anew(self) -> None:
-        """What there was until now is no matter any more."""
+        """Judge only what is published from now on."""
         for member in self.all.values():
             member.got.clear()
             member.before = member.sent
 
     @asynccontextmanager
     async def publishing(self) -> AsyncIterator[None]:
-        """Everybody publishes meanwhile, a burst fifty times a second; at the end all have
-        everything, once."""
+        """Let everybody publish meanwhile, a burst fifty times a second; at the end check that all
+        have everything once."""
         over = False
 
         async def publish(member: Member) -> None:

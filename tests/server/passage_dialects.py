@@ -1,5 +1,5 @@
 """What neighbours say to a broker under its routing: the same subscriptions, advertisements and
-publications of clients beyond them, each routing in its own messages and headers."""
+publications of clients beyond them, in the messages and headers of each routing."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from reefcast.routing.tid_tables import Bind, TidHeader, Torn, Unbind
 from reefcast.server.supervisor import free_ports
 
 BEYOND = {"x": "b", "y": "c", "z": "f"}
-"""Clients of other brokers, and the neighbour by whom what they say comes."""
+"""Clients of other brokers, and the neighbour from which their messages come."""
 
 
 class Dialect:
-    """Acyclic routing. `names`: of the neighbours that scripts call "b", "c" and "f", by which
-    publications come; `others` say nothing but that they are there. `soft`: those by a soft link.
-    `moves`: the primary link that may move, and where to."""
+    """The messages of acyclic routing. `names`: the neighbours that scripts call "b", "c" and "f",
+    from which publications come; `others` only say that they are there. `soft`: the neighbours by a
+    soft link. `moves`: the primary link that may move, and where to."""
 
     me = "m"
     names: Mapping[str, str] = {"b": "b", "c": "c", "f": "c"}
@@ -87,7 +87,7 @@ class Dialect:
         return Header(hops)
 
     def news(self, way: int, known: Mapping[str, list[int]], token: int) -> tuple[str, bytes]:
-        """Something else that a neighbour says."""
+        """Return another message of a neighbour, as (neighbour, frame)."""
         return "b", b""
 
 
@@ -104,7 +104,8 @@ class AdvisoryDialect(Dialect):
 
 
 class ScotDialect(Dialect):
-    """m-2 has a-2 and b-2 in its cluster, e-2 behind a-2, and m-0 and m-1 in its region."""
+    """The messages of a SCOT: m-2 has a-2 and b-2 in its cluster, e-2 behind a-2, and m-0 and m-1
+    in its region."""
 
     me = "m-2"
     names: Mapping[str, str] = {"b": "a-2", "c": "m-0", "f": "m-1"}
@@ -141,8 +142,8 @@ class ScotDialect(Dialect):
 
 
 class MeshDialect(Dialect):
-    """f and h are behind b, and g behind f; f and h have soft links to m, of which that of f may
-    become a primary one. With a capacity, SH changes its mind."""
+    """The messages of a mesh: f and h are behind b, and g is behind f. f and h have soft links to
+    m; that of f may become a primary one. With a capacity, SH changes its strategy."""
 
     names: Mapping[str, str] = {"b": "b", "c": "c", "f": "f"}
     soft = ("f", "h")
@@ -176,7 +177,7 @@ class MeshDialect(Dialect):
 
 
 class ScotMeshDialect(MeshDialect):
-    """As `ScotDialect`; e-2 has a soft link."""
+    """The messages of `ScotDialect`; e-2 has a soft link."""
 
     me = "m-2"
     names: Mapping[str, str] = {"b": "a-2", "c": "m-0", "f": "e-2"}
@@ -213,13 +214,13 @@ class ScotMeshDialect(MeshDialect):
 
 
 class TidDialect(Dialect):
-    """Trees of clients of m, b and c, as far as they have any."""
+    """The messages of TID routing, on trees of clients of m, b and c, where there are any."""
 
     def _of(self, who: str, number: int) -> EntityId:
         return (f"{who}@{self.name(BEYOND.get(who, 'm'))}", number)
 
     def _trees(self, who: str) -> tuple[EntityId, ...]:
-        """Those that a subscription is bound to."""
+        """Return the trees to which a subscription is bound."""
         return tuple(self._of(each, number) for each in "pqxyz" for number in range(1, 5))
 
     def subscribe(self, who: str, number: int, filter: str, token: int) -> ControlMessage | None:

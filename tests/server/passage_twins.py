@@ -1,5 +1,6 @@
-"""Two live brokers of one kind, told the same bytes: one passes publications on by compiled calls
-where it can, the other one sends all by the readable path. What they write must be the same."""
+"""Two live brokers of one kind, sent the same bytes. One passes publications on by compiled calls
+where it can, the other one sends all of them by the readable path. What they write must be the
+same."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from reefcast.traces.vocabulary import KINDS
 
 
 class Clock(asyncio.SelectorEventLoop):
-    """A loop whose time passes when it is told to."""
+    """A loop whose time passes only when it is told to."""
 
     now = 1000.0
     ties = 0
@@ -34,15 +35,15 @@ class Clock(asyncio.SelectorEventLoop):
         return self.now
 
     def call_at(self, when: float, *how: Any, **fields: Any) -> asyncio.TimerHandle:
-        """What is due at the same time comes in the order in which it was set, for both brokers:
-        a heap alone keeps no order of equals."""
+        """Set a timer. Those for the same time fire in the order in which they were set, for both
+        brokers: a heap alone does not keep the order of equals."""
         self.ties += 1
         return super().call_at(when + self.ties * 1e-9, *how, **fields)
 
 
 @contextmanager
 def clock() -> Iterator[Clock]:
-    """In which no read takes so long that others get their turn between."""
+    """Yield a loop in which no read takes so long that others get their turn in between."""
     loop = Clock()
     try:
         with mock.patch.object(connection, "SLICE_S", math.inf):
@@ -52,13 +53,14 @@ def clock() -> Iterator[Clock]:
 
 
 def turn(loop: Clock, turns: int = 3) -> None:
-    """The loop does what is due."""
+    """Let the loop do what is due."""
     for _ in range(turns):
         loop.run_until_complete(asyncio.sleep(0))
 
 
 class Line(asyncio.Transport):
-    """A connection's transport: keeps what is written, and takes `room` writes before it pauses."""
+    """The transport of a connection: it keeps what is written, and takes `room` writes before it
+    pauses."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
@@ -102,7 +104,7 @@ class Line(asyncio.Transport):
 
 
 class Talk:
-    """What one end of a connection says to a broker, and hears."""
+    """One end of a connection: what it sends to a broker, and what it receives."""
 
     def __init__(self, node: Node) -> None:
         self.line = Line()
@@ -117,20 +119,20 @@ class Talk:
 
     @property
     def hello(self) -> Hello:
-        """What the broker said first."""
+        """The broker's first frame."""
         kind, payload = next(iter(FrameReader().feed(self.line.written)))
         assert kind == FrameKind.HELLO
         return wire.decode_hello(payload)
 
     @property
     def heard(self) -> list[tuple[int, bytes]]:
-        """All frames but HELLO, in which there are words that are drawn."""
+        """All frames but HELLO, which contains random strings."""
         frames = FrameReader().feed(self.line.written)
         return [(kind, payload) for kind, payload in frames if kind != FrameKind.HELLO]
 
 
 class Told:
-    """One broker, and all that is said to it. `talks`: by who talks, the latest connection."""
+    """One broker, and everything that is sent to it. `talks`: by sender, the latest connection."""
 
     def __init__(self, network: NetworkFile, name: str, *, readable: bool) -> None:
         self.node = Node(network, name, readable=readable)
@@ -145,7 +147,7 @@ class Told:
         return talk
 
     def client(self, who: str, **fields: Any) -> None:
-        """A client says hello; or one that was here before comes back to its session."""
+        """Say hello as a client, or come back to the session of one that was here before."""
         before = self.talks.get(who)
         if before is not None:
             resumed = {"ticket": before.hello.ticket, "peer_session": before.hello.session}
@@ -155,7 +157,7 @@ class Told:
         self._talk(who, wire.hello(Role.CLIENT, who, "", f"session of {who}", **fields))
 
     def broker(self, who: str) -> None:
-        """A neighbour says hello; or one that was here before comes back to its link."""
+        """Say hello as a neighbour, or come back to the link of one that was here before."""
         fields: dict[str, Any] = {}
         if who in self.talks:
             link = self.node.links[who]
@@ -164,16 +166,18 @@ class Told:
         self._talk(who, wire.hello(Role.BROKER, who, "test", f"session of {who}", **fields))
 
     def soft(self, who: str) -> None:
-        """Another broker opens a soft link."""
+        """Open a soft link as another broker."""
         self._talk(who, wire.hello(Role.SOFT, who, "test", f"session of {who}"))
 
     def move(self, *links: str) -> None:
-        """An operator wishes that a link of the overlay moves, if any does."""
+        """Ask for the move of a link of the overlay, as an operator; do nothing if no link may
+        move."""
         if links:
             self.node.host.driver.wish(MoveLink(*links))
 
     def answer(self, who: str) -> None:
-        """The neighbour answers what it was told and has not answered, that it is settled."""
+        """Let the neighbour answer `Settled` to everything that it was told and has not
+        answered."""
         talk = self.talks[who]
         heard = [payload for kind, payload in talk.heard if kind == FrameKind.CONTROL]
         tokens = []
@@ -191,7 +195,7 @@ class Told:
         return self.node.clients.sessions.get(who)
 
     def acknowledge(self, who: str, of_late: int) -> None:
-        """All but the last few numbered frames that were written."""
+        """Acknowledge the numbered frames that were written, except the last `of_late`."""
         end = self.talks[who].connection.end
         if isinstance(end, ClientSession):
             sent = end.port._sent
@@ -207,7 +211,7 @@ class Told:
         self.talks[who].line.close()
 
     def pause(self, who: str, writes: int) -> None:
-        """So many writes more, and the socket takes no more."""
+        """Let the socket take only `writes` more writes."""
         self.talks[who].line.room = writes
 
     def resume(self, who: str) -> None:
@@ -224,7 +228,7 @@ class Told:
     # --- what can be seen -------------------------------------------------------------------------
 
     def seen(self) -> dict[str, Any]:
-        """All of what must be the same."""
+        """Return everything that must be the same."""
         host = self.node.host
         links = {
             name: (queue.window.queue_len, len(queue.window._sent), queue.window.publications())
@@ -246,7 +250,7 @@ class Told:
         }
 
     def _routing(self) -> dict[str, Any]:
-        """What a routing keeps beside its tables: what it counts, for decisions to come."""
+        """Return what a routing keeps beside its tables: what it counts, for later decisions."""
         core = self.node.host.core
         seen: dict[str, Any] = {"overloaded": dict(+core.links.lst.found_overloaded)}
         if isinstance(core.router, Meshed):
@@ -262,8 +266,8 @@ class Told:
         return seen
 
     def _trace(self) -> dict[str, list[tuple[Any, ...]]]:
-        """The rows of its trace, without what is measured. What came in one batch and went to
-        different clients and neighbours has no order."""
+        """Return the rows of its trace, without what is measured. What came in one batch and went
+        to different clients and neighbours has no order."""
         trace, found = self.node.host.journal.trace, {}
         for kind, columns in KINDS.items() if trace is not None else ():
             names = [column.name for column in columns if column.name != "broker"]
@@ -284,7 +288,7 @@ class Told:
 
 
 class Twins:
-    """Two of them, told the same at the same time."""
+    """The two brokers, sent the same at the same time."""
 
     def __init__(self, network: NetworkFile, name: str, loop: Clock) -> None:
         self.loop = loop
@@ -292,7 +296,7 @@ class Twins:
         self._run(self._begin, network, name)
 
     def _run(self, function: Any, *how: Any, **fields: Any) -> None:
-        """Call it while the loop runs."""
+        """Run a step of both; only while the loop runs."""
 
         async def call() -> None:
             function(*how, **fields)
@@ -311,7 +315,7 @@ class Twins:
         turn(self.loop)
 
     def answer_all(self) -> None:
-        """The neighbours answer all that they were told."""
+        """Let the neighbours answer everything that they were told."""
         turn(self.loop)
         for name in self.both[0].node.links:
             self.do("answer", name)
@@ -329,7 +333,7 @@ class Twins:
 
 
 def in_pieces(data: bytes, cuts: Sequence[int]) -> list[bytes]:
-    """The bytes as several reads give them; `cuts` are shares of a hundredth."""
+    """Split the bytes into several reads; `cuts` are percentages of their length."""
     places = sorted({0, len(data), *(len(data) * cut // 100 for cut in cuts)})
     return [data[start:end] for start, end in pairwise(places)]
 

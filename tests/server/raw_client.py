@@ -1,4 +1,4 @@
-"""A client of bare frames, which can also say what no good client would."""
+"""A client of bare frames, which can also send what no good client would."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from reefcast.protocol.frames import FrameReader
 
 PATIENCE_S = 240.0
 PING_S = 2.0
-"""Brokers end connections that are silent, and tests take long where there is much else to do."""
+"""How often the client pings: brokers end silent connections, and tests are slow on a busy
+machine."""
 
 
 LARGE = "x" * 20_000
-"""An attribute with which 1500 publications are more than sockets' buffers hold."""
+"""A value for an attribute: 1500 such publications are more than the buffers of sockets hold."""
 
 
 class Closed(Exception):
-    """The broker closed the connection; `close_frame` says why, if it did."""
+    """The broker closed the connection; `close_frame` gives the reason, if one came."""
 
     def __init__(self, close_frame: Close | None):
         super().__init__(close_frame)
@@ -91,7 +92,7 @@ class RawClient:
         self.writer.write(wire.encode(kind, value))
 
     def publish(self, count: int = 1, **attributes: Any) -> None:
-        """`count` publications; attribute `n` is their number."""
+        """Publish `count` events; attribute `n` is their number."""
         frames = []
         for seq in itertools.islice(self.seqs, count):
             publication = Publication(self.name, seq, 0, {"n": seq, **attributes})
@@ -111,7 +112,7 @@ class RawClient:
         await self.ask(Advertise((self.name, next(self.numbers)), filter, next(self.tokens)))
 
     async def ask(self, message: Any) -> None:
-        """Send a control message and wait for its answer; raises `ValueError` if refused."""
+        """Send a control message and wait for its answer. Raises `ValueError` if it is refused."""
         self.send(FrameKind.CONTROL, message)
         answer = await self.answer()
         assert answer.token == message.token
@@ -126,7 +127,7 @@ class RawClient:
     # --- receiving --------------------------------------------------------------------------------
 
     async def next(self, *kinds: FrameKind) -> bytes:
-        """The payload of the next frame of one of these kinds; raises `Closed`."""
+        """Return the payload of the next frame of one of these kinds. Raises `Closed`."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 for at, (each, payload) in enumerate(self.inbox):
@@ -148,13 +149,14 @@ class RawClient:
             self.inbox.append((kind, payload))
 
     async def delivery(self) -> tuple[tuple[int, ...], Publication]:
-        """The next delivery; it may be marked as a copy, which what waited for a neighbour is."""
+        """Return the next delivery. It may be marked as a possible copy, as what waited for a
+        neighbour is."""
         payload = await self.next(FrameKind.DELIVER, FrameKind.DELIVER_AGAIN)
         head, body = wire.split_parts(payload)
         return wire.decode_numbers(head), wire.decode_publication(body)
 
     async def seqs_of(self, count: int) -> list[int]:
-        """The numbers of the next `count` deliveries."""
+        """Return the numbers of the next `count` deliveries."""
         return [(await self.delivery())[1].seq for _ in range(count)]
 
     async def until_acknowledged(self, number: int) -> None:
@@ -162,17 +164,17 @@ class RawClient:
             pass
 
     async def reason(self) -> str:
-        """Waits for the broker to close the connection; returns its reason."""
+        """Wait until the broker closes the connection; return its reason."""
         async with asyncio.timeout(PATIENCE_S):
             try:
                 while True:
                     await self._read()
             except Closed as closed:
-                assert closed.close_frame is not None, "closed without a word"
+                assert closed.close_frame is not None, "the broker closed without a reason"
                 return closed.close_frame.reason
 
     def credit(self) -> int:
-        """The credit given since this was last asked."""
+        """Return the credit given since the last call."""
         given = [wire.decode_number(p) for kind, p in self.inbox if kind == FrameKind.CREDIT]
         self.inbox = [entry for entry in self.inbox if entry[0] != FrameKind.CREDIT]
         return sum(given)
@@ -186,7 +188,7 @@ class RawClient:
 
 
 async def publish_within_credit(client: RawClient, left: int, stop: asyncio.Event) -> int:
-    """Publishes as credit allows, until `left` are out or `stop` is set; returns how many."""
+    """Publish as credit allows, until `left` are out or `stop` is set; return how many."""
     done, credit = 0, client.hello.credit
     while done < left and not stop.is_set():
         count = min(credit, left - done)
@@ -204,5 +206,6 @@ async def publish_within_credit(client: RawClient, left: int, stop: asyncio.Even
 
 
 def expect(seqs: Sequence[int], first: int, last: int) -> None:
-    """Each number from `first` to `last` once, in order."""
+    """Read the deliveries, and check that each number from `first` to `last` comes once, in
+    order."""
     assert list(seqs) == list(range(first, last + 1))

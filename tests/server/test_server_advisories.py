@@ -30,7 +30,8 @@ def with_advisories(network: NetworkFile, directory: Path) -> NetworkFile:
 
 
 class ByName(Authenticator):
-    """The user is what the client's name begins with; only root is an administrator."""
+    """An authenticator: the user is the first part of the client's name; only root is an
+    administrator."""
 
     def prove(self, greeting: Greeting) -> Principal:
         user = greeting.hello.name.split("-")[0]
@@ -43,7 +44,7 @@ class ByName(Authenticator):
 async def kinds(
     events: AsyncIterator[reefcast.Event], wanted: set[str]
 ) -> dict[str, reefcast.Event]:
-    """The first advisory event of each kind, when all of the wanted ones have come."""
+    """Return the first advisory event of each kind, once all the wanted ones have come."""
     found: dict[str, reefcast.Event] = {}
     async with asyncio.timeout(PATIENCE_S):
         while not found.keys() >= wanted:

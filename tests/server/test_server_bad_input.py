@@ -1,4 +1,4 @@
-"""Whatever one connection does wrong: it is told, and the others lose nothing."""
+"""Whatever one connection does wrong, it is told, and the others lose nothing."""
 
 from __future__ import annotations
 
@@ -263,7 +263,8 @@ async def test_too_many_connections(live: Live, node: Node, bystanders: Bystande
 
 
 async def test_overdrawing_the_credit(live: Live, node: Node, bystanders: Bystanders):
-    """The subscriber of a client's own events does not read, so that there is no new credit."""
+    """The subscriber to the client's own events does not read, so that the client gets no new
+    credit."""
     offender = await live.client(node)
     node.host.congestion.full("c")
     await offender.subscribe()
@@ -311,12 +312,12 @@ async def test_an_effect_that_cannot_be_encoded_costs_only_itself(
 
 
 def only_readable(monkeypatch: pytest.MonkeyPatch, core: Broker) -> None:
-    """No publication is plain: all take the way that fails."""
+    """Let no publication be plain, so that all take the path that fails."""
     monkeypatch.setattr(core.plain_way, "source", lambda link, now: None)
 
 
 def spoil_header(monkeypatch: pytest.MonkeyPatch, core: Broker, word: str) -> None:
-    """What has this word goes out with a hop count that no frame can hold."""
+    """Give publications with this word a hop count that no frame can hold."""
     only_readable(monkeypatch, core)
     method = core.handle_publications
 
@@ -350,8 +351,8 @@ async def test_a_frame_that_grew_too_large_on_the_way_does_not_end_the_link(live
 async def test_time_does_not_go_back_while_a_read_is_handled(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ):
-    """A read with publications of both paths, the compiled one and the readable one: the windows of
-    the links' rates end between them."""
+    """One read has publications of both paths, the compiled one and the readable one; the windows
+    of the links' rates end between them."""
     nodes = await live.up(make_network("ab", [("a", "b")]))
     publisher = await live.client(nodes["a"], "p")
     await publisher.advertise()
@@ -425,7 +426,7 @@ async def test_a_core_that_fails_on_one_input(
 async def test_a_core_that_fails_on_what_came_before_an_error(
     live: Live, bystanders: Bystanders, monkeypatch: pytest.MonkeyPatch
 ):
-    """Both in one read: the connection ends with a word, the broker goes on."""
+    """Both are in one read: the connection ends with a reason, and the broker goes on."""
     core = live.nodes["a"].host.core
     only_readable(monkeypatch, core)
     monkeypatch.setattr(core, "handle_publications", fails_on("poison", core.handle_publications))
@@ -437,7 +438,7 @@ async def test_a_core_that_fails_on_what_came_before_an_error(
 
 
 async def test_whose_fault_it_is(one: OneBroker, monkeypatch: pytest.MonkeyPatch):
-    """The broker's own code can tell a fault of its own from one of a client's."""
+    """A caller in the broker can tell the broker's own fault from that of a client."""
     node = await one()
     monkeypatch.setattr(
         node.host.core,
@@ -480,7 +481,7 @@ def fails_on(word: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fails_in_turn(word: str, method: Callable[..., Iterable[Decision]]) -> Callable[..., Any]:
-    """As a routing fails on what it decides one by one."""
+    """Return decisions one by one, and fail on a publication with this word, as a routing might."""
 
     def guarded(publications: Sequence[Publish], *rest: Any) -> Iterator[Decision]:
         for publish, decision in zip(publications, method(publications, *rest), strict=True):

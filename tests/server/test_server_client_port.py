@@ -1,4 +1,5 @@
-"""The port of one client: its queue, and what it has had, over lines that come and go."""
+"""The port of one client: its queue, and what the client has received, over connections that come
+and go."""
 
 from __future__ import annotations
 
@@ -131,7 +132,7 @@ def dropped_frame(count: int, *groups: tuple[tuple[int, ...], int]) -> bytes:
 
 
 async def test_the_oldest_delivery_goes_and_control_messages_stay():
-    """What was dropped is told where it would have come, and before what tells of later things."""
+    """The client is told of the drop at its place in the order, before anything later."""
     line = Line()
     port = port_over(line)
     port.paused = True
@@ -170,7 +171,7 @@ async def test_many_groups_of_subscriptions_are_not_told_apart():
 
 
 async def test_dropping_takes_no_longer_where_many_messages_wait():
-    """Nothing is looked at twice."""
+    """No message is looked at twice."""
     port = port_over(Line())
     port.paused = True
     port.limit = 1
@@ -234,15 +235,16 @@ async def test_of_what_overtakes_only_credit_goes_with_the_line():
 
 
 class Client:
-    """What one client has had of a port, over several lines: numbers of deliveries, "settled" and
-    ("dropped", how many). `taken`: frames."""
+    """What one client has received of a port, over several connections: numbers of deliveries,
+    "settled" and ("dropped", how many). `taken`: how many frames."""
 
     def __init__(self) -> None:
         self.has: list[object] = []
         self.taken = 0
 
     def take(self, written: list[bytes], count: int) -> None:
-        """The first frames of what was written to a line; what is left is lost with it."""
+        """Take the first `count` frames of what was written to a connection; the others are lost
+        with it."""
         frames = FrameReader()
         for kind, payload in list(frames.feed(b"".join(written)))[:count]:
             if kind == FrameKind.CREDIT:
@@ -271,7 +273,7 @@ STEPS = st.lists(
 
 
 class Story:
-    """A port, and a client that loses its line now and then."""
+    """A port, and a client whose connection breaks now and then."""
 
     def __init__(self, limit: int) -> None:
         self.line: Line | None = Line()
@@ -292,20 +294,20 @@ class Story:
         self.port.grant(count)
 
     def flush(self, room: int) -> None:
-        """The socket takes so many writes."""
+        """Let the socket take `writes` writes."""
         if self.line is not None:
             self.line.transport.room, self.port.paused = room, room == 0
             self.port.flush()
 
     def acknowledge(self, _: int) -> None:
-        """The client has had all that was written."""
+        """Let the client take everything that was written, and acknowledge it."""
         if self.line is not None:
             self.client.take(self.line.transport.writes, 1000)
             self.line.transport.writes.clear()
             self.port.acknowledged(self.client.taken)
 
     def cut(self, count: int) -> None:
-        """The client has had so many of the frames that were written."""
+        """Break the connection when the client has taken `count` of the frames written."""
         if self.line is not None:
             self.line.transport.closing = True
             self.port.detach()

@@ -23,7 +23,8 @@ from reefcast.server.outbox import Flusher, Outbox
 
 
 class Transport(asyncio.Transport):
-    """Keeps what is written; raises once it has told its protocol that it is lost."""
+    """A transport that keeps what is written, and raises once it has told its protocol that it is
+    lost."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
@@ -42,7 +43,8 @@ class Transport(asyncio.Transport):
         return self.lost
 
     def pause_reading(self) -> None:
-        """A slice's time may be over in any test: the machine may have much else to do."""
+        """Do nothing. A connection may pause in any test, because a slice takes long on a busy
+        machine."""
 
     def resume_reading(self) -> None:
         pass
@@ -53,8 +55,8 @@ def greet(connection: Connection, hello: Hello) -> End:
 
 
 async def test_a_connection_that_is_lost_takes_no_other_with_it():
-    """It is lost between being filled and being flushed; those after it are flushed all the same,
-    now and later."""
+    """The connection is lost after it was filled and before it was flushed. Those behind it are
+    flushed all the same, now and later."""
     shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
     gone, other = Transport(), Transport()
     connections = [Connection(shared, greet), Connection(shared, greet)]
@@ -76,7 +78,8 @@ class Taker(End):
 
 
 async def test_a_few_frames_are_acknowledged_at_once_and_many_together():
-    """What is not acknowledged counts as queue, and IDR goes round links with more than ten."""
+    """What is not acknowledged counts as queue, and IDR bypasses links with more than ten
+    publications."""
     shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
     connection, transport = Connection(shared, lambda connection, hello: Taker()), Transport()
     connection.connection_made(transport)
@@ -94,7 +97,7 @@ async def test_a_few_frames_are_acknowledged_at_once_and_many_together():
 
 
 async def test_a_broker_that_was_busy_does_not_blame_the_others() -> None:
-    """It was suspended, or had a long turn: all that was sent meanwhile is still to be read."""
+    """The broker was suspended, or had a long turn: what was sent meanwhile has yet to be read."""
     shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
     end = Taker()
     end.silence_s = 0.2
@@ -124,14 +127,15 @@ async def test_neighbours_are_given_up_after_the_silence_of_the_network_file(liv
 
 
 async def test_a_client_without_a_session_is_let_in(live: Live) -> None:
-    """Not all clients are ours."""
+    """Other client libraries need not know sessions."""
     node = await live.node(path_network(1), "b1")
     client = await live.client(node, "c", session="")
     await client.subscribe("TRUE")
 
 
 class Reset(Transport):
-    """The other end is gone, but nobody has said so yet; asyncio's own transport then raises."""
+    """A transport whose other end is gone, before anybody has said so; asyncio's own transport
+    raises then."""
 
     def is_closing(self) -> bool:
         return False
@@ -152,7 +156,7 @@ async def test_a_last_word_to_somebody_who_has_just_gone_does_no_harm():
 
 
 class Noting(End):
-    """What was said to it, in order; `lost` too."""
+    """An end that records what the connection handed to it, in order, and that it was lost."""
 
     def __init__(self) -> None:
         self.heard: list[object] = []
@@ -181,7 +185,7 @@ def publication(seq: int) -> bytes:
 
 
 def sliced(monkeypatch: pytest.MonkeyPatch) -> tuple[Connection, Pausing, Noting]:
-    """A connection for which every control message takes a slice's time."""
+    """Return a connection for which every control message takes a slice's time."""
     monkeypatch.setattr("reefcast.server.connection.SLICE_S", -1.0)
     shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
     end, transport = Noting(), Pausing()
@@ -197,7 +201,8 @@ async def turns(count: int) -> None:
 
 
 async def test_much_work_of_one_connection_is_done_in_slices(monkeypatch: pytest.MonkeyPatch):
-    """The loop gets its turn in between, nothing more is read meanwhile, and the order is kept."""
+    """The loop gets its turn between slices, nothing more is read meanwhile, and the order is
+    kept."""
     connection, transport, end = sliced(monkeypatch)
     await turns(2)
     frames = [control(1), publication(1), publication(2), control(2), control(3), publication(3)]

@@ -1,4 +1,4 @@
-"""Covering among live brokers: what they tell one another, and what their clients get meanwhile.
+"""Covering among live brokers: what they tell each other, and what their clients get meanwhile.
 
 Subscribers, and the monitor that comes and goes, are at b1, the head of the line b1 - b2 - ...
 """
@@ -26,14 +26,15 @@ from reefcast.statistics.store import BATCH, SET_ASIDE
 
 STRATEGIES = ("none", "lazy", "active", "packing", "incremental")
 ENOUGH = 46
-"""False positives in a row after which a ghost goes, with the default theta."""
+"""How many false positives in a row end a ghost with the default theta."""
 MIXTURE = ("lazy", "incremental", "none", "active", "packing")
-"""Of b1 to b5."""
+"""The strategies of b1 to b5."""
 MIXED = "/".join(MIXTURE)
 
 
 def line(folder: Path, covering: str, brokers: int = 5) -> NetworkFile:
-    """b1 - b2 - ...; `covering`: of all of them, or theirs in turn, with slashes between."""
+    """Return b1 - b2 - ...; `covering`: the strategy of all, or of each in turn, separated by
+    slashes."""
     network = path_network(brokers)
     first, *others = covering.split("/")
     network.routing["covering"] = first
@@ -44,18 +45,18 @@ def line(folder: Path, covering: str, brokers: int = 5) -> NetworkFile:
 
 
 def told(node: Node, table: str = "PRT") -> list[tuple[Any, ...]]:
-    """The rows of a table, as an operator is told them."""
+    """Return the rows of a table, as an operator gets them."""
     rows: Any = node.status(StatusRequest((table,)))["rows"]
     return [tuple(row) for row in rows[table]["rows"]]
 
 
 def prt_filters(nodes: dict[str, Node]) -> list[list[str]]:
-    """Of each broker, b1 first."""
+    """Return the filters in the PRT of each broker, b1 first."""
     return [sorted(row[1] for row in told(node)) for _, node in sorted(nodes.items())]
 
 
 def counted(node: Node) -> dict[str, int]:
-    """What is not 0."""
+    """Return the counters that are not 0."""
     counts: Any = node.status(StatusRequest())["counted"]
     return {words: number for words, number in counts.items() if number}
 
@@ -137,7 +138,7 @@ async def test_in_the_clusters_of_a_scot(live: Live, routing: str, covering: str
 
 
 async def all_of(client: RawClient, publishers: int, last: int) -> list[tuple[str, int]]:
-    """What the client gets, until it got publication `last` of each publisher."""
+    """Return what the client gets, up to publication `last` of each publisher."""
     got: list[tuple[str, int]] = []
     while sum(seq == last for _, seq in got) < publishers:
         got.append((await client.delivery())[1].id)
@@ -196,8 +197,9 @@ async def test_while_a_monitor_comes_and_goes_nobody_misses_anything_and_nothing
 
 
 async def watched(live: Live, nodes: dict[str, Node]) -> tuple[RawClient, RawClient, int]:
-    """A publisher at b5 and a monitor at b1 that got as much of what b1 wants (x = 1) as of what b3
-    wants (x = 2): its subscription must go the two hops to b3. Returns its number, too."""
+    """Connect a publisher at b5 and a monitor at b1, which has received as much of what b1 wants (x
+    = 1) as of what b3 wants (x = 2): its unsubscription must go the two hops to b3. Return both,
+    and the number of the monitor's subscription."""
     publisher = await publisher_at(live, nodes["b5"])
     for filter, name in (("x = 1", "b1"), ("x = 2", "b3")):
         client = await live.client(nodes[name], filter)
@@ -216,7 +218,8 @@ async def watch(publisher: RawClient, monitor: RawClient) -> None:
 
 
 PRESERVED = [["x = 1"], ["x = 1"], ["x = 1", "x = 2"], ["x > 0"], ["x > 0"]]
-"""The PRTs, where the unsubscription stopped at b3: beyond it the ghost stands for the others."""
+"""The PRTs when the unsubscription has stopped at b3: beyond it the ghost stands for the other
+subscriptions."""
 
 
 async def test_an_unsubscription_stops_where_others_want_the_same(live: Live, tmp_path: Path):
@@ -275,7 +278,7 @@ async def test_a_ghost_with_too_many_false_positives_moves_upstream_and_goes(
 async def process_of(
     file: Path, name: str, end: signal.Signals
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The broker in a process of its own, which gets the signal `end` at the end."""
+    """Run the broker in a process of its own, which gets the signal `end` at the end."""
     async with Children() as children:
         process = await children.start("broker", file, name, stdin=None, stderr=None)
         assert b"listens" in await line_of(process.stdout)
@@ -318,7 +321,7 @@ async def test_statistics_outlive_the_process_of_their_broker(
 
 
 async def test_without_records_the_unsubscription_ends_at_once(live: Live, tmp_path: Path):
-    """What the test before would see if the file were not used."""
+    """The control for the test before: there are no records."""
     nodes = await live.up(line(tmp_path, "incremental"))
     await publisher_at(live, nodes["b5"])
     client = await live.client(nodes["b1"], "s")

@@ -1,5 +1,4 @@
-"""Custody with real processes: a broker in the middle is killed, then the one that keeps its
-events."""
+"""Custody with real processes: a broker in the middle is killed, and then its custodian."""
 
 from __future__ import annotations
 
@@ -24,7 +23,8 @@ QUICK: dict[str, Any] = {"backoff_first_s": 0.005, "backoff_max_s": 0.02}
 def publishing(
     network: NetworkFile, broker: str
 ) -> AbstractAsyncContextManager[reefcast.client.Client]:
-    """A publisher, which does not wait at its end for what is in custody: it may be long away."""
+    """Connect a publisher that does not wait at its end for what is in custody: that may take
+    long."""
     return reefcast.connect(url_of(network, broker), **QUICK, close_timeout_s=PATIENCE_S)
 
 

@@ -1,4 +1,4 @@
-"""Dialling: what is cancelled half-way leaves nothing behind."""
+"""Dialling: an attempt that is cancelled half-way leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reefcast.server.floods import Floods
 from reefcast.server.outbox import Flusher
 
 TURNS = 12
-"""More than it takes to make a connection on loopback."""
+"""More turns of the loop than it takes to make a connection on loopback."""
 
 
 def greet(connection: Connection, hello: Hello) -> End:
@@ -23,8 +23,8 @@ def greet(connection: Connection, hello: Hello) -> End:
 
 
 async def cancelled_after(turns: int) -> tuple[bool, int]:
-    """Whether the connection was made before dialling was cancelled, so many turns of the loop
-    later, and how many connections are left."""
+    """Cancel dialling after so many turns of the loop; return whether the connection was made
+    before, and how many connections are left."""
     loop = asyncio.get_running_loop()
     shared = Shared(Flusher(loop), set(), 10, Floods(Counter()))
     server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)

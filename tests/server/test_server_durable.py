@@ -40,7 +40,7 @@ async def home(live: Live, tmp_path: Path) -> Node:
 
 @pytest.fixture
 async def connect(home: Node) -> AsyncIterator[Connect]:
-    """Connects clients to the home, which are closed at the end."""
+    """Yield a function that connects clients to the home; they are closed at the end."""
     async with AsyncExitStack() as stack:
 
         async def connect(**options: Any) -> Client:
@@ -66,7 +66,7 @@ async def publish(client: Client, *numbers: int) -> None:
 async def until_it_says(
     session: DurableSession, condition: Callable[[reefcast.SessionRow], object]
 ) -> None:
-    """Waits for what the home says of a session."""
+    """Wait until what the home says of a session meets the condition."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition(await session.status()):  # noqa: ASYNC110 (nobody signals it)
             await asyncio.sleep(0.002)
@@ -348,7 +348,7 @@ async def test_brokers_without_a_directory_say_so(live: Live, tmp_path: Path) ->
 
 
 class ByName(Authenticator):
-    """The user is what stands before the dash of the client's name; root may do everything."""
+    """An authenticator: the user is the client's name up to the dash; root may do everything."""
 
     def prove(self, greeting: Greeting) -> Principal:
         user = greeting.hello.name.split("-")[0]

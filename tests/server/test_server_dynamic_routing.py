@@ -1,4 +1,4 @@
-"""Dynamic routing over real TCP: a SCOT some of whose iLinks are throttled."""
+"""Dynamic routing over real TCP: a SCOT of which some iLinks are throttled."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from reefcast.overlay.topology import Edge
 
 BURST = 300
 SLOW_BYTES_PER_S = 250.0
-"""About five publications a second: where a burst takes long, as the machine is busy, a slow link
-still takes much less of it than a fast one."""
+"""About five publications a second: where a burst takes long, because the machine is busy, a slow
+link still takes much less of it than a fast one."""
 
 
 class Throttled:
-    """A SCOT in this process; `throttles` are in the way of the iLinks asked for."""
+    """A SCOT in this process; `throttles` are the proxies on the iLinks asked for."""
 
     def __init__(self, live: Live, network: NetworkFile) -> None:
         self.live = live
@@ -32,7 +32,7 @@ class Throttled:
         self.throttles: dict[Edge, Throttle] = {}
 
     async def start(self, slow: Iterable[Edge], stack: AsyncExitStack) -> None:
-        """Nothing is slow yet. The first of the two ends of a link is the one that dials."""
+        """Start the brokers, with nothing slow yet. The first of the two ends of a link dials."""
         for edge in sorted(slow):
             throttle = await Throttle(self.network.address(edge[1])).start()
             stack.push_async_callback(throttle.stop)
@@ -51,7 +51,7 @@ class Throttled:
             each.release()
 
     async def subscribers(self, filter: str = "TRUE") -> dict[str, RawClient]:
-        """One at each broker."""
+        """Connect one subscriber at each broker."""
         nodes = self.live.nodes
         clients = {name: await self.live.client(node, f"s-{name}") for name, node in nodes.items()}
         for client in clients.values():
@@ -68,7 +68,8 @@ class Throttled:
 
 
 async def all_once(client: RawClient, expected: list[tuple[str, int]]) -> None:
-    """All of these, each once, in any order; and nothing more comes after them."""
+    """Check that all of these come once each, in any order, and that nothing more comes after
+    them."""
     got = [(await client.delivery())[1].id for _ in expected]
     assert sorted(got) == sorted(expected), client.name
     await client.subscribe("FALSE")  # its answer comes after all that was delivered before
@@ -90,10 +91,10 @@ HOST = "b1-0"
 async def burst(
     live: Live, stack: AsyncExitStack, routing: str, slow: list[Edge], at_once: int = 5
 ) -> tuple[Throttled, Counter[Edge], Counter[str]]:
-    """A burst at the host broker while `slow` links are throttled, `at_once` publications at a
-    time, as fast as the others of its links take them. The slow links are released when all of it
-    is routed there, so that their end need not be waited for. Returns what was sent over all
-    links, and over those of the host until then."""
+    """Publish a burst at the host broker while `slow` links are throttled, `at_once` publications
+    at a time, as fast as the broker's other links take them. The slow links are released when the
+    host has routed all of it, so that the test need not wait for them. Return the network, what was
+    sent over all links, and what the host had sent until then."""
     scene = Throttled(live, make_scot(*SCOT, routing=routing))
     await scene.start(slow, stack)
     subscribers = await scene.subscribers()
@@ -114,13 +115,13 @@ async def burst(
 
 
 def entries(sent: Counter[Edge], cluster: int) -> int:
-    """Publications sent over iLinks into a cluster."""
+    """Return how many publications were sent over iLinks into a cluster."""
     end = f"-{cluster}"
     return sum(n for (a, b), n in sent.items() if b.endswith(end) and not a.endswith(end))
 
 
-async def test_a_throttled_ilink_is_gone_round_by_another(live: Live, stack: AsyncExitStack):
-    """Case I: the cluster behind the slow link is reached through the third one."""
+async def test_copies_bypass_a_throttled_ilink_by_another_one(live: Live, stack: AsyncExitStack):
+    """Case I: the cluster behind the slow link is reached by the third one."""
     scene, sent, first = await burst(live, stack, "idr", [(HOST, "b1-1")])
     assert 10 < first["b1-1"] < BURST / 2
     assert first["b1-2"] == first["b2-0"] == BURST
@@ -147,8 +148,8 @@ async def test_where_all_ilinks_are_throttled_the_alink_takes_their_clusters(
 
 
 async def test_a_burst_in_one_read_is_spread(live: Live, stack: AsyncExitStack):
-    """What a batch has put on a link counts for the rest of it. With both iLinks overloaded (case
-    III) each gets about half of what goes between clusters."""
+    """What a batch has put on a link counts for the rest of the batch. With both iLinks overloaded
+    (case III) each carries about half of what goes between clusters."""
     _, sent, first = await burst(live, stack, "idr", [], at_once=BURST)
     assert entries(sent, 1) == entries(sent, 2) == BURST
     assert BURST / 4 < first["b1-1"] < BURST * 3 / 4

@@ -1,4 +1,4 @@
-"""Lines that anybody may cause by the thousand are counted, not written."""
+"""Log lines that anybody may cause by the thousand are counted, not written."""
 
 from __future__ import annotations
 

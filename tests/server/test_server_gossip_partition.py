@@ -1,5 +1,6 @@
-"""Live brokers of routing gossip of which two halves cannot reach each other for some time, or all
-of whose connections break at once, while everybody publishes: nothing is lost, or comes twice."""
+"""Live brokers of routing gossip, of which two halves cannot reach each other for some time, or of
+which all connections break at once, while everybody publishes: nothing is lost, and nothing comes
+twice."""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ NAMES = "abcdefgh"
 HALVES = ("aceg", "bdfh")
 TOPICS = ("t0", "t1", "t2", "t3")
 CONTACTS = {"t0": ["a", "b"], "t1": ["a", "c"], "t2": ["b", "d"], "t3": ["e"]}
-"""In both halves, or in one only."""
+"""The contacts: in both halves, or in one only."""
 PAUSE_S = 0.1
-"""Between two publications at one broker."""
+"""The pause between two publications at one broker."""
 HEALED_S = 5.0
 
 
@@ -37,8 +38,8 @@ def gossip(**options: float) -> NetworkFile:
 
 
 class Everybody:
-    """A client at each broker, in three of the topics, that publishes to them from when these are
-    whole until `stop`."""
+    """A client at each broker, subscribed to three of the topics. From the moment that these are
+    whole, it publishes to them until `stop`."""
 
     def __init__(self, network: NetworkFile, nodes: Mapping[str, Node]) -> None:
         self._network = network
@@ -82,7 +83,8 @@ class Everybody:
             await asyncio.sleep(PAUSE_S)
 
     def missing(self, after_s: float = 0.0) -> list[tuple[str, int]]:
-        """Who lacks what was published after that; nobody has anything twice."""
+        """Return what each client lacks of what was published after that; fail if a client has
+        anything twice."""
         assert all(times == 1 for got in self._got.values() for times in got.values())
         return [
             (name, number)
@@ -92,13 +94,13 @@ class Everybody:
         ]
 
     async def stop(self) -> None:
-        """Returns when all have got everything."""
+        """Stop publishing; return when everybody has everything."""
         self._stopped.set()
         await until(lambda: not self.missing())
 
 
 def whole(nodes: Mapping[str, Node]) -> bool:
-    """Whether each topic is one."""
+    """Return whether the overlay of each topic is strongly connected."""
     for topic in TOPICS:
         graph = nx.DiGraph()
         for name, node in nodes.items():
@@ -143,7 +145,7 @@ async def test_all_connections_break_at_once_and_some_ends_hear_of_it_late(live:
 async def test_after_half_a_minute_topics_are_whole_in_five_seconds(
     live: Live, ends: bool, refuses: bool
 ):
-    """And lose nothing from then on; what was published before comes as well."""
+    """Nothing is lost from then on, and what was published before arrives as well."""
     network = gossip()
     async with Gates(live, network, *HALVES) as gates, Everybody(network, live.nodes) as all_of:
         gates.shut(ends=ends, refuses=refuses)

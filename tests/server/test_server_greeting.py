@@ -120,7 +120,7 @@ WANTED = [
 async def test_what_a_hello_asks_for_must_be_granted(
     role: Role, name: str, wanted: UserRole | None
 ) -> None:
-    """And nothing else needs to be."""
+    """Nothing else needs to be granted."""
     hello = wire.hello(role, name, "", "s")
     assert role_wanted(hello, {"b1"}) is wanted
     others = ALL_ROLES - {wanted}
@@ -188,7 +188,7 @@ async def test_an_administrator_is_told_why_a_link_cannot_be_moved(live: Live) -
 async def test_neighbours_are_granted_to_be_brokers_by_both_ends(
     live: Live, who: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """b1 dials; whoever does not grant it says so, and there is no link."""
+    """b1 dials. The end that does not grant the role says so, and there is no link."""
     caplog.set_level(logging.INFO)
     network = path_network(2)
     others = ALL_ROLES - {UserRole.BROKER}
@@ -204,7 +204,7 @@ async def test_neighbours_are_granted_to_be_brokers_by_both_ends(
 async def test_soft_links_are_for_brokers_that_are_granted_to_be_one(
     live: Live, who: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """a dials."""
+    """The broker a dials."""
     caplog.set_level(logging.INFO)
     network = make_network("ab", routing="gossip", options={"contacts": ["b"], "round_s": 0.05})
     strict = Granting(*(ALL_ROLES - {UserRole.BROKER}))
@@ -280,7 +280,7 @@ async def test_an_authenticator_that_refuses_at_once() -> None:
 
 
 async def challenge(greeting: Greeting) -> Principal:
-    """Two questions, with a look-up in between."""
+    """Ask two questions, with a look-up in between."""
     await asyncio.sleep(0)
     greeting.send(b"name")
     name = (await greeting.receive()).decode()
@@ -368,7 +368,7 @@ async def test_an_authenticator_that_gives_up_by_itself() -> None:
 
 
 async def test_who_dialled_asks_nothing() -> None:
-    """The other end has let it in already, maybe."""
+    """The other end may have let it in already."""
     asked = Greeting(
         wire.hello(Role.BROKER, "b", "", "s"),
         dialled=True,
@@ -381,7 +381,7 @@ async def test_who_dialled_asks_nothing() -> None:
 
 
 async def test_links_come_up_where_both_ends_take_their_time(live: Live) -> None:
-    """Also frames of the one that was quicker wait for the other."""
+    """Frames that the quicker end sends early wait for the other end, too."""
 
     async def steps(greeting: Greeting) -> Principal:
         await asyncio.sleep(0.05 if greeting.dialled else 0.01)
@@ -398,7 +398,7 @@ async def test_links_come_up_where_both_ends_take_their_time(live: Live) -> None
 
 
 class Sworn(Authenticator):
-    """Brokers that know the word; who dialled believes."""
+    """An authenticator of brokers that know the word; the dialling end asks nothing."""
 
     def __init__(self, word: bytes) -> None:
         self._word = word
@@ -465,7 +465,8 @@ async def test_a_client_without_a_proof_hears_that_one_is_wanted(live: Live) -> 
 
 
 class Waiting:
-    """Authenticates when `go` is set, after `count` frames of PROOF."""
+    """The steps of an authenticator that goes on when `go` is set, and reads `count` frames of
+    PROOF."""
 
     def __init__(self, count: int = 0) -> None:
         self.go = asyncio.Event()
@@ -511,7 +512,7 @@ async def test_a_long_frame_behind_the_hello_is_cut_when_it_may_come() -> None:
 
 
 async def test_it_is_read_as_long_as_nothing_waits() -> None:
-    """So the end of the connection is seen."""
+    """This is how the end of the connection is noticed."""
     _, connection, transport, _ = await greeted()
     connection.data_received(HELLO)
     assert transport.reading
@@ -537,7 +538,7 @@ async def test_a_close_is_heard_at_any_time() -> None:
 def test_proofs_are_taken_one_by_one_however_they_come(
     count: int, cuts: list[int], early: bool
 ) -> None:
-    """All that is behind them comes after; nothing is read while a frame waits."""
+    """What is behind the proofs is handled after them; nothing is read while a frame waits."""
 
     async def run() -> None:
         waiting, connection, transport, end = await greeted(count)
@@ -575,7 +576,7 @@ async def test_very_many_proofs_in_one_read() -> None:
 
 
 async def test_a_flood_while_greeting_stays_outside(live: Live) -> None:
-    """The sockets' buffers fill up, not the broker."""
+    """The buffers of the sockets fill up; those of the broker do not."""
     waiting = Waiting()
     node = await live.node(path_network(1), "b1", authenticator=Stepping(waiting))
     client = await live.dial(node)
@@ -648,7 +649,7 @@ async def test_a_greeting_that_never_began_its_steps_is_ended_too() -> None:
 
 
 async def test_an_authenticator_that_does_not_let_go_lets_nobody_in() -> None:
-    """It is cancelled, and returns somebody all the same, or fails."""
+    """It is cancelled, and returns a principal all the same, or fails."""
     for fails in (False, True):
 
         async def steps(greeting: Greeting, fails: bool = fails) -> Principal:
@@ -683,7 +684,7 @@ async def test_a_broker_that_stops_waits_for_no_greeting(live: Live) -> None:
 
 
 class Named(Stepping):
-    """Who proves first comes in first, whoever said hello first."""
+    """An authenticator that lets in first who proves first, whoever said hello first."""
 
     def __init__(self) -> None:
         async def steps(greeting: Greeting) -> Principal:
@@ -694,7 +695,7 @@ class Named(Stepping):
 
 
 async def two(live: Live) -> tuple[Node, RawClient, RawClient]:
-    """Both have said hello as c, and are being greeted."""
+    """Connect two clients that have both said hello as c and are being greeted."""
     authenticator = Named()
     node = await live.node(path_network(1), "b1", authenticator=authenticator)
     first, second = await live.dial(node, "c"), await live.dial(node, "c")

@@ -1,4 +1,4 @@
-"""The keeper's thread: group commits, a disk that fails, the end."""
+"""The thread of the keeper: group commits, a disk that fails, the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reefcast.simulation.stores import SimulatedStore
 
 
 class SlowStore(SimulatedStore):
-    """Commits when the test says (`go`), and fails while it `fails`."""
+    """A store that commits when the test says (`go`), and fails while `fails` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class SlowStore(SimulatedStore):
 
 
 class Told:
-    """What the keeper says, in its order."""
+    """What the keeper reports, in order."""
 
     def __init__(self, keeper: Keeper) -> None:
         self.said: asyncio.Queue[object] = asyncio.Queue()

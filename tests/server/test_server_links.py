@@ -19,7 +19,7 @@ from reefcast.server.node import Node
 
 @pytest.fixture
 async def proxied(live: Live) -> AsyncIterator[tuple[dict[str, Node], Proxy]]:
-    """Broker a reaches broker b through a proxy."""
+    """Start brokers a and b; a reaches b through a proxy."""
     network = make_network("ab", [("a", "b")])
     proxy = await Proxy(network.address("b")).start()
     await live.node(network, "b")
@@ -86,7 +86,8 @@ async def test_a_restarted_broker_relearns(live: Live):
 
 
 async def left_alone(live: Live, network: NetworkFile) -> tuple[Node, RawClient]:
-    """Broker a, whose neighbour b, where a subscriber to all was, has crashed; and a publisher."""
+    """Return broker a, whose neighbour b has crashed with a subscriber to everything, and a
+    publisher."""
     nodes = await live.up(network)
     subscriber = await live.client(nodes["b"], "s")
     await subscriber.subscribe("n > 0")
@@ -122,7 +123,7 @@ async def test_the_buffer_for_a_broker_that_is_away_is_bounded(live: Live):
 async def test_what_waits_for_a_broker_that_never_comes_is_lost_with_a_word(
     live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    """Two of three brokers were started: what the third one may want is kept for a while."""
+    """Two of three brokers were started: what the third one may want is held for a while."""
     monkeypatch.setattr("reefcast.routing.neighbour_links.RELEARN_S", 0.05)
     monkeypatch.setattr("reefcast.routing.gate.HOLD_S", 0.05)
     network = make_network("abc", [("a", "b"), ("b", "c")])

@@ -1,4 +1,4 @@
-"""Soft links between live brokers: opened, refused, broken, throttled, closed; nothing is lost, and
+"""Soft links between live brokers: opened, refused, broken, throttled, closed. Nothing is lost, and
 nothing comes twice. Rounds are not due here (see `test_server_mesh_rounds`)."""
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def under_way(end: Node, other: Node) -> bool:
 
 
 async def through(live: Live, names: str) -> tuple[dict[str, Node], Throttle]:
-    """The brokers in a line; the first one reaches the last one through a proxy."""
+    """Start the brokers in a line; the first one reaches the last one through a proxy."""
     network = line(names)
     first, last = names[0], names[-1]
     proxy = await Throttle(network.address(last)).start()
@@ -201,7 +201,7 @@ async def test_what_is_on_the_wire_as_the_link_breaks_is_not_lost(live: Live, by
 
 
 async def test_what_comes_after_its_tunnelled_copy_is_dropped(live: Live):
-    """One end has heard that the link is gone, and the other reads on what had come before."""
+    """One end knows that the link is gone, while the other still reads what had come before."""
     network = line("abc")
     nodes = await live.up(network)
     a, c = nodes["a"], nodes["c"]
@@ -406,7 +406,7 @@ async def test_a_broker_that_stops_drains_its_soft_links(live: Live, frozen: boo
 
 @pytest.fixture
 async def middle(live: Live) -> Node:
-    """Broker c of a line whose broker e is played by the test."""
+    """Start a line; return its broker c, and let the test play broker e."""
     network = line("abcde")
     nodes = await live.up(network)
     e = nodes["e"]
@@ -417,7 +417,7 @@ async def middle(live: Live) -> Node:
 
 
 async def as_soft(live: Live, node: Node, session: str = "s", name: str = "e") -> RawClient:
-    """Says hello as broker e that wants a soft link."""
+    """Say hello as broker e, which wants a soft link."""
     peer = await live.dial(node, name)
     peer.say_hello(role=Role.SOFT, network="test", session=session)
     return peer
@@ -450,7 +450,7 @@ async def test_nothing_that_changes_tables_crosses_it(
 
 
 async def test_congestion_notices_are_passed_over(live: Live, middle: Node):
-    """For the other end it may be a link of the overlay already."""
+    """The other end may regard it as a link of the overlay already."""
     peer = await accepted(live, middle)
     peer.send(FrameKind.CONGESTION, wire.Congestion("e", 1, True))
     peer.publish(1)

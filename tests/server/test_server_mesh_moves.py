@@ -1,5 +1,5 @@
 """Primary links of live brokers that move while publications flow: nothing is lost, and nothing
-comes twice; afterwards the brokers have the links, and the tables, of the tree as it is then."""
+comes twice. Afterwards the brokers have the links and the tables of the tree as it is then."""
 
 from __future__ import annotations
 
@@ -55,14 +55,15 @@ def moved(nodes: dict[str, Node]) -> int:
 
 
 async def move(nodes: dict[str, Node], wish: str) -> None:
-    """Asks, and waits until it is over."""
+    """Ask for a move, and wait until it is over."""
     before = moved(nodes)
     ask(nodes, wish)
     await until(lambda: moved(nodes) > before)
 
 
 def links_told(node: Node) -> set[frozenset[str]]:
-    """Its links of the overlay, as an operator is told them: up, and the LST has them, too."""
+    """Return the links of the overlay that an operator is told of; check that they are up, and in
+    the LST."""
     status: Any = node.status(StatusRequest())
     rows = [status["lst"][link["link"]] | link for link in status["links"]]
     assert len(rows) == len(status["lst"])
@@ -72,7 +73,7 @@ def links_told(node: Node) -> set[frozenset[str]]:
 
 
 def is_tree_of(nodes: dict[str, Node], tree: set[frozenset[str]]) -> bool:
-    """Whether the links of shells and of cores are those of this tree, and up."""
+    """Return whether the links of shells and of cores are those of this tree, and up."""
     for name, node in nodes.items():
         mine = {link for link in tree if name in link}
         of_shell = {frozenset((name, link)) for link in node.links}
@@ -104,13 +105,14 @@ async def test_moves_one_after_the_other_under_load(live: Live, strategy: str):
 
 
 def wishes(node: Node) -> list[tuple[object, ...]]:
-    """As an operator is told them: from, to, state, why."""
+    """Return the wishes as an operator gets them: from, to, state, reason."""
     rows: Any = node.status(StatusRequest())["rows"]
     return [tuple(row[1:]) for row in rows["moves"]["rows"]]
 
 
 async def test_moves_that_are_asked_for_at_once_and_one_that_cannot_be(live: Live):
-    """One is granted after the other. What i asks for the second time was right when it asked."""
+    """Moves are granted one after the other. The second move of i was possible when it was asked
+    for."""
     nodes = await live.up(nine())
     async with Members(nodes["a"].network, LEAVES) as members, members.publishing():
         for wish in ("ihe", "abd", "ihg", "fge"):
@@ -167,15 +169,15 @@ async def test_other_routings_refuse_the_wish(live: Live):
 
 
 def abort(node: Node, link: str) -> None:
-    """The connection breaks, and this end is the first to know."""
+    """Break the connection; this end learns of it first."""
     end = node.links.get(link) or node.soft_links.links.get(link)
     if end is not None and end.connection is not None:
         end.connection.transport.abort()
 
 
 def after_change(node: Node, change: str, link: str, do: Callable[[], None]) -> Callable[[], int]:
-    """Does that, the first time, as soon as the core has said this ("promote" or "demote") of the
-    link; returns how often it did."""
+    """Run `do` the first time that the core of a broker says "promote" or "demote" (`change`) of
+    the link; return a function that says how often the core has said it."""
     times = 0
     made = getattr(node.soft_links, change)
 
@@ -193,7 +195,7 @@ def after_change(node: Node, change: str, link: str, do: Callable[[], None]) -> 
 
 LINE = [*pairwise("abcdef")]
 TO_LATER, TO_EARLIER = ("c", "d", "f"), ("d", "c", "a")
-"""Whose name sorts first dials, and it may be the mover or the other one."""
+"""The end whose name sorts first dials; it may be the mover or the other one."""
 
 
 async def six(live: Live, **options: Any) -> dict[str, Node]:
@@ -206,8 +208,9 @@ async def six(live: Live, **options: Any) -> dict[str, Node]:
 async def test_the_new_link_breaks_as_one_end_makes_it_a_primary_one(
     live: Live, wish: tuple[str, str, str], breaks_at: str
 ):
-    """The far end says so first: if the connection breaks then, the mover never hears of it, and
-    asks again by another one. After the mover has said it, too, the link is resumed."""
+    """The far end promotes the link first. If the connection breaks then, the mover never learns of
+    it, and asks again over another connection. After the mover has promoted it, too, the link is
+    resumed."""
     nodes = await six(live)
     mover, _, new = wish
     here, there = (new, mover) if breaks_at == "new" else (mover, new)
@@ -243,8 +246,8 @@ async def test_the_old_link_breaks_as_one_end_gives_it_up(
 async def test_who_dies_before_it_has_the_new_link_is_given_up_as_a_soft_one(
     live: Live, wish: tuple[str, str, str]
 ):
-    """The far end, which has it as a primary one already, waits for as long as for a primary one,
-    and then does not dial any more."""
+    """The far end, for which the link is a primary one already, waits as long as for any primary
+    link, and then stops dialling."""
     nodes = await live.up(mesh_network("abcdef", LINE, {"link_patience_s": 1.0}, coordinator="b"))
     mover, _, new = wish
     there, crashes = nodes[new], []
@@ -268,7 +271,7 @@ async def test_what_is_under_way_on_the_old_link_when_it_is_given_up(
     live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     """The old neighbour told of a client that left by the old tables, when the mover had new ones;
-    it comes when the link is a soft one at both ends."""
+    this arrives when the link is a soft one at both ends."""
     caplog.set_level(logging.INFO)
     nodes = await six(live)
     mover, old = nodes["c"], nodes["d"]
@@ -329,7 +332,7 @@ async def test_a_promoted_link_is_resumed_like_any_other(
 
 
 async def test_soft_links_break_and_the_move_goes_on(live: Live):
-    """Those that the brokers have besides, one after the other, and at all times of the moves."""
+    """The other soft links of the brokers break one after the other, at all times of the moves."""
     network = nine(fanout=9)
     nodes = await live.up(network)
     rng, cuts = random.Random(1), 0
@@ -379,8 +382,8 @@ async def test_a_broker_that_is_told_to_stop_in_the_middle_of_its_move(live: Liv
 
 
 async def test_a_move_around_a_broker_that_stops_is_given_up(live: Live):
-    """Its neighbours hold back what is for others behind it, who would get it by other ways then,
-    and never. A subscriber that does not read keeps it from being through with stopping."""
+    """Its neighbours hold back what is for brokers behind it, which would otherwise get it by other
+    routes, or never. A subscriber that does not read keeps the broker from completing its stop."""
     nodes = await six(live)
     network, leaver = nodes["a"].network, nodes["c"]
     slow = await live.client(leaver, "slow")
@@ -440,7 +443,8 @@ async def test_a_broker_dies_when_the_new_link_is_a_primary_one(
 
 
 async def test_brokers_restart_with_the_links_that_there_are_then(live: Live):
-    """Each end of a link that moved, in turn; the file has it as it is then."""
+    """Each end of a moved link restarts in turn; the network file has the links as they are
+    then."""
     nodes = await six(live, strategy="S0")
     network = nodes["a"].network
     await move(nodes, "cdf")
@@ -464,7 +468,8 @@ async def test_brokers_restart_with_the_links_that_there_are_then(live: Live):
 
 
 def some_move(tree: set[frozenset[str]], rng: random.Random) -> str:
-    """One that can be: the new neighbour is among those behind the old one."""
+    """Return a random move that is possible: the new neighbour is among the brokers behind the old
+    one."""
     links = sorted(tuple(sorted(link)) for link in tree)
     around = graph(NINE, links)
     while True:
@@ -477,7 +482,7 @@ def some_move(tree: set[frozenset[str]], rng: random.Random) -> str:
 
 
 async def moves_and_cuts(nodes: dict[str, Node], rng: random.Random, count: int) -> int:
-    """Random moves, and meanwhile connections of all links that break; returns how many did."""
+    """Make random moves while connections of all links break; return how many broke."""
     tree = {frozenset(link) for link in TREE}
     cuts = 0
     for _ in range(count):
@@ -505,7 +510,7 @@ async def test_random_moves_while_connections_break(live: Live, seed: int):
 
 
 def mixed(seed: int) -> NetworkFile:
-    """Each broker with a strategy of its own."""
+    """Return a mesh in which each broker has a strategy of its own."""
     network, rng = nine(), random.Random(seed)
     for entry in network.broker:
         entry.routing["strategy"] = rng.choice(["S0", "S1", "S2", "SH"])

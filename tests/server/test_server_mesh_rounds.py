@@ -1,5 +1,5 @@
-"""Meshes of live brokers whose rounds open and close soft links by themselves, under load and with
-broken connections and brokers. The long one is run by `make soak`."""
+"""Meshes of live brokers whose rounds open and close soft links by themselves, under load, with
+broken connections and killed brokers. The long run is one of `make soak`."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ SOAK_S = 120.0
 
 
 def nine(**options: Any) -> NetworkFile:
-    """Nobody is taken for dead because the machine has much else to do."""
+    """Return the network of nine, in which a busy machine makes nobody look dead."""
     options = {"round_s": 0.2, "fanout": 6, "maxlinks": 10, **options}
     return mesh_network(NINE, TREE, {"silence_s": 60.0}, **options)
 
 
 def told(node: Node, table: str = "soft links") -> list[dict[str, Any]]:
-    """The rows of a table, as an operator is told them."""
+    """Return the rows of a table, as an operator gets them."""
     rows: Any = node.status(StatusRequest())["rows"]
     columns = rows[table]["columns"]
     return [dict(zip(columns, row, strict=True)) for row in rows[table]["rows"]]
 
 
 async def cut_some(nodes: dict[str, Node], rng: random.Random) -> int:
-    """One connection of those that there are; returns how many it was."""
+    """Break a random connection; return how many were broken."""
     ends = [(node, link) for node in nodes.values() for link in node.soft_links.links]
     if not ends:
         return 0
@@ -98,7 +98,7 @@ async def test_random_cuts_under_load(live: Live, strategies: str):
 
 
 async def test_publications_take_fewer_hops(live: Live):
-    """What a mesh is for: from a to i over five brokers, or over one link."""
+    """This is what a mesh is for: from a to i over five brokers, or over one link."""
     network = nine(round_s=0.1)
     nodes = await live.up(network)
     async with Members(network, "ai") as members:
@@ -117,7 +117,7 @@ async def test_publications_take_fewer_hops(live: Live):
 
 @pytest.mark.long
 async def test_processes(tmp_path: Any):
-    """Brokers as processes of their own: soft links are seen in their status with gains; one is
+    """Brokers run as processes of their own: their status shows soft links with gains; one is
     killed, and the others go on; all stop in good order."""
     options = {"round_s": 0.3, "delta": 5, "strategy": "S1", "covering": "lazy"}
     network = read_network(dump_network(mesh_network("abcdef", pairwise("abcdef"), {}, **options)))
@@ -150,7 +150,7 @@ async def soft_links_of(overlay: Overlay) -> list[dict[str, Any]]:
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
 async def test_minutes_of_cuts(live: Live, seed: int):
-    """Broken connections, and connections that nobody reads for a while, until time is over."""
+    """Connections break, or nobody reads them for a while, until time is over."""
     rng = random.Random(seed)
     network = nine(round_s=0.3, fanout=rng.choice([4, 6, 9]))
     for entry in network.broker:
@@ -175,7 +175,7 @@ async def test_minutes_of_cuts(live: Live, seed: int):
 
 
 def hold(nodes: dict[str, Node], rng: random.Random) -> None:
-    """One of the connections is not read for a while."""
+    """Leave one of the connections unread for a while."""
     links = [link for node in nodes.values() for link in node.soft_links.links.values()]
     chosen = rng.choice(links).connection if links else None
     if chosen is not None:

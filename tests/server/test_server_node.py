@@ -1,4 +1,4 @@
-"""Clients at one broker, and brokers that carry publications to one another."""
+"""Clients at one broker, and brokers that carry publications to each other."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ async def test_another_program_with_the_same_id_starts_at_zero(live: Live, one: 
 
 
 async def test_what_a_publisher_repeats_is_passed_on_once(live: Live, one: OneBroker):
-    """It was killed, maybe, and publishes all again; or it is in two places at the same time."""
+    """The publisher may have been killed, and publishes everything again; or it runs twice at the
+    same time."""
     node = await one()
     subscriber = await live.client(node, "s")
     await subscriber.subscribe("n > 0")
@@ -212,7 +213,7 @@ async def test_draining_does_not_wait_for_a_subscriber_that_has_gone(live: Live,
 
 
 async def test_one_event_for_very_many_subscriptions(live: Live, one: OneBroker):
-    """Their numbers need more than 64 KiB."""
+    """The numbers of these subscriptions need more than 64 KiB."""
     node = await one()
     client = await live.client(node, "c")
     client.numbers = iter(range(2**32, 2**32 + 9000))

@@ -1,4 +1,5 @@
-"""Publications that pass a broker by compiled calls, against the readable path of another."""
+"""Publications that pass a broker by compiled calls, against the readable path of another
+broker."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ DIALECTS = {
     TidDialect("tid-s"): 50,
     AdvisoryDialect(): 50,
 }
-"""With how many scripts each is tried."""
+"""The dialects, and how many scripts each is tried with."""
 SUBSCRIBERS = ("s", "t", "p")
 PUBLISHERS = ("p", "q")
 RESERVED = ("$reefcast/t",)
@@ -110,7 +111,7 @@ class Said:
         self.known: dict[str, list[int]] = {name: [] for name in names}
 
     def publication(self, who: str, event: dict[str, Any]) -> bytes:
-        """A frame as `event` describes it."""
+        """Return a frame with a publication as `event` describes it."""
         how = event["how"]
         seq = max(1, next(self.seqs[who]) - (3 if how == "old" else 0))
         name = {"other": "somebody", "advisory": "$advisor:x:1"}.get(how, who)
@@ -156,7 +157,7 @@ class Said:
         return number
 
     def take_back(self, who: str, which: int) -> bytes:
-        """A subscription or an advertisement; there may be none of that kind."""
+        """Withdraw a subscription or an advertisement; there may be none of that kind."""
         if not self.known[who]:
             return b""
         number = self.known[who].pop(which % len(self.known[who]))
@@ -166,7 +167,7 @@ class Said:
 
 
 def body_with_pairs(name: str, seq: int, pairs: tuple[tuple[str, Any], ...]) -> bytes:
-    """A body whose attributes are these, in this order, even twice."""
+    """Return a body with these attributes, in this order, even if one is there twice."""
     encode = msgspec.msgpack.encode
     inner = b"".join(encode(key) + encode(value) for key, value in pairs)
     return b"\x94" + encode(name) + encode(seq) + encode(7) + bytes([0x80 + len(pairs)]) + inner
@@ -241,14 +242,14 @@ BEGINNING = (
     ],
     [],
 )
-"""With which much of what follows is for somebody, and plain."""
+"""A start after which much of what follows is plain, and has subscribers."""
 GIVEN_UP_TOGETHER = [
     BEGINNING,
     *(("break off", "p"), ("break off", "b"), ("come back", "p")),
     ("say", [("advertise", "p", "TRUE")], []),
     *(("break off", "c"), ("pass time", 1.5)),
 ]
-"""Two links whose patience is over at the same time."""
+"""Two links that are given up at the same time."""
 scripts = st.builds(
     lambda known, script: [BEGINNING, *script] if known else script,
     st.sampled_from((True, True, False)),
@@ -280,7 +281,7 @@ def open_twins(
 
 
 def tell(twins: Twins, script: list[Any], words: Said | None = None) -> None:
-    """What a script says, to both, with a look at both after each step."""
+    """Run a script on both brokers, and compare them after each step."""
     words = words or Said()
     dialect = words.dialect
     for what, *how in script:
@@ -306,7 +307,7 @@ def tell(twins: Twins, script: list[Any], words: Said | None = None) -> None:
 
 
 def come_back(twins: Twins, who: str, dialect: Dialect) -> None:
-    """Whose connection is gone."""
+    """Bring back everybody whose connection is gone."""
     if not all(told.talks[who].line.closed for told in twins.both):
         return
     if who in dialect.soft:
@@ -381,7 +382,7 @@ def test_no_course_is_out_of_date(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=repr)
 def test_both_ways_write_the_same(dialect: Dialect, folder: Path) -> None:
-    """Frames, counters, and the rows of a trace, under every routing that has a compiled way."""
+    """Frames, counters, and the rows of a trace, under every routing that has a compiled path."""
 
     @settings(max_examples=DIALECTS[dialect], deadline=None)
     @example(GIVEN_UP_TOGETHER, "block", 3, 0.4)
@@ -413,13 +414,13 @@ def test_many_subscriptions_of_a_client_match() -> None:
 
 
 def got(twins: Twins, who: str) -> int:
-    """How many deliveries the broker with the compiled path made to a client."""
+    """Return how many deliveries the broker with the compiled path made to a client."""
     return sum(kind == FrameKind.DELIVER for kind, _ in twins.both[1].talks[who].heard)
 
 
 def test_advisory_events_are_for_those_who_name_them_on_both_ways() -> None:
-    """From a neighbour, and where nobody's filter looks at topics, too; and who names them gets
-    nothing that only looks like one."""
+    """They come from a neighbour, also where no filter looks at topics; and a client that names
+    them gets nothing that only looks like one."""
     words = Said(AdvisoryDialect())
 
     def publish(*hows: str) -> tuple[Any, ...]:
@@ -442,7 +443,7 @@ def test_advisory_events_are_for_those_who_name_them_on_both_ways() -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("before", [("break off", "s"), ("pause", "s", 1)])
 def test_a_queue_that_gets_too_full_within_one_read(policy: str, before: tuple[Any, ...]) -> None:
-    """It may end the client's session: what comes behind that is for nobody."""
+    """This may end the client's session; what comes behind it is then for nobody."""
     burst = ("say", [("publish", "p", plain(8, a=1))], [])
     with clock() as loop:
         twins = open_twins(loop, policy, 3)
@@ -473,7 +474,7 @@ def test_what_is_plain_makes_no_objects(dialect: Dialect) -> None:
 
 
 def test_objects_are_made_of_what_a_trace_samples(folder: Path) -> None:
-    """And of nothing else."""
+    """Nothing else becomes an object."""
     with clock() as loop:
         twins = open_twins(loop, trace=sampled(folder, 0.1))
         words = Said()
@@ -547,7 +548,7 @@ bodies = st.builds(
 
 
 def changed(body: bytes, changes: list[tuple[int, int]]) -> bytes:
-    """The body with some bytes in the place of others."""
+    """Return the body with some bytes replaced."""
     found = bytearray(body)
     for place, byte in changes:
         found[place % len(found)] = byte
@@ -557,7 +558,7 @@ def changed(body: bytes, changes: list[tuple[int, int]]) -> bytes:
 @settings(max_examples=500, deadline=None)
 @given(bodies)
 def test_what_is_plain_is_a_publication(body: bytes) -> None:
-    """Whatever the bytes are: what needs no Python is what Python would read, too."""
+    """Whatever the bytes are, Python can read what the compiled path takes for plain."""
     data = wire.encode_parts(wire.FrameKind.PUBLISH, (0,), body)
     desk = the_desk()
     assert desk.cut(data, 0, 0) == 1
@@ -582,7 +583,7 @@ def test_what_clients_publish_is_plain(publication: Publication) -> None:
 @given(st.text(), st.one_of(st.integers(0, 2**63 - 1), st.integers(0, 10**6)))
 @settings(deadline=None)
 def test_the_hash_of_an_id_in_bytes(publisher: str, seq: int) -> None:
-    """The same for kernels and for those who write rows."""
+    """It is the same for kernels and for writers of rows."""
     publish = Publish(Publication(publisher, seq, 0, {}))
     data = wire.encode_publish(
         msgspec.structs.replace(publish, body=wire.encode_publication(publish.publication))

@@ -1,4 +1,4 @@
-"""What a client may expect of a broker, whatever it speaks: the native protocol and JSON lines."""
+"""What a client may expect of a broker in either protocol: the native one and JSON lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reefcast.server.node import Node
 
 
 class Speaker(Protocol):
-    """A client, in the words of the tests below."""
+    """A client, with the words of the tests below."""
 
     async def subscribe(self, filter: str = ...) -> int: ...
     async def unsubscribe(self, number: int) -> None: ...
@@ -42,7 +42,7 @@ class Speaker(Protocol):
 
 
 class Native(RawClient):
-    """`taken`: numbered frames that came."""
+    """A client of the native protocol. `taken`: how many numbered frames came."""
 
     taken = 0
 
@@ -156,7 +156,7 @@ class Place:
     async def client(
         self, name: str, session: str = "s", after: Native | Json | None = None, **wishes: Any
     ) -> Speaker:
-        """`after`: the client that this one goes on for, on a new connection."""
+        """Connect a client. `after`: the client that this one continues, on a new connection."""
         received = after.taken if after is not None else 0
         client: Native | Json
         if self._native:
@@ -180,7 +180,7 @@ class Place:
         return client
 
     async def dial(self, name: str) -> Native | Json:
-        """A connection over which nothing has been said yet."""
+        """Return a connection over which nothing has been sent yet."""
         client: Native | Json
         if self._native:
             client = await Native.dial(self.node.network.address("a"), name)
@@ -295,7 +295,8 @@ async def test_a_second_connection_with_the_same_id_takes_over(place: Place) -> 
 
 
 async def unread(place: Place, **limits: Any) -> Speaker:
-    """A client that does not read, for which much waits: a broker that stops stays for it."""
+    """Connect a client that does not read, and for which so much waits that a stopping broker stays
+    for it."""
     await place.open(**limits)
     slow = await place.client("slow")
     await slow.subscribe()
@@ -328,7 +329,7 @@ async def test_a_connection_that_does_not_end_does_not_keep_the_broker(place: Pl
 
 
 async def test_a_client_that_is_granted_nothing_is_not_let_in() -> None:
-    """Whatever a port takes its clients for: the native one asks before."""
+    """The native port asks before it regards a connection as a client."""
     node = Node(make_network("a"), "a")
 
     def line() -> JsonLines:
@@ -365,7 +366,8 @@ async def test_nonsense_costs_the_connection_and_nobody_else(place: Place) -> No
 
 
 async def test_a_session_outlives_its_connection(place: Place) -> None:
-    """What came meanwhile comes then, what was under way comes again; the subscription stands."""
+    """What came meanwhile is delivered then, and what was under way comes again; the subscription
+    stands."""
     await place.open()
     subscriber, publisher = await place.client("s"), await place.client("p")
     number = await subscriber.subscribe()
@@ -385,7 +387,7 @@ async def test_a_session_outlives_its_connection(place: Place) -> None:
 
 
 async def test_the_old_connection_may_be_there_still(place: Place) -> None:
-    """The client has noticed that it is broken; the broker has not."""
+    """The client has noticed that its connection is broken; the broker has not."""
     await place.open()
     first = await place.client("s")
     number = await first.subscribe()

@@ -18,7 +18,8 @@ from reefcast.server.outputs import Outputs
 
 
 async def sleeper(live: Live, node: Node, policy: str, limit: int) -> RawClient:
-    """A subscriber to everything that does not read (its socket's buffers are small)."""
+    """Connect a subscriber to everything that does not read (the buffers of its socket are
+    small)."""
     client = await live.client(node, "s", queue_policy=policy, queue_limit=limit)
     await client.subscribe()
     client.writer.transport.pause_reading()
@@ -73,7 +74,7 @@ async def test_a_blocked_subscriber_holds_its_publisher_back_and_loses_nothing(
 async def test_a_blocked_subscriber_holds_its_publisher_back_on_a_cyclic_overlay(
     live: Live, far: str, routing: str
 ):
-    """Whichever way the notice came first, and whichever way the publications go."""
+    """This holds whichever way the notice came first, and whichever way the publications go."""
     network = make_scot("path:2", 3, routing=routing)
     network.limits.credit = 64
     nodes = await live.up(network)
@@ -81,8 +82,8 @@ async def test_a_blocked_subscriber_holds_its_publisher_back_on_a_cyclic_overlay
 
 
 async def held_back(live: Live, near: Node, far: Node) -> list[int]:
-    """A publisher at `near` waits for a subscriber at `far` that sleeps; returns what this reads
-    when it wakes up."""
+    """Let a publisher at `near` wait for a subscriber at `far` that does not read; return what this
+    one reads when it wakes up."""
     subscriber = await sleeper(live, far, "block", 10)
     bystander = await live.client(near, "q")
     await bystander.subscribe("n < 0")
@@ -113,7 +114,7 @@ async def test_a_blocked_subscriber_that_leaves_frees_its_publishers(live: Live)
 
 
 async def test_a_slow_link_holds_publishers_back(live: Live):
-    """Neighbour b reads nothing for a while: what it has not acknowledged is a queue."""
+    """Neighbour b reads nothing for a while: what it has not acknowledged counts as queue."""
     nodes = await live.up(make_network("ab", [("a", "b")], credit=64, link_high=100))
     subscriber = await live.client(nodes["b"], "s")
     await subscriber.subscribe()

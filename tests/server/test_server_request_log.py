@@ -1,4 +1,4 @@
-"""What clients ask for is written down by their brokers, and storages are placed by it."""
+"""What clients ask for is logged by their brokers, and storages are placed by that log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def logging_network(directory: Path, **section: float) -> NetworkFile:
 
 
 def logged(directory: Path) -> Counter[tuple[str, str]]:
-    """How often, by broker and topic."""
+    """Return how many requests were logged, by broker and topic."""
     found: Counter[tuple[str, str]] = Counter()
     for file in directory.glob("[!.]*.parquet"):
         table = pq.read_table(file)
@@ -42,8 +42,8 @@ def logged(directory: Path) -> Counter[tuple[str, str]]:
 
 
 def asking(url: str) -> Connecting:
-    """A client that asks once, however long the answer takes: a question that is asked again is
-    another row."""
+    """Connect a client that asks once, however long the answer takes: a question that is asked
+    again is another row."""
     return reefcast.connect(url, history_patience_s=PATIENCE_S)
 
 
@@ -55,7 +55,8 @@ async def ask(url: str, *topics: str) -> None:
 
 
 async def some_requests(network: NetworkFile, directory: Path) -> Counter[tuple[str, str]]:
-    """From clients at several brokers; `until_found` asks for fx once more each time."""
+    """Ask as clients of several brokers, and return the rows that must be logged; `until_found`
+    asks for fx once more each time."""
     async with running(network) as urls, storing(urls[2], directory / "one", ("fx", "a/#")) as one:
         await published(urls[0], 5)
         await until_stored(one, 5)
@@ -84,7 +85,8 @@ async def test_rows_are_written_while_brokers_run(tmp_path: Path) -> None:
 async def test_an_answer_that_goes_on_elsewhere_is_no_other_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer is longer than what a storage may send at once, so it breaks off in the middle."""
+    """The answer is longer than what a storage may send at once, so that it breaks off in the
+    middle."""
     monkeypatch.setattr("reefcast.history.asking.WINDOW", 64)
     log, count = tmp_path / "log", 1000
     async with (
@@ -106,7 +108,7 @@ async def test_an_answer_that_goes_on_elsewhere_is_no_other_request(
 
 @pytest.mark.spark
 async def test_a_placement_takes_the_log(spark: SparkSession, tmp_path: Path) -> None:
-    """By the command, which takes the session that this process has already."""
+    """The command reads it, with the Spark session that this process has already."""
     network = logging_network(tmp_path / "log")
     await some_requests(network, tmp_path)
     file = tmp_path / "net.toml"

@@ -1,5 +1,5 @@
-"""A broker that stops, dies or hangs, and comes back, between live neighbours: what these hold for
-it comes, once and in order (`delivery.md`, P5)."""
+"""A broker that stops, dies or hangs, and comes back, between live neighbours. What these hold for
+it arrives, once and in order (`delivery.md`, P5)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from reefcast.network.file import NetworkFile
 from reefcast.server.node import Node
 
 MIDDLE = "b2"
-"""Of the path b1 - b2 - b3."""
+"""The middle of the path b1 - b2 - b3."""
 
 
 class Reader:
-    """A subscriber to all, and the numbers that came to it, by publisher."""
+    """A subscriber to everything, and the numbers that came to it, by publisher."""
 
     def __init__(self, client: Client, subscription: Subscription) -> None:
         self.client = client
@@ -33,7 +33,7 @@ class Reader:
             self.numbers.setdefault(event.publisher, []).append(event["n"])
 
     async def has(self, publisher: str, count: int) -> list[int]:
-        """Its numbers, once so many have come."""
+        """Return its numbers, once so many have come."""
         await until(lambda: len(self.numbers.get(publisher, ())) >= count)
         return self.numbers[publisher]
 
@@ -48,7 +48,7 @@ async def reader_at(network: NetworkFile, name: str) -> AsyncIterator[Reader]:
 
 @asynccontextmanager
 async def talking(network: NetworkFile, far: str) -> AsyncIterator[tuple[Reader, Client]]:
-    """A reader at `far`, and a client at b1 whose first ten events it has got."""
+    """Connect a reader at `far`, and a client at b1 whose first ten events it has received."""
     async with (
         reader_at(network, far) as reader,
         reefcast.connect(url_of(network, "b1")) as writer,
@@ -65,7 +65,7 @@ async def publish(client: Client, numbers: range) -> None:
 
 
 async def fall(live: Live, name: str = MIDDLE) -> None:
-    """The broker dies, and all neighbours have noticed."""
+    """Kill the broker, and wait until all neighbours have noticed."""
     node = live.nodes[name]
     neighbours = list(node.links)
     await live.crash(node)
@@ -184,7 +184,7 @@ async def test_two_neighbours_that_die_together(live: Live) -> None:
 
 
 async def test_a_neighbour_that_hangs_is_noticed_and_nothing_is_lost(live: Live) -> None:
-    """The connection is there and takes what is sent, but nothing comes back."""
+    """The connection is open and takes what is sent, but nothing comes back."""
     network = path_network(3, silence_s=1.0)
     proxy = await Throttle(network.address(MIDDLE)).start()
     await live.node(as_seen(network, {MIDDLE: proxy.port}), "b1")
@@ -195,7 +195,7 @@ async def test_a_neighbour_that_hangs_is_noticed_and_nothing_is_lost(live: Live)
     async with talking(network, "b3") as (reader, writer):
         link = live.nodes["b1"].links[MIDDLE]
         await asyncio.sleep(3 * network.limits.silence_s)
-        assert link.reconnects == 0, "it is idle, and lives"
+        assert link.reconnects == 0, "an idle link was taken for dead"
         hung_at_s = loop.time()
         proxy.throttle(0.001)
         await publish(writer, range(10, 40))

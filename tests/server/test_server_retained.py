@@ -77,7 +77,7 @@ async def test_what_is_cleared_at_one_broker_is_gone_at_all(live: Live, connect:
 async def test_who_subscribes_while_values_change_misses_none(
     live: Live, connect: Connect, overlay: str
 ):
-    """The events of each subscriber are the last one at some time, and all from then on."""
+    """The events of each subscriber are the last one at some time, and all later ones."""
     if overlay == "scot":
         network = make_scot("path:3", 2)
     else:

@@ -1,4 +1,4 @@
-"""Live brokers on a SCOT: their place, and what a broker that was killed learns anew."""
+"""Live brokers on a SCOT: their place, and what a killed broker relearns."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_a_broker_knows_its_place_and_when_a_link_is_overloaded(live: Live
 
 
 def civs(status: Mapping[str, Any]) -> list[str]:
-    """The last column of the CLT."""
+    """Return the last column of the CLT."""
     clt = status["rows"]["CLT"]
     assert clt["columns"][-1] == "CIV"
     return [row[-1] for row in clt["rows"]]
@@ -79,7 +79,8 @@ class Member:
         return len({row for row in self.got if row[1] == round}) == EVENTS * len(self.wanted)
 
     async def got_once(self, round: int) -> bool:
-        """Exactly once; to be asked when nothing is under way between brokers."""
+        """Return whether everything came exactly once; for when nothing is under way between
+        brokers."""
         barrier = await self.client.subscribe("FALSE")  # after all that was delivered before
         await barrier.cancel()
         await asyncio.sleep(0)  # the reader's turn
@@ -91,7 +92,7 @@ EVENTS = 50
 
 
 def tables(statuses: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
-    """What every broker knows; ids are left out, for a client that comes back draws new ones."""
+    """Return what every broker knows, without ids: a client that comes back draws new ones."""
     kept = ("filter", "context", "CIV")
     return {
         name: (status["tables"], sorted(columns(status["rows"]["CLT"], kept)))
@@ -106,8 +107,8 @@ def columns(table: Mapping[str, Any], kept: Sequence[str]) -> list[list[Any]]:
 
 
 async def test_a_killed_broker_learns_all_anew_and_then_all_is_exactly_once():
-    """Real processes, kill -9 under traffic. Most kinds are wanted in some clusters only, so that
-    the CIVs have bits of both sorts."""
+    """Real processes get kill -9 under traffic. Most kinds are wanted in some clusters only, so
+    that the CIVs have bits of both values."""
     network = make_scot("path:2", 3)
     names = network.names
     back = {name: asyncio.Event() for name in names}

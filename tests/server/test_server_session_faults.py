@@ -1,5 +1,5 @@
-"""Sessions where it is not only a cable that breaks: old hellos, clients that close or never come
-back, brokers that stop."""
+"""Sessions under other faults than a broken connection: old hellos, clients that close or never
+come back, brokers that stop."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_a_hello_that_was_delayed_costs_the_true_client_nothing(live: Live
 
 
 async def test_of_two_hellos_of_a_program_the_newer_one_stays(live: Live) -> None:
-    """A broker that was frozen reads them in any order; before either said a ticket."""
+    """A broker that was frozen reads hellos in any order; neither of these has a ticket."""
     node = await live.node(make_network("a"), "a")
     newer = await live.client(node, **CAN, attempt=1)
     await newer.subscribe()
@@ -124,7 +124,7 @@ async def test_a_refusal_is_not_overtaken_by_its_acknowledgement_across_a_cut(li
 
 
 async def test_nobody_waits_for_a_client_that_is_away(live: Live) -> None:
-    """It asked for `block`: what it misses it is told."""
+    """The client asked for `block`; it is told what it missed."""
     node = await live.node(make_network("a", queue_limit=10, block_s=1000.0), "a")
     first = await live.client(node, queue_policy="block", **CAN)
     await first.subscribe()
@@ -221,7 +221,7 @@ async def test_a_broker_that_stops_takes_its_clients_rows_along_and_says_what_is
 async def test_a_broker_that_stops_has_lost_nothing_that_it_has_written(
     live: Live, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whether its client had the time to say so or not."""
+    """That holds whether or not its client had the time to acknowledge it."""
     node = await live.node(make_network("a"), "a")
     publisher, subscriber = await live.client(node, "p"), await live.client(node, **CAN)
     await subscriber.subscribe()

@@ -1,4 +1,5 @@
-"""Connections that are cut again and again under load: to both ends it looks as if nothing was."""
+"""Connections that are cut again and again under load: to both ends it looks as if nothing had
+happened."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ OPTIONS = {"backoff_first_s": 0.001, "backoff_max_s": 0.01, "reconnect_timeout_s
 
 @asynccontextmanager
 async def through_proxy(node: Node) -> AsyncIterator[tuple[reefcast.Client, Proxy]]:
-    """A client of this broker, and what its connection goes through."""
+    """Connect a client to this broker through a proxy; return both."""
     async with AsyncExitStack() as stack:
         proxy = Proxy(node.network.address(node.name))
         await proxy.start()
@@ -36,7 +37,7 @@ async def through_proxy(node: Node) -> AsyncIterator[tuple[reefcast.Client, Prox
 
 
 def harm(proxy: Proxy, rng: random.Random) -> None:
-    """Does to the connection what networks do."""
+    """Do to the connection what networks do."""
     proxy.delay_s = rng.choice([0.0, 0.0, 0.003])
     fault = rng.randrange(4)
     if fault == 0:
@@ -48,7 +49,7 @@ def harm(proxy: Proxy, rng: random.Random) -> None:
 
 
 async def harmed(client: reefcast.Client, proxy: Proxy, rng: random.Random, cuts: int) -> None:
-    """So many connections of the client are broken."""
+    """Break the client's connection so many times."""
     for _ in range(cuts):
         await until(lambda: client.connected)
         await asyncio.sleep(rng.random() * 0.01)
@@ -58,7 +59,7 @@ async def harmed(client: reefcast.Client, proxy: Proxy, rng: random.Random, cuts
 
 
 async def feed(client: reefcast.Client, stop: asyncio.Event) -> int:
-    """Publishes as fast as it may; returns how many."""
+    """Publish as fast as credit allows; return how many."""
     n = 0
     while not stop.is_set():
         await client.publish(n=n, text="x" * 50)
@@ -74,7 +75,7 @@ async def gather(subscription: reefcast.Subscription, got: list[int]) -> None:
 
 
 async def change(client: reefcast.Client, stop: asyncio.Event) -> int:
-    """Subscribes and takes it back, again and again: each answer comes."""
+    """Subscribe and unsubscribe again and again; each answer must come."""
     times = 0
     while not stop.is_set():
         subscription = await client.subscribe(f"n = -{times + 1}")
@@ -182,7 +183,8 @@ async def test_what_waited_for_a_client_that_did_not_come_back_is_said(
 async def test_a_client_says_now_and_then_what_it_has_had(
     live: Live, monkeypatch: pytest.MonkeyPatch, delay_s: float, size: int
 ) -> None:
-    """After a while, or when it was much: its broker may forget it."""
+    """The client acknowledges after a while, or after many frames, so that its broker may forget
+    them."""
     monkeypatch.setattr(connection, "ACK_DELAY_S", delay_s)
     node = await live.node(make_network("a"), "a")
     async with through_proxy(node) as (client, _):

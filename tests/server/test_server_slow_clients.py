@@ -17,11 +17,11 @@ from reefcast.server import clients
 from reefcast.server.node import Node
 
 MANY = 1500
-"""More than the sockets' buffers hold, if they are large."""
+"""More publications than the buffers of the sockets hold, if they are large."""
 
 
 async def sleeper(live: Live, node: Node, **wishes: object) -> RawClient:
-    """A subscriber to everything that does not read."""
+    """Connect a subscriber to everything that does not read."""
     client = await live.client(node, "s", **wishes)
     await client.subscribe()
     client.writer.transport.pause_reading()
@@ -29,7 +29,7 @@ async def sleeper(live: Live, node: Node, **wishes: object) -> RawClient:
 
 
 async def publish_all(live: Live, node: Node, name: str = "p") -> None:
-    """Publishes `MANY`, as credit allows."""
+    """Publish `MANY` events, as credit allows."""
     publisher = await live.client(node, name)
     await publisher.advertise()
     assert await publish_within_credit(publisher, MANY, asyncio.Event()) == MANY
@@ -64,8 +64,8 @@ async def test_by_default_one_that_does_not_read_holds_nobody_up_and_is_told_wha
 
 
 async def in_order(client: RawClient, last: int) -> int:
-    """Reads up to publication `last`; what is missing must be told where it is missing. Returns how
-    much that was."""
+    """Read up to publication `last`; check that gaps are told at their place. Return how many are
+    missing."""
     expected, dropped = 1, 0
     while expected <= last:
         kind, payload = await any_frame(client)
@@ -91,8 +91,8 @@ async def any_frame(client: RawClient) -> tuple[int, bytes]:
 async def test_who_blocks_is_disconnected_when_its_time_is_over(
     live: Live, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    """On the way, publishers at another broker wait for it; then they go on. It reads why when all
-    is published, which may be long after."""
+    """Until then, publishers at another broker wait for it; then they go on. The client reads the
+    reason when everything is published, which may be long after."""
     monkeypatch.setattr("reefcast.protocol.link.LINGER_S", PATIENCE_S)
     network = make_network("ab", [("a", "b")], credit=64, queue_limit=10, block_s=0.3)
     nodes = await live.up(network)
@@ -127,7 +127,7 @@ async def test_who_blocks_and_reads_in_time_stays(live: Live):
 async def test_who_was_cut_off_is_told_again_when_it_comes_back(
     live: Live, monkeypatch: pytest.MonkeyPatch, policy: str
 ):
-    """It had not read the first word, which went with the connection."""
+    """It had not read the first notice, which was lost with the connection."""
     monkeypatch.setattr("reefcast.protocol.link.LINGER_S", 0.0)
     node = await live.node(make_network("a", block_s=0.1, session_s=0.01), "a")
     slow = await sleeper(live, node, session="same", queue_policy=policy, queue_limit=10)

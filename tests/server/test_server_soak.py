@@ -1,5 +1,5 @@
-"""Brokers that are killed again and again under traffic: each time the network heals, and from then
-on every event reaches every subscriber exactly once. Long; `make soak` runs it."""
+"""Brokers that are killed again and again under traffic. Each time the network recovers, and from
+then on every event reaches every subscriber exactly once. A long run, for `make soak`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The phases of a soft link: a walk through all that can happen."""
+"""The phases of a soft link: a walk through everything that can happen."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_what_is_answered_still() -> None:
 
 
 class Silent:
-    """Answers nobody."""
+    """A storage that answers nobody."""
 
     def connected(self) -> None: ...
     def disconnected(self) -> None: ...
@@ -78,7 +78,7 @@ class Silent:
 
 
 async def test_brokers_tell_all_that_they_know() -> None:
-    """Some at a time: there are more rows than a broker tells at once."""
+    """There are more rows than a broker tells at once, so that they come in parts."""
     topics = tuple(f"topic {n:04}" for n in range(2345))
     network = make_network("ab", [("a", "b")])
     async with running(network) as urls, reefcast.connect(urls[0]) as client:

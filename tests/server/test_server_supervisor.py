@@ -33,7 +33,7 @@ CHAIN = [("a", "b"), ("b", "c")]
 async def test_deliveries_resume_after_a_kill(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ):
-    """How long it took is written down; the soak holds it to five seconds, with nothing beside."""
+    """The time is recorded; the soak, with nothing beside it, limits it to five seconds."""
     trace = TraceSection(level="full", directory=str(tmp_path), flush_s=0.1)
     network = make_network("abc", CHAIN, trace=trace)
     lines: list[str] = []
@@ -55,7 +55,8 @@ async def test_deliveries_resume_within_five_seconds_of_a_kill():
 
 
 async def resumed_after_s(overlay: Overlay) -> float:
-    """Seconds from the death of b to the first delivery from a to c; b is started by itself."""
+    """Return the seconds from the death of b to the first delivery from a to c; the supervisor
+    restarts b."""
     subscriber = await RawClient.connect(overlay.network.address("c"), "s")
     await subscriber.subscribe("n > 0")
     publisher = await RawClient.connect(overlay.network.address("a"), "p")
@@ -71,7 +72,7 @@ async def resumed_after_s(overlay: Overlay) -> float:
 
 
 async def first_to_arrive(publisher: RawClient, subscriber: RawClient, after: int) -> None:
-    """Publishes until something new gets through, as long as it takes a broker to start. What the
+    """Publish until something new arrives, for as long as a broker may take to start. What the
     broker had not acknowledged when it was killed comes again: numbers up to `after`."""
     async with asyncio.timeout(child.START_S):
         while True:
@@ -117,14 +118,14 @@ async def test_a_broker_that_is_not_up_in_time_is_said_so(monkeypatch: pytest.Mo
 
 @asynccontextmanager
 async def network_up(file: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, Any]]:
-    """`reefcast network up` as a process, and the line that it printed."""
+    """Run `reefcast network up` as a process; yield it, and the line that it printed."""
     async with Children() as children:
         process = await children.start("network", "up", file, "--json", stdin=None, stderr=DEVNULL)
         yield process, json.loads(await line_of(process.stdout))
 
 
 async def test_the_commands(tmp_path: Path):
-    """`network up`, asked and stopped from outside."""
+    """Run `network up`, query it, and stop it from outside."""
     network = make_network("abc", CHAIN)
     file = write(tmp_path, network)
     async with network_up(file) as (process, told):
@@ -146,7 +147,7 @@ async def test_the_commands(tmp_path: Path):
 
 
 async def test_a_broker_is_started_again_with_the_links_that_there_are_then(tmp_path: Path):
-    """One has moved since, and the file says so."""
+    """A link has moved since the start, and the network file says so."""
     options = {"coordinator": "a"}
     file = write(tmp_path, make_network("abc", CHAIN, routing="mesh", options=options))
     async with network_up(file) as (process, told):

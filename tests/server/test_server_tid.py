@@ -21,7 +21,8 @@ EACH = 20
 async def all_get(
     publishers: Sequence[RawClient], subscribers: Sequence[RawClient], before: int
 ) -> None:
-    """All publish, after `before` publications each; every subscriber gets each of them once."""
+    """Let all publish, after `before` publications each; every subscriber must get each of them
+    once."""
     for publisher in publishers:
         publisher.publish(EACH)
     for subscriber in subscribers:
@@ -35,7 +36,7 @@ async def all_get(
 
 
 def has_lost(live: Live, victim: str, state: str) -> bool:
-    """Whether all its neighbours have the link to it in this state."""
+    """Return whether all its neighbours have the link to it in this state."""
     links = [node.links[victim] for node in live.nodes.values() if victim in node.links]
     return all(link.state == state for link in links)
 
@@ -49,8 +50,8 @@ def tids(node: Node) -> set[tuple[str, int]]:
 @pytest.mark.parametrize("routing", ["tid-s", "tid-d"])
 @pytest.mark.parametrize("noticed", [False, True], ids=["unnoticed", "given_up"])
 async def test_inner_brokers_that_were_killed_relearn(live: Live, routing: str, noticed: bool):
-    """One after the other, so that every tree loses a broker; `noticed`: the neighbours give it up
-    before it is back."""
+    """The brokers are killed one after the other, so that every tree loses a broker; `noticed`: the
+    neighbours give it up before it is back."""
     network = make_scot("path:3", 2, routing=routing)
     if noticed:
         network.limits = LimitsSection(link_patience_s=0.05)

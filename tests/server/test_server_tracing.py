@@ -1,4 +1,4 @@
-"""What live brokers write down."""
+"""The traces that live brokers write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def rows(directory: Path, kind: str) -> list[dict[str, Any]]:
 
 
 async def carry(live: Live, directory: Path, level: str, count: int = 20) -> None:
-    """`count` publications from a to two subscribers at b, and as many that nobody wants."""
+    """Publish `count` events from a to two subscribers at b, and as many that nobody wants."""
     trace = TraceSection(level=level, directory=str(directory), sample=0.3)
     nodes = await live.up(make_network("ab", [("a", "b")], trace=trace))
     subscribers = [await live.client(nodes["b"], name) for name in ("s", "t")]
@@ -65,7 +65,7 @@ async def test_full_traces_tell_everything(live: Live, tmp_path: Path):
 
 
 async def test_what_a_neighbour_that_is_away_did_not_get(live: Live, tmp_path: Path):
-    """As simulated brokers write it: with the link on which it was lost."""
+    """The rows are those of simulated brokers, with the link on which an event was lost."""
     trace = TraceSection(level="full", directory=str(tmp_path))
     nodes = await live.up(make_network("ab", [("a", "b")], trace=trace, link_buffer=2))
     subscriber = await live.client(nodes["b"], "s")

@@ -1,4 +1,5 @@
-"""One connection's work takes turns with that of others; who is gone leaves nothing behind."""
+"""The work of one connection takes turns with that of others; a client that is gone leaves nothing
+behind."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ MANY = 12_000
 
 
 async def test_many_subscriptions_at_once_keep_nobody_from_the_status(live: Live):
-    """Of neither broker: those of the one go to the other."""
+    """Neither broker is kept from answering: one passes its subscriptions on to the other."""
     nodes = await live.up(make_network("ab", [("a", "b")]))
     publisher = await live.client(nodes["b"], "p")
     await publisher.advertise("n > 0")
@@ -93,7 +94,7 @@ def waits_for_advertisements(node: Node) -> bool:
 
 
 def sizes_of(root: object) -> dict[str, int]:
-    """Of all that can be reached from there and has a size, by the way to it."""
+    """Return the sizes of everything that can be reached from there, by the path to it."""
     sizes: dict[str, int] = {}
     seen: set[int] = set()
     ways = [(root, "")]

@@ -1,5 +1,5 @@
 """Brokers and clients of different versions: what they agree on, and that conversations of former
-versions stay possible."""
+versions remain possible."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ async def test_a_recorded_conversation_can_still_be_held(
 
 
 async def test_a_network_is_upgraded_broker_by_broker(live: Live) -> None:
-    """Each in its turn is one of the next version; publications go from end to end all the time."""
+    """Each broker in turn becomes one of the next version; publications go from end to end all the
+    time."""
     network = path_network(3)
     await live.up(network)
     first, *_, last = (url_of(network, name) for name in network.names)

@@ -35,7 +35,7 @@ WANDER = "wander:Wander"
 
 @pytest.fixture(autouse=True, scope="module")
 def wander(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The module of the guide, where Python finds it."""
+    """Put the module of the guide where Python finds it; yield its folder."""
     folder = tmp_path_factory.mktemp("wander")
     (folder / "wander.py").write_text(MODULE)
     sys.path.insert(0, str(folder))
@@ -55,7 +55,7 @@ def test_the_script_shows_what_the_guide_says() -> None:
 
 
 def mesh(rng: random.Random) -> Graph:
-    """A random tree with a few links more, so that walks can meet what was flooded."""
+    """Return a random tree with a few more links, so that walks can meet what was flooded."""
     made = random_tree(names(rng.randint(2, 8)), rng)
     for a in made:
         for b in made:

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Transport:
-    """Takes `room` writes, then pauses the outbox."""
+    """A transport that takes `room` writes, then pauses the outbox."""
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []

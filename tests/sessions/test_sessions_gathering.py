@@ -1,4 +1,4 @@
-"""What happened, gathered: none is left out, none comes too often, and none waits too long."""
+"""Gathered happenings: none is left out, none is told too often, and none waits too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Home` beside its slow twin, everything synced at once."""
+"""`Home` beside its slow twin; every write is synced at once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ steps_drawn = st.lists(
 
 
 class Pair:
-    """A session and its twin; every step is taken by both, and what they do is compared."""
+    """A session and its twin: both take every step, and what they do is compared."""
 
     def __init__(self, options: SessionOptions, memory_bytes: int) -> None:
         self.driver = Driver(memory_bytes, dedup_s=10.0)
@@ -141,7 +141,8 @@ class Pair:
             self.twin.detach(name)
 
     def do_ack(self, which: int, up_to: bool) -> None:
-        """Acknowledge one of the last that were handed out, in time or not, by whoever had it."""
+        """Acknowledge one of the last events handed out, in time or not, as any consumer that had
+        it."""
         position = self.one_of(which)
         name = self.handed.get(position, "") if position else ""
         if name in self.twin.takers:
@@ -182,7 +183,7 @@ class Pair:
 
 @pytest.fixture(autouse=True, scope="module")
 def short_lines():
-    """Lines are tidied up when they have few entries, too."""
+    """Let lines drop what is over when they have few entries, too."""
     before, lines._SLACK = lines._SLACK, 2
     yield
     lines._SLACK = before

@@ -1,5 +1,5 @@
-"""What an advisory event brings about in the queue of a session: it is counted, and causes no other
-advisory event."""
+"""What an advisory event does to the queue of a session is counted, and causes no other advisory
+event."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def owe(driver: Driver, publisher: str, *numbers: int, expires_s: float = 0.0) -
 
 
 def told(driver: Driver) -> Seen:
-    """What is told now, and whether it is quiet."""
+    """Return what is told now, and whether it is quiet."""
     return [
         (each.kind, each.quiet)
         for outcome in driver.settle()
@@ -44,7 +44,7 @@ def told(driver: Driver) -> Seen:
 @pytest.mark.parametrize("policy", ["drop_oldest", "refuse", "block"])
 @pytest.mark.parametrize(("publisher", "quiet"), [("p", False), (ADVISOR, True)])
 def test_a_queue_that_is_full_of_it(policy: str, publisher: str, quiet: bool) -> None:
-    """Also where an ordinary event makes room for it."""
+    """This also holds where an ordinary event makes room for an advisory one."""
     driver = begun(SessionOptions(max_events=2, policy=policy))  # type: ignore[arg-type]  # one of them
     owe(driver, "other", 1, 2)
     assert told(driver) == []

@@ -1,7 +1,8 @@
-"""Durable sessions whose broker is killed at any instant, with the page cache or without it.
+"""Durable sessions whose broker is killed at any instant, with or without the loss of the page
+cache.
 
-The checker knows what was promised: what was synced when it was published (P1), and which
-acknowledgements were answered (P2). It looks at deliveries only.
+The checker knows what was promised: publications that were synced (P1), and acknowledgements that
+were answered (P2). It looks at deliveries only.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ STEPS = 150
 
 
 class Survival:
-    """One random run. `sure`: (session, id) of what is promised; `acknowledged`: of what has been
-    acknowledged, and the answer came; `tried`: of what a consumer has tried to acknowledge."""
+    """One random run. `sure`: (session, id) of what is promised; `acknowledged`: of
+    acknowledgements that were answered; `tried`: of those that a consumer sent."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -52,7 +53,9 @@ class Survival:
     def handed(self, delivery: Delivery) -> None:
         key = delivery.session, delivery.id[1]
         assert key not in self.acknowledged, f"{key} comes again although it was acknowledged"
-        assert delivery.tries > self.tries[key], f"{key} was handed out before, and says it was not"
+        assert delivery.tries > self.tries[key], (
+            f"{key} was handed out before, and is not marked so"
+        )
         self.tries[key] = delivery.tries
         assert self.places.setdefault(key, delivery.position) == delivery.position
         place = delivery.session, delivery.position
@@ -62,7 +65,7 @@ class Survival:
             assert len(its) <= 5, "more than the window"
 
     def sync(self, *, some: bool = False) -> None:
-        """Sync all that is written, or only what was written first."""
+        """Sync everything that is written, or only what was written first."""
         token = self.driver.sync(self.rng if some else None)
         synced = [each for each in self.unsure if each[0] <= token]
         self.unsure = [each for each in self.unsure if each[0] > token]
@@ -87,7 +90,7 @@ class Survival:
         self.unsure.append((self.driver.token, seq, names))
 
     def again(self) -> None:
-        """A neighbour sends again what it has been told is done."""
+        """Send again, as a neighbour, what the home has confirmed."""
         if self.sure:
             name, seq = self.rng.choice(sorted(self.sure))
             made = publish(publication("p", seq, x=seq))
@@ -131,7 +134,7 @@ class Survival:
             self.take()
 
     def wait(self) -> None:
-        """Time passes; who has something for too long has it no more."""
+        """Let time pass; consumers lose what they have had for too long."""
         self.driver.now += self.rng.choice((0.5, 6.0))
         self.driver.home.due(self.driver.now)
         for consumer in list(self.out):  # what each still has, only its home knows: begin anew
@@ -157,7 +160,8 @@ class Survival:
         self.finish()
 
     def finish(self) -> None:
-        """With everything up, everything that is owed comes, and nothing is left on the disk."""
+        """With everything up, check that everything owed comes, and that nothing is left on the
+        disk."""
         self.kill()
         self.sync()
         for name in LINKS:
@@ -175,7 +179,9 @@ class Survival:
         assert all(self.tries[key] for key in self.sure)
         for name in LINKS:
             order = sorted((at, seq) for (of, seq), at in self.places.items() if of == name)
-            assert [seq for _, seq in order] == sorted(seq for _, seq in order), "order"
+            assert [seq for _, seq in order] == sorted(seq for _, seq in order), (
+                "events are out of order"
+            )
         contents = self.driver.store.load()
         assert not contents.events
         assert not any(each.owed for each in contents.sessions.values())
@@ -194,7 +200,8 @@ def test_many_kills(block):
 
 
 def test_an_event_that_one_session_lets_go_at_a_start_stays_for_others() -> None:
-    """The first session buries what it has handed out, and keeps one dead letter only."""
+    """The first session makes dead letters of what it has handed out, and keeps only one of
+    them."""
     driver = Driver()
     few = SessionOptions(max_deliveries=1, max_dead_letters=1)
     for name, options in (("s1", few), ("s2", SessionOptions())):

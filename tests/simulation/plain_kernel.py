@@ -34,9 +34,9 @@ class Waiting(NamedTuple):
 
 
 class PlainLink(Link):
-    """`waiting[0]` is under transmission: `left` bytes at `since`; `change` numbers the plans for
-    its end, so that an outdated one is known as such. `on_wire`: what was transmitted and has not
-    arrived."""
+    """A link. `waiting[0]` is under transmission: `left` bytes at `since`; `change` numbers the
+    plans for its end, so that an outdated plan is recognised. `on_wire`: what was transmitted and
+    has not arrived."""
 
     __slots__ = ("change", "left", "on_wire", "since", "waiting")
 
@@ -57,7 +57,7 @@ class PlainLink(Link):
 
 
 class PlainKernel(World):
-    """See the module's docstring."""
+    """The simulator's kernel, with an event for every step."""
 
     link_class = PlainLink
 
@@ -240,7 +240,7 @@ class PlainKernel(World):
         super()._cut(a, b, now)
 
     def _empty(self, link: Link, now: float) -> None:
-        """What waits in an output queue is lost."""
+        """Lose what waits in an output queue."""
         assert isinstance(link, PlainLink)
         for waiting in link.waiting:
             self.lose(self.nodes[link.source], waiting.message, now, link.target)

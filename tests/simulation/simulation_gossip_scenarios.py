@@ -1,6 +1,6 @@
-"""Random networks of gossip for the property tests: everything about one follows from its number.
+"""Random networks of gossip for the property tests; the number of a scenario determines all of it.
 
-Rounds are short beside what happens, so that views change all the time under the publications.
+Rounds are short beside everything else, so that views change all the time under the publications.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ from reefcast.simulation.world import Setup, World
 
 CONDITIONS = ("", " AND a < 3", " AND a >= 3", " AND (a = 2 OR s = 'x')", " AND s <> 'z'")
 Pair = tuple[str, int, str, int]
-"""Publisher, seq, client, number of the subscription."""
+"""Publisher, seq, client, and number of the subscription."""
 ON_THE_WAY_S = 3.0
-"""Longer than any publication takes."""
+"""More seconds than any publication takes."""
 HEALED_ROUNDS = 50
-"""After crashes (docs/explanation/gossip.md)."""
+"""After how many rounds a network has recovered from crashes (docs/explanation/gossip.md)."""
 
 
 def unlinked(count: int) -> Graph:
-    """Brokers that know nobody but the contacts."""
+    """Return brokers that know only the contacts."""
     return {name: [] for name in names(count)}
 
 
 def gossip_setup(rng: random.Random, most: int = 40) -> Setup:
-    """A network slow enough for queues to build up, at the brokers and on the connections."""
+    """Return a network slow enough for queues to build up, at the brokers and on the
+    connections."""
     graph = unlinked(rng.randint(5, most))
     slow = rng.choice((1, 1, 20, 100))
     costs = CostModel()
@@ -82,8 +83,8 @@ def gossip_scripts(
     lasts_s: float = 10.0,
     publications: int = 60,
 ) -> None:
-    """Clients that subscribe, take it back and publish all the time; some publishers say before
-    what they will publish."""
+    """Let clients subscribe, unsubscribe and publish all the time; some publishers advertise
+    first."""
     brokers = list(simulation.setup.graph)
     known = simulation.world.clients
     for number in range(rng.randint(5, 2 * len(brokers))):
@@ -115,7 +116,7 @@ def publish_some(
 def gossip_run(
     number: int, *, kernel: type[World] = Kernel, trace: TraceOptions | None = None, most: int = 40
 ) -> Simulation:
-    """Nothing fails, but everything else happens for ten seconds."""
+    """Return a run of ten seconds in which everything happens except faults."""
     rng = random.Random(number)
     simulation = Simulation(replace(gossip_setup(rng, most), trace=trace), kernel)
     simulation.world.record.flush = lambda: None
@@ -125,7 +126,7 @@ def gossip_run(
 
 
 def lossy_run(number: int, *, kernel: type[World] = Kernel, most: int = 25) -> Simulation:
-    """One message in five is lost, of all that can be, and repaired."""
+    """Return a run in which one message in five is lost, of all that may be, and repaired."""
     rng = random.Random(f"lossy {number}")
     setup = gossip_setup(rng, most)
     assert isinstance(setup.options, GossipOptions)
@@ -139,7 +140,8 @@ def lossy_run(number: int, *, kernel: type[World] = Kernel, most: int = 25) -> S
 
 
 def crashes(setup: Setup, rng: random.Random, lasts_s: float) -> list[Crash]:
-    """Of 20 to 30 % of the brokers, some of which come back; each topic keeps a contact."""
+    """Return crashes of 20 to 30 % of the brokers, some of which come back; each topic keeps a
+    contact."""
     assert isinstance(setup.options, GossipOptions)
     contacts = setup.options.contacts
     others = [name for name in setup.graph if name not in contacts]
@@ -153,7 +155,7 @@ def crashes(setup: Setup, rng: random.Random, lasts_s: float) -> list[Crash]:
 
 
 def healed_after_s(setup: Setup) -> float:
-    """How long it takes after crashes until all is as it should be (docs/explanation/gossip.md)."""
+    """Return the seconds in which a network recovers from crashes (docs/explanation/gossip.md)."""
     assert isinstance(setup.options, GossipOptions)
     return HEALED_ROUNDS * setup.options.round_s
 
@@ -161,8 +163,8 @@ def healed_after_s(setup: Setup) -> float:
 def crashing_run(
     number: int, *, kernel: type[World] = Kernel, most: int = 30
 ) -> tuple[Simulation, float]:
-    """Brokers crash while all happens; then, from the time that is returned, others publish, at
-    brokers that live."""
+    """Return a run in which brokers crash while everything happens; from the returned time on,
+    brokers that are up publish to each other."""
     rng = random.Random(f"crashes {number}")
     setup = gossip_setup(rng, most)
     faults = crashes(setup, rng, 8.0)
@@ -197,8 +199,8 @@ def demanded(
     to_s: float = math.inf,
     on_the_way_s: float = ON_THE_WAY_S,
 ) -> set[Pair]:
-    """What flooding would deliver of the publications of that time: to all who had settled before,
-    and wanted it for as long as it may take."""
+    """Return what flooding would deliver of the publications of that time: to all subscriptions
+    that had settled before, and that last for as long as a publication may take."""
     result = simulation.result()
     claims = [c for c in result.claims if c.subscription and c.settled_s < math.inf]
     pairs = set()
@@ -229,7 +231,7 @@ def live_routers(simulation: Simulation) -> dict[str, Gossip]:
 
 
 def topic_graphs(simulation: Simulation) -> dict[str, nx.DiGraph]:
-    """Who points to whom, by topic."""
+    """Return, by topic, the graph of who has whom in its view."""
     graphs: dict[str, nx.DiGraph] = {}
     for name, router in live_routers(simulation).items():
         for topic, known in router.memberships.items():

@@ -1,5 +1,5 @@
-"""Random networks with storages for the property tests: everything about one follows from its
-number. Storages come first; from `CHANGES_S` on there are publications, questions and faults."""
+"""Random networks with storages for the property tests; the number of a scenario determines all of
+it. Storages come first; from `CHANGES_S` on there are publications, questions and faults."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from reefcast.simulation.wire.faults import Restart, WireFault
 from reefcast.simulation.wire.world import WireWorld
 
 CHANGES_S = 10.0
-"""Storages have told each other all there is: see `storage_node`."""
+"""By then, storages have told each other everything that they have: see `storage_node`."""
 LASTS_S = 50.0
-"""From then on: longer than anybody waits for anything here."""
+"""For how long the changes last: longer than anybody waits for anything here."""
 STORED = ("t", "u", "a/b", "a/c", "a/#", "#")
 TOPICS = ("t", "u", "a/b", "a/c", "v")
 QUESTIONS = (
@@ -38,20 +38,21 @@ QUESTIONS = (
     "topic MATCHES 'a/+' AND s = 'x' OR topic = 'u' AND s = 'y'",
 )
 NAMES = {"s": 4, "p": 3, "c": 4}
-"""Storages, publishers, and clients that ask, by the first letters of their names."""
+"""How many storages, publishers, and clients that ask there are, by the first letter of their
+names."""
 PATIENCE_S = 1.0
-"""Of brokers with those that do not come back, and of questions."""
+"""The patience of brokers with neighbours that do not come back, and of clients that ask."""
 AnyFault = TypeVar("AnyFault", Fault, WireFault)
 
 
 def later(fault: AnyFault) -> AnyFault:
-    """The same, `CHANGES_S` later."""
+    """Return the same fault, `CHANGES_S` later."""
     times = {each.name for each in fields(fault)} & {"at_s", "restart_s", "from_s", "to_s"}
     return replace(fault, **{name: getattr(fault, name) + CHANGES_S for name in times})
 
 
 def stay_away(faults: list[Fault], rng: random.Random) -> list[Fault]:
-    """Some of the brokers that die."""
+    """Return the faults; some of the brokers that die stay away."""
     return [
         replace(fault, restart_s=math.inf)
         if isinstance(fault, Crash) and rng.random() < 0.3
@@ -61,7 +62,7 @@ def stay_away(faults: list[Fault], rng: random.Random) -> list[Fault]:
 
 
 def restarts(rng: random.Random) -> list[WireFault]:
-    """Of some storages."""
+    """Return restarts of some storages."""
     faults: list[WireFault] = []
     for number in range(NAMES["s"]):
         at_s = rng.uniform(0.5, 3.0)
@@ -72,7 +73,7 @@ def restarts(rng: random.Random) -> list[WireFault]:
 
 
 def network(rng: random.Random, faults: Faults) -> tuple[Simulation, dict[str, str]]:
-    """And where the clients are."""
+    """Return a network, and the broker of each client."""
     setup = wire_setup(rng, rng.choice(ROUTINGS))
     brokers = list(setup.graph)
     clients = {
@@ -94,7 +95,7 @@ def network(rng: random.Random, faults: Faults) -> tuple[Simulation, dict[str, s
 
 
 def store_scripts(simulation: Simulation, clients: dict[str, str], rng: random.Random) -> list[int]:
-    """Handles of the storages."""
+    """Start storages; return their handles."""
     some = [name for name in clients if name.startswith("s")][: rng.randint(0, NAMES["s"])]
     return [
         simulation.store(
@@ -107,8 +108,8 @@ def store_scripts(simulation: Simulation, clients: dict[str, str], rng: random.R
 def change_scripts(
     simulation: Simulation, clients: dict[str, str], rng: random.Random, handles: list[int]
 ) -> None:
-    """Publications and questions, and some storages that are given up. Publishers advertise before:
-    brokers hold publications for an advertisement that does not settle for some time only."""
+    """Publish, ask, and give up some storages. Publishers advertise in advance: brokers hold
+    publications only for some time for an advertisement that does not settle."""
     for number in range(NAMES["p"]):
         client = f"p{number}"
         simulation.advertise(client, clients[client], "TRUE", rng.uniform(0.0, 0.5))
@@ -134,7 +135,7 @@ def change_scripts(
 
 
 def changed(number: int, faults: Faults) -> Simulation:
-    """A network after all its changes, quiet."""
+    """Return a network after all its changes, when it is quiet."""
     rng = random.Random(number)
     simulation, clients = network(rng, faults)
     handles = store_scripts(simulation, clients, rng)
@@ -147,7 +148,8 @@ def changed(number: int, faults: Faults) -> Simulation:
 
 
 def cut_no_more(simulation: Simulation) -> None:
-    """Where few bytes pass, cuts that wait for the next thousand come at any time."""
+    """Cancel the cuts that wait for a thousand bytes: where few bytes pass, they would come at any
+    time."""
     assert isinstance(simulation.world, WireWorld)
     for pair in simulation.world.loop.connections.all:
         for end in pair.ends:
@@ -155,7 +157,7 @@ def cut_no_more(simulation: Simulation) -> None:
 
 
 def reachable_from(simulation: Simulation, broker: str) -> set[str]:
-    """Brokers, over the links that are up."""
+    """Return the brokers that can be reached over links that are up."""
     nodes = simulation.world.nodes
     edges = [
         (a, b)

@@ -1,4 +1,4 @@
-"""Random meshes for the property tests: everything about one follows from its number.
+"""Random meshes for the property tests; the number of a scenario determines all of it.
 
 Rounds are short, so that soft links open and close all the time, under publications that queue up.
 """
@@ -28,11 +28,11 @@ from reefcast.simulation.world import Setup, World
 
 COVERINGS = ("none", "lazy", "active")
 BURSTS_S = (0.1, 0.4, 0.7, 1.0, 1.3)
-"""When many publish at once; what is cut is cut then."""
+"""When many publish at once, and when cuts happen."""
 
 
 def some_tree(rng: random.Random, most: int = 12) -> Graph:
-    """One in two is long and thin, longer than Delta."""
+    """Return a random tree; one in two is long and thin, longer than Delta."""
     brokers = names(rng.randint(2, most))
     if rng.random() < 0.5:
         return random_tree(brokers, rng)
@@ -41,7 +41,7 @@ def some_tree(rng: random.Random, most: int = 12) -> Graph:
 
 
 def some_options(rng: random.Random, delta: int) -> MeshOptions:
-    """A broker's own, but for Delta."""
+    """Return options for one broker; Delta is not among them."""
     fanout = rng.randint(1, 12)
     return MeshOptions(
         strategy=rng.choice(get_args(StrategyName)),
@@ -56,7 +56,7 @@ def some_options(rng: random.Random, delta: int) -> MeshOptions:
 
 
 def mesh_setup(rng: random.Random, most: int = 12) -> Setup:
-    """A network slow enough for queues to build up, at the brokers and on the links."""
+    """Return a network slow enough for queues to build up, at the brokers and on the links."""
     tree, delta = some_tree(rng, most), rng.randint(1, 5)
     costs, slow = CostModel(), rng.choice((1, 20, 400))
     costs = replace(
@@ -81,7 +81,7 @@ def mesh_setup(rng: random.Random, most: int = 12) -> Setup:
 
 
 def some_cuts(setup: Setup, rng: random.Random) -> list[Fault]:
-    """Soft links fail: some pairs of brokers at a time, and all of them at once."""
+    """Return failures of soft links: of some pairs of brokers at a time, and of all at once."""
     brokers = list(setup.graph)
     pairs = [(a, b) for a in brokers for b in brokers if a < b]
     return [
@@ -94,9 +94,9 @@ def some_cuts(setup: Setup, rng: random.Random) -> list[Fault]:
 
 
 def some_moves(setup: Setup, delta: int, rng: random.Random) -> list[Fault]:
-    """Of links of the tree as it is by then, if each of them is over before the next one begins;
-    else some of them cannot be, and are given up. One in two is asked for at once with the one
-    before."""
+    """Return moves of links of the tree as it will be then, if each move is over before the next
+    one begins; otherwise some are impossible, and are given up. One in two is requested together
+    with the one before."""
     tree = {name: list(others) for name, others in setup.graph.items()}
     moves: list[Fault] = []
     times = sorted(rng.uniform(0.05, 1.5) for _ in range(rng.choice((1, 1, 2, 3, 5))))
@@ -108,7 +108,7 @@ def some_moves(setup: Setup, delta: int, rng: random.Random) -> list[Fault]:
 
 
 def one_move(tree: dict[str, list[str]], delta: int, at_s: float, rng: random.Random) -> Move:
-    """Of a link of this tree, which is changed. The new link may be the old one."""
+    """Move a link of this tree, and return the move. The new link may be the old one."""
     mover = rng.choice(sorted(tree))
     old = rng.choice(tree[mover])
     tree[mover].remove(old)
@@ -121,7 +121,8 @@ def one_move(tree: dict[str, list[str]], delta: int, at_s: float, rng: random.Ra
 
 
 def some_crash(setup: Setup, move: Move, rng: random.Random) -> Crash:
-    """Around the time of a move; of one of those whom it is about, or of any broker."""
+    """Return a crash around the time of a move, of a broker that takes part in it or of any
+    other."""
     options = next(iter(setup.broker_options.values()))
     assert isinstance(options, MeshOptions)
     about = (move.broker, move.old, move.new, options.coordinator)
@@ -134,7 +135,7 @@ def some_crash(setup: Setup, move: Move, rng: random.Random) -> Crash:
 
 
 def crashes(setup: Setup, rng: random.Random) -> list[Fault]:
-    """Of up to three brokers; neighbours give some of them up."""
+    """Return crashes of up to three brokers, some of which their neighbours give up."""
     brokers = rng.sample(list(setup.graph), min(len(setup.graph), rng.randint(1, 3)))
     return [
         Crash(name, rng.uniform(0.1, 0.6), rng.uniform(0.7, 1.5), rng.choice((0.2, 60.0, 60.0)))
@@ -143,8 +144,8 @@ def crashes(setup: Setup, rng: random.Random) -> list[Fault]:
 
 
 def mesh_scripts(simulation: Simulation, rng: random.Random, start_s: float = 0.0) -> None:
-    """Clients that come and go as `random_scripts` has them, under bursts of publications between
-    which there are some rounds."""
+    """Let clients come and go as in `random_scripts`, under bursts of publications with some rounds
+    in between."""
     random_scripts(simulation, rng, start_s=start_s, actions=rng.choice((20, 60)))
     brokers = list(simulation.setup.graph)
     known = simulation.world.clients
@@ -160,7 +161,7 @@ def mesh_scripts(simulation: Simulation, rng: random.Random, start_s: float = 0.
 
 
 def mesh_routers(simulation: Simulation) -> dict[str, MovableMesh]:
-    """Of the brokers that are up."""
+    """Return the routers of the brokers that are up."""
     found = {}
     for name, node in simulation.world.nodes.items():
         assert isinstance(node.core.router, MovableMesh)
@@ -170,7 +171,7 @@ def mesh_routers(simulation: Simulation) -> dict[str, MovableMesh]:
 
 
 def moving_setup(rng: random.Random, most: int = 20) -> tuple[Setup, int]:
-    """A network whose links can be moved, and its delta."""
+    """Return a network whose links can be moved, and its delta."""
     setup, delta = mesh_setup(rng, most), rng.choice((2, 2, 3, 4, 5))
     coordinator = rng.choice(sorted(setup.graph))
     options = {
@@ -182,7 +183,7 @@ def moving_setup(rng: random.Random, most: int = 20) -> tuple[Setup, int]:
 
 
 def moving_run(number: int, kernel: type[World] = Kernel) -> Simulation:
-    """As `mesh_run`, with moves of primary links in the first stage."""
+    """Return a run like `mesh_run`, with moves of primary links in the first stage."""
     rng = random.Random(f"moves {number}")
     setup, delta = moving_setup(rng)
     faults = some_cuts(setup, rng) + harmless_faults(setup, rng)
@@ -196,8 +197,8 @@ def moving_run(number: int, kernel: type[World] = Kernel) -> Simulation:
 
 
 class FailingRun(NamedTuple):
-    """A broker crashed while links were moved, and came back. `since_s`: when all that came of it
-    was over; then there were publications and one more `move`."""
+    """A run in which a broker crashed while links were moved, and came back. `since_s`: when its
+    effects were over; then there were publications and one more `move`."""
 
     simulation: Simulation
     since_s: float
@@ -205,7 +206,8 @@ class FailingRun(NamedTuple):
 
 
 def failing_run(number: int) -> FailingRun:
-    """As `moving_run`, with a crash, in two stages; in the second one nothing fails."""
+    """Return a run like `moving_run` with a crash, in two stages; nothing fails in the second
+    one."""
     rng = random.Random(f"failing moves {number}")
     setup, delta = moving_setup(rng)
     faults = some_moves(setup, delta, rng)
@@ -236,8 +238,8 @@ def mesh_run(
     kernel: type[World] = Kernel,
     trace: TraceOptions | None = None,
 ) -> Simulation:
-    """Two stages: where the first is not cut short, the second begins when it is quiet. With a
-    trace, its rows stay in memory."""
+    """Return a run in two stages: unless the first one is cut short, the second begins when it is
+    quiet. With a trace, its rows stay in memory."""
     rng = random.Random(number)
     setup = mesh_setup(rng)
     faults = some_cuts(setup, rng) + harmless_faults(setup, rng)

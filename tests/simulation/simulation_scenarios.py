@@ -1,4 +1,4 @@
-"""Random scenarios for the property tests: everything about one follows from its number."""
+"""Random scenarios for the property tests; the number of a scenario determines all of it."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ FILTERS = (
 
 
 def random_setup(rng: random.Random, routing: str = "acyclic", brokers: int = 6) -> Setup:
-    """A small random overlay of the kind that the routing is for, slow enough for queues to build
-    up."""
+    """Return a small random overlay of the kind that the routing is for, slow enough for queues to
+    build up."""
     slow = rng.choice((1, 20, 400))
     costs = CostModel()
     costs = replace(
@@ -80,7 +80,7 @@ def random_setup(rng: random.Random, routing: str = "acyclic", brokers: int = 6)
 
 
 def random_covering(rng: random.Random, routing: str) -> RoutingOptions | None:
-    """The same at all brokers, or a strategy for each."""
+    """Return one covering strategy for all brokers, or one for each."""
     if routing == "acyclic":
         return AcyclicOptions(covering=rng.choice(get_args(Strategy)), theta=rng.choice((0.3, 0.9)))
     if routing in ("spr", "idr"):
@@ -89,7 +89,7 @@ def random_covering(rng: random.Random, routing: str) -> RoutingOptions | None:
 
 
 def random_scot(rng: random.Random, brokers: int) -> Scot:
-    """Of two clusters at least."""
+    """Return a random SCOT of two clusters at least."""
     clusters = rng.randint(2, 3)
     regions = rng.randint(1, max(1, brokers // clusters))
     return scot(random_tree("abcdef"[:regions], rng), clusters)
@@ -98,7 +98,7 @@ def random_scot(rng: random.Random, brokers: int) -> Scot:
 def random_scripts(
     simulation: Simulation, rng: random.Random, *, start_s: float = 0.0, actions: int = 40
 ) -> None:
-    """Clients that advertise, subscribe, take that back, and publish, in half a second."""
+    """Let clients advertise, subscribe, withdraw both, and publish, within half a second."""
     brokers = list(simulation.setup.graph)
     clients = {f"c{i}": rng.choice(brokers) for i in range(rng.randint(2, 6))}
     known = simulation.world.clients
@@ -123,7 +123,7 @@ def random_scripts(
 
 
 def harmless_faults(setup: Setup, rng: random.Random) -> list[Fault]:
-    """Faults that may delay but lose nothing."""
+    """Return faults that may delay messages but lose none."""
     edges = edges_of(setup.graph)
     some = tuple(rng.sample(edges, rng.randint(1, len(edges))))
     every: list[Fault] = [
@@ -136,7 +136,7 @@ def harmless_faults(setup: Setup, rng: random.Random) -> list[Fault]:
 
 
 def harmful_faults(setup: Setup, rng: random.Random) -> list[Fault]:
-    """Faults that may lose publications."""
+    """Return faults that may lose publications."""
     brokers = rng.sample(list(setup.graph), 2)
     crashes = [
         Crash(brokers[0], rng.uniform(0.05, 0.5), rng.uniform(0.6, 1.5), rng.choice((0.3, 60.0))),

@@ -46,9 +46,9 @@ Break = Callable[[Patch], None]
 
 
 class Mutant(NamedTuple):
-    """`promise`: what it breaks, as the checkers name it (one of several); `first`: the seed of a
-    run in which it was found once; `quick`: an ordinary test looks for it, from there on; `live`:
-    it is in runs of whole live nodes."""
+    """A broken rule. `promise`: what it breaks, in the checkers' words (one of several); `first`:
+    the seed of a run that has found it; `quick`: an ordinary test looks for it, from `first` on;
+    `live`: it belongs to runs of whole live nodes."""
 
     rule: str
     breaks: Break

@@ -1,4 +1,4 @@
-"""The two kernels side by side: what both must have done, and written."""
+"""The two kernels side by side: both must have done the same, and written the same trace."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Rows = dict[tuple[str, str], list[tuple[object, ...]]]
 
 
 def to_the_microsecond(result: Result) -> Result:
-    """As the trace has its times. The twins add up the seconds of a transmission during which the
-    bandwidth changes in another order, so that their last bits may differ."""
+    """Round to microseconds, as the trace does. The twins add up the seconds of a transmission with
+    changes of bandwidth in different orders, so that the last bits may differ."""
     claims = [
         replace(
             claim,
@@ -31,7 +31,8 @@ def to_the_microsecond(result: Result) -> Result:
 
 
 def check_twins(run: Callable[[type[World]], Simulation]) -> None:
-    """`run`: a scenario of its own, run until it is quiet, with a trace that is never flushed."""
+    """Compare the two kernels. `run`: runs a fresh scenario until it is quiet, with a trace that is
+    never flushed."""
     (fast, fast_rows), (plain, plain_rows) = (_outcome(run(kernel)) for kernel in KERNELS)
     for key, rows in plain_rows.items():
         assert fast_rows[key] == rows, key

@@ -1,4 +1,4 @@
-"""Random runs of live brokers and clients: everything about one follows from its number."""
+"""Random runs of live brokers and clients; the number of a scenario determines all of it."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from reefcast.simulation.world import Setup
 ROUTINGS = ("flooding", "acyclic", "spr", "idr", "tid-s", "tid-d", "mesh", "spr-mesh", "idr-mesh")
 SHAPE = {"mesh": "acyclic", "spr-mesh": "spr", "idr-mesh": "idr"}
 START_S, LASTS_S = 1.0, 3.0
-"""When publishers start, and how long they go on."""
+"""When publishers start, and for how long they publish."""
 
 
 @contextmanager
 def nobody_reads_logs() -> Iterator[None]:
-    """Connections break by the thousand here."""
+    """Silence the logs: connections break by the thousand here."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -51,7 +51,7 @@ def nobody_reads_logs() -> Iterator[None]:
 
 
 def wire_setup(rng: random.Random, routing: str) -> Setup:
-    """A small overlay; statistics need files, so no covering that keeps some."""
+    """Return a small overlay without a covering that keeps statistics, because these need files."""
     setup = random_setup(rng, SHAPE.get(routing, routing), brokers=5)
     overload = Overload(rng.choice((0.1, 1.0, 10.0)), rng.choice((0.005, 0.05)))
     setup = replace(setup, routing=routing, overload=overload)
@@ -79,7 +79,7 @@ def wire_of(rng: random.Random, faults: list[WireFault]) -> Wire:
 
 
 def breaks(links: list[Edge], rng: random.Random) -> list[WireFault]:
-    """What happens to connections between these; it loses nothing."""
+    """Return faults of the connections between these programs; they lose nothing."""
     return [fault for _ in range(rng.randint(1, 6)) for fault in _break(links, rng)]
 
 
@@ -103,7 +103,7 @@ def _break(links: list[Edge], rng: random.Random) -> list[WireFault]:
 
 
 def disturbs(setup: Setup, names: list[str], rng: random.Random) -> list[WireFault]:
-    """What happens to programs, and loses nothing."""
+    """Return faults of the programs that lose nothing."""
     at_s = START_S + rng.uniform(0.0, LASTS_S)
     every: list[WireFault] = [
         Again(at_s=at_s),
@@ -126,7 +126,7 @@ def spells(setup: Setup, rng: random.Random) -> list[Fault]:
 
 
 def deaths(setup: Setup, rng: random.Random) -> tuple[list[Fault], list[WireFault]]:
-    """Of one or two brokers, which come back without their memory."""
+    """Return deaths of one or two brokers, which come back without memory."""
     crashes: list[Fault] = []
     stops: list[WireFault] = []
     for broker in rng.sample(list(setup.graph), rng.randint(1, 2)):
@@ -149,7 +149,8 @@ def clients_of(setup: Setup, rng: random.Random) -> dict[str, str]:
 
 
 def scripts(simulation: Simulation, clients: dict[str, str], rng: random.Random) -> None:
-    """Subscribers that stay, and one that changes its mind; publishers that stay, and guests."""
+    """Start subscribers that stay, one that changes its subscriptions, publishers that stay, and
+    guests."""
     for name, at in clients.items():
         if name.startswith("s"):
             simulation.subscribe(name, at, rng.choice(FILTERS), rng.uniform(0.0, 0.2))
@@ -175,27 +176,27 @@ Faults = Callable[[Setup, dict[str, str], random.Random], Drawn]
 
 
 def on_links(setup: Setup, clients: dict[str, str], rng: random.Random) -> Drawn:
-    """Between brokers only."""
+    """Return faults between brokers only."""
     drawn = breaks(list(edges_of(setup.graph)), rng)
     return spells(setup, rng), drawn + disturbs(setup, list(setup.graph), rng)
 
 
 def everywhere(setup: Setup, clients: dict[str, str], rng: random.Random) -> Drawn:
-    """Between brokers, and between clients and their brokers."""
+    """Return faults between brokers, and between clients and their brokers."""
     links = [*edges_of(setup.graph), *clients.items(), *clients.items()]
     names = [*setup.graph, *clients]
     return spells(setup, rng), breaks(links, rng) + disturbs(setup, names, rng)
 
 
 def with_deaths(setup: Setup, clients: dict[str, str], rng: random.Random) -> Drawn:
-    """As `everywhere`, and brokers die or are told to stop."""
+    """Return the faults of `everywhere`, and deaths and stops of brokers."""
     crashes, stops = deaths(setup, rng)
     of_messages, of_wire = everywhere(setup, clients, rng) if rng.random() < 0.5 else ([], [])
     return of_messages + crashes, of_wire + stops
 
 
 def with_a_stop(setup: Setup, clients: dict[str, str], rng: random.Random) -> Drawn:
-    """One broker is told to stop, and its links break at that time; it loses nothing."""
+    """Return the stop of one broker, with breaks of its links at that time; it loses nothing."""
     broker = rng.choice(list(setup.graph))
     at_s = START_S + rng.uniform(0.0, LASTS_S)
     drawn: list[WireFault] = [
@@ -238,6 +239,6 @@ def check_wire(number: int, routing: str, faults: Faults, least: int = 1) -> Sim
 
 
 def delivered(simulation: Simulation) -> set[tuple[str, int, str]]:
-    """Who got which publication, whatever the numbers of subscriptions."""
+    """Return who got which publication, whatever the numbers of their subscriptions."""
     rows = Evidence(simulation).delivered
     return {(publisher, seq, client) for publisher, seq, client, _ in rows}

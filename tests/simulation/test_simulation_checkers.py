@@ -1,4 +1,4 @@
-"""Random networks under load and faults, judged by the checkers; and the checkers themselves."""
+"""Random networks under load and faults, judged by the checkers; and tests of the checkers."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_after_crashes_the_network_heals(number: int, routing: str) -> None:
 
 
 def settled_deliveries(number: int, routing: str, like: str) -> list[tuple[str, int, str, int]]:
-    """Subscribe and advertise, wait until quiet, publish: what was delivered, on an overlay for the
-    routing `like`."""
+    """Subscribe and advertise, wait until the network is quiet, and publish; return what was
+    delivered, on an overlay for the routing `like`."""
     rng = random.Random(number)
     setup = random_setup(rng, like)
     simulation = Simulation(replace(setup, routing=routing))
@@ -139,8 +139,8 @@ def test_what_a_fault_took_is_not_demanded_but_counted() -> None:
 
 
 def test_a_trace_says_on_the_way_where_a_publication_was_lost(tmp_path: Path) -> None:
-    """One is dropped on a link. When b3 crashes, it has delivered one and serves the next, and one
-    is about to leave b2; another follows while b3 is away."""
+    """One publication is dropped on a link. When b3 crashes, it has delivered one and is serving
+    the next, and one is about to leave b2; another follows while b3 is away."""
     setup = Setup(
         graph=path(names(3)),
         costs=replace(CostModel(), publication_s=0.1),

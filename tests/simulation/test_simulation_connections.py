@@ -1,4 +1,5 @@
-"""Connections in simulated time: bytes come in their order, or the ends are told as TCP does."""
+"""Connections in simulated time: bytes arrive in order, or the ends learn of the failure as with
+TCP."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ RESET = "ConnectionResetError"
 
 
 class Peer(asyncio.Protocol):
-    """Notes what comes, and how its connection ends."""
+    """A protocol that records what comes, and how its connection ends."""
 
     transport: End
 
@@ -51,7 +52,7 @@ class Peer(asyncio.Protocol):
 
 
 class Bench:
-    """Two machines, `near` that dials and `far` that listens, and a cable between them."""
+    """Two machines, `near` that dials and `far` that listens, with a cable between them."""
 
     def __init__(self, cable: Cable) -> None:
         connections = Connections({ADDRESS: "far"}, lambda one, other: cable)
@@ -59,7 +60,7 @@ class Bench:
         self.machines = {name: SimulatedMachine(name, name, self.loop) for name in ("near", "far")}
 
     async def on(self, name: str, work: Callable[[], Awaitable[Any]]) -> Any:
-        """As a program on that machine."""
+        """Run some work as a program on that machine."""
         machine = self.machines[name]
 
         async def run() -> Any:
@@ -89,7 +90,7 @@ class Bench:
 
 
 def bench(work: Callable[[Bench], Awaitable[None]], cable: Cable | None = None) -> None:
-    """Run it from outside of all machines."""
+    """Run some work on a bench, from outside all machines."""
     made = Bench(cable or Cable())
 
     async def run() -> None:

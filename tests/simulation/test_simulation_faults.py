@@ -1,4 +1,4 @@
-"""Faults as text, and those that are refused; costs that are refused."""
+"""Faults written as text; faults and costs that are refused."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ NUMBERS = st.integers(0, 2**32)
 
 
 def just_left(simulation: Simulation, pair: Pair) -> bool:
-    """Whether somebody had just left a topic of a publication: then some of those who stay may be
-    cut off, until the next waves show it (number 111942 does it)."""
+    """Return whether somebody had just left a topic of the publication. Some of those who stay may
+    then be cut off, until the next waves reveal it (as in number 111942)."""
     result = simulation.result()
     publication = next(p.publication for p in result.published if p.publication.id == pair[:2])
     at_s = publication.time_us / 1e6
@@ -133,7 +133,7 @@ def test_many_random_networks_of_gossip(trace_folder: Path) -> None:
 
 
 def settled_deliveries(number: int, routing: str) -> list[tuple[str, int, str, int]]:
-    """What is delivered of publications after all subscriptions have settled."""
+    """Return what is delivered of publications after all subscriptions have settled."""
     rng = random.Random(f"settled {number}")
     setup, topics = gossip_setup(rng, 20), rng.randint(1, 8)
     if routing == "flooding":
@@ -158,7 +158,7 @@ def test_with_all_neighbours_it_delivers_what_flooding_delivers(number: int) -> 
 
 
 def check_kernels(number: int, folder: Path) -> None:
-    """A random scenario."""
+    """Compare the kernels on a random scenario."""
     trace = TraceOptions(folder, snapshot_s=0.37)
     check_twins(lambda kernel: gossip_run(number, kernel=kernel, trace=trace, most=12))
 
@@ -191,7 +191,7 @@ def check_agreement(number: int) -> None:
 
 
 def small(brokers: int, **options: object) -> Setup:
-    """Brokers b01 and so on, of which the first two are contacts."""
+    """Return a network of brokers b01, b02, ..., of which the first two are contacts."""
     graph = {f"b{number:02}": [] for number in range(1, brokers + 1)}
     contacts = GossipOptions(contacts=("b01", "b02"), **options)  # type: ignore[arg-type]  # tests
     return Setup(graph=graph, routing="gossip", options=contacts)
@@ -199,7 +199,7 @@ def small(brokers: int, **options: object) -> Setup:
 
 @pytest.mark.long
 def test_who_settles_gets_what_others_publish_from_then_on() -> None:
-    """Each joins, and at that moment somebody publishes."""
+    """Brokers join one by one, and somebody publishes as soon as the new one has settled."""
     simulation = Simulation(small(12, round_s=0.7))
     rng = random.Random(1)
     brokers = list(simulation.setup.graph)
@@ -231,9 +231,9 @@ def test_who_finds_no_contact_joins_when_one_is_back() -> None:
 
 
 class Listening(Kernel):
-    """`said`: what was sent, by both ends, in its order. A connection is there at once: one that
-    has to be opened first takes longer than one that another topic has opened already, and what
-    comes later may find other neighbours."""
+    """A simulation that records messages. `said`: what both ends of each connection sent, in order.
+    A connection is open at once: otherwise one that another topic has opened already would be
+    quicker, and what comes later might find other neighbours."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -249,12 +249,13 @@ class Listening(Kernel):
 
 
 AT_ONCE = 1e18
-"""Bytes a second: messages at one instant do not hold one another up."""
+"""Bytes per second: messages sent at one instant do not delay each other."""
 
 
 def with_other_topics(number: int, others: bool) -> Listening:
-    """All are in topic `a`; if `others` is set, some come to be in up to five more, a hundred
-    milliseconds after they joined: until then connections take longer that are not there yet."""
+    """Return a run in which all are in topic `a`. If `others` is set, some join up to five more
+    topics, a hundred milliseconds after `a`: until then, connections that are not open yet take
+    longer."""
     rng = random.Random(number)
     options = {"repair": rng.random() < 0.5, "seed": rng.getrandbits(32), "wave_rounds": 3}
     setup = replace(small(rng.randint(4, 14), **options), costs=preset("free"), seed=number)
@@ -275,7 +276,7 @@ def with_other_topics(number: int, others: bool) -> Listening:
 
 
 def about(said: list[Any], topic: str) -> list[TopicMessage]:
-    """The messages of that topic, but for their tokens."""
+    """Return the messages about that topic, without their tokens."""
     return [
         msgspec.structs.replace(message, token=0)
         for message in said
@@ -287,7 +288,7 @@ def about(said: list[Any], topic: str) -> list[TopicMessage]:
 @given(NUMBERS)
 @example(338)
 def test_what_is_said_about_a_topic_does_not_depend_on_other_topics(number: int) -> None:
-    """All messages of topic `a` between any two brokers are the same, in content and order."""
+    """All messages about topic `a` between any two brokers are the same, in content and order."""
     alone, among = with_other_topics(number, False), with_other_topics(number, True)
     pairs = {pair for world in (alone, among) for pair in world.said}
     assert any(about(among.said[pair], "b") for pair in pairs)

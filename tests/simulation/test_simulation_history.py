@@ -1,4 +1,4 @@
-"""Live storages in simulated time, and clients that ask them: whatever happens to connections and
+"""Live storages in simulated time, and clients that ask them. Whatever happens to connections and
 brokers, what was stored is found."""
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ NUMBERS = st.integers(0, 2**32)
 
 
 def storages(simulation: Simulation) -> dict[str, WireStorage]:
-    """Those that have not been given up, by name."""
+    """Return the storages that have not been given up, by name."""
     assert isinstance(simulation.world, WireWorld)
     return {c.name: c.storage for c in simulation.world.clients.values() if c.storage is not None}
 
 
 def stored_near(simulation: Simulation, broker: str) -> list[str]:
-    """The topics and patterns that can be asked for from there."""
+    """Return the topics and patterns that can be asked for at that broker."""
     near = reachable_from(simulation, broker)
     return [
         topic
@@ -61,7 +61,8 @@ def stored_near(simulation: Simulation, broker: str) -> list[str]:
 
 
 def twin(simulation: Simulation, result: Result, asked: Asked) -> list[PublicationId] | None:
-    """What should be found once all is quiet: a look at each publication. None: an error."""
+    """Return what must be found once all is quiet, by a look at each publication; None: an
+    error."""
     filter = parse_filter(asked.question.filter)
     stored = stored_near(simulation, asked.broker)
     found: list[Publication] = []
@@ -85,7 +86,7 @@ def order_of(result: Result) -> Callable[[PublicationId], tuple[int, str, int]]:
 
 
 def asked_at_the_end(simulation: Simulation, number: int) -> tuple[list[Asked], Result]:
-    """A question of each kind, by clients at some brokers that are up."""
+    """Ask a question of each kind, as clients of some brokers that are up."""
     rng = random.Random(number)
     nodes = simulation.world.nodes
     up = [name for name, node in nodes.items() if node.up]
@@ -100,7 +101,7 @@ def asked_at_the_end(simulation: Simulation, number: int) -> tuple[list[Asked], 
 
 
 def check_ended(simulation: Simulation, result: Result) -> None:
-    """Whatever happened: each question is over, and gave nothing twice or out of its order."""
+    """Check that each question is over, and gave nothing twice or out of order."""
     by_time = order_of(result)
     for asked in result.asked:
         if not simulation.world.nodes[asked.broker].up:
@@ -131,8 +132,8 @@ def test_once_quiet_all_that_was_stored_is_found(number: int, faults: Faults) ->
 @settings(max_examples=6)
 @given(number=NUMBERS)
 def test_after_deaths_it_is_found_or_nobody_has_it(number: int) -> None:
-    """What was stored while a broker was down its storages may lack; who has all of a topic gives
-    all that it has."""
+    """A storage may lack what was stored while its broker was down; if it covers the whole topic,
+    it gives all that it has."""
     simulation = changed(number, with_deaths)
     at_the_end, result = asked_at_the_end(simulation, number)
     check_ended(simulation, result)
@@ -167,7 +168,7 @@ def test_one_seed_gives_one_run() -> None:
 @settings(max_examples=5)
 @given(number=NUMBERS)
 def test_who_subscribes_and_then_asks_misses_nothing(number: int) -> None:
-    """The answer stays open for longer than anything is under way: what was published is in it, or
+    """The answer stays open for longer than anything is under way: each publication is in it, or
     was delivered, or both."""
     rng = random.Random(number)
     tree = random_tree(names(rng.randint(2, 8)), rng)
@@ -204,25 +205,25 @@ def test_who_subscribes_and_then_asks_misses_nothing(number: int) -> None:
 
 
 START_S = 10.0
-"""When storages have told each other all there is."""
+"""By then, storages have told each other everything that they have."""
 NO_WAY = LinkSpec(latency_s=1e-6)
 
 
 def line(*, crash: Crash | None = None, wire: Wire | None = None) -> Simulation:
-    """Brokers b1 to b5 in a line."""
+    """Return brokers b1 to b5 in a line."""
     faults = [] if crash is None else [crash]
     setup = Setup(graph=path(names(5)), seed=1, faults=faults)
     return Simulation(setup, wire=wire or Wire(client_link=NO_WAY))
 
 
 def publish(simulation: Simulation, start_s: float, number: int) -> None:
-    """By a client in the middle, a publication each 10 ms, `n` counting from 0."""
+    """Publish an event each 10 ms, as a client in the middle, with `n` counting from 0."""
     for n in range(number):
         simulation.publish("p", "b3", {"n": n}, start_s + 0.01 * n, topics=("t",))
 
 
 def found(result: Result, handle: int) -> list[int]:
-    """The attributes `n`."""
+    """Return the attributes `n` of what was found."""
     values = {one.publication.id: one.publication.attributes["n"] for one in result.published}
     (asked,) = (asked for asked in result.asked if asked.handle == handle)
     assert asked.error == ""
@@ -273,7 +274,7 @@ def test_an_open_answer_has_what_comes_in_meanwhile() -> None:
 
 
 def test_many_go_by_credit() -> None:
-    """More than a window of 4 096."""
+    """There are more than a window of 4 096."""
     simulation = line()
     simulation.store("s", "b2", ["t"], 0.0)
     for n in range(6_000):

@@ -1,4 +1,4 @@
-"""The fast kernel against its plain twin, and against itself."""
+"""The fast kernel against its plain twin, and one run against its repetition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from reefcast.simulation.world import World
 
 
 def traced_run(kernel: type[World], number: int, folder: Path) -> Simulation:
-    """A random scenario with faults, in two stages."""
+    """Return a run of a random scenario with faults, in two stages."""
     rng = random.Random(number)
     setup = random_setup(rng, rng.choice(("acyclic", "flooding", "spr", "idr", "tid-s", "tid-d")))
     faults = harmless_faults(setup, rng) + (harmful_faults(setup, rng) if number % 2 else [])

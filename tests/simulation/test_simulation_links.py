@@ -1,4 +1,4 @@
-"""Links: transmission through changes of bandwidth, partitions, order under jitter."""
+"""Simulated links: transmission through changes of bandwidth, partitions, order under jitter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVENT = Publish(Publication("p", 1, 0, {}))
 
 
 def link(*faults: LinkFault, jitter_s: float = 0.0) -> Link:
-    """1 000 bytes a second, 0.5 s on the wire."""
+    """Return a link of 1 000 bytes per second, with 0.5 s on the wire."""
     return Link("a", "b", LinkSpec(0.5, 1000.0, jitter_s), faults, 3, 0)
 
 

@@ -1,7 +1,8 @@
-"""Simulations that are over do not stay."""
+"""Simulations that are over are freed."""
 
 from __future__ import annotations
 
+import gc
 import weakref
 
 from reefcast.matching.scan import ScanIndex
@@ -11,7 +12,7 @@ from reefcast.simulation.world import Setup
 
 
 def alive_after(runs: int) -> int:
-    """How many of so many simulations, one after the other, are there in the end."""
+    """Run so many simulations, one after the other; return how many still exist at the end."""
     seen: weakref.WeakSet[Simulation] = weakref.WeakSet()
     for _ in range(runs):
         simulation = Simulation(Setup(graph=path(names(2)), index=ScanIndex))
@@ -24,3 +25,9 @@ def alive_after(runs: int) -> int:
 
 def test_no_more_than_some_are_there_at_once() -> None:
     assert alive_after(3 * RUNS_BETWEEN) <= RUNS_BETWEEN + 1
+
+
+def test_what_a_program_froze_stays_frozen() -> None:
+    gc.freeze()
+    alive_after(1)
+    assert gc.get_freeze_count() > 0

@@ -1,5 +1,5 @@
-"""Random meshes under load: soft links that come, go and fail, brokers that crash, judged by the
-checkers; each broker has options of its own."""
+"""Random meshes under load, judged by the checkers: soft links that open, close and fail, and
+brokers that crash. Each broker has options of its own."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_after_crashes_a_mesh_heals(number: int) -> None:
 
 
 def settled_deliveries(number: int, routing: str) -> list[tuple[str, int, str, int]]:
-    """What is delivered of publications after all subscriptions have settled."""
+    """Return what is delivered of publications after all subscriptions have settled."""
     rng = random.Random(number)
     setup = mesh_setup(rng)
     options = setup.broker_options if routing == "mesh" else {}
@@ -76,7 +76,7 @@ def test_every_mix_of_strategies_delivers_what_flooding_delivers(number: int) ->
 
 
 def check_kernels(number: int, folder: Path) -> None:
-    """A random scenario, in two stages."""
+    """Compare the kernels on a random scenario, in two stages."""
     trace = TraceOptions(folder, snapshot_s=0.17)
     check_twins(
         lambda kernel: mesh_run(number, harmful=number % 2 == 1, kernel=kernel, trace=trace)
@@ -108,8 +108,8 @@ def test_many_random_meshes(trace_folder: Path) -> None:
 
 
 def loaded_path(*faults: Fault, publication_s: float = 5e-3) -> Simulation:
-    """b1 publishes faster than b6, at the other end of a path, can take it; both ends would be
-    well served by links over several hops."""
+    """Return a path on which b1 publishes faster than b6, at the other end, can handle; both ends
+    would profit from links over several hops."""
     setup = Setup(
         graph=path(names(6)),
         routing="mesh",
@@ -152,7 +152,8 @@ def test_a_soft_link_that_is_cut_under_load_loses_and_doubles_nothing() -> None:
 
 
 def test_what_arrived_before_the_cut_and_was_not_acknowledged_is_a_duplicate() -> None:
-    """b4 serves its queue although the link is gone; what comes again through the tunnel ends."""
+    """b4 goes on with its queue although the link is gone; the copies that come again through the
+    tunnel end there."""
     cut = Cut((("b1", "b2"), ("b1", "b3"), ("b1", "b4"), ("b1", "b5")), 3.303)
     simulation = loaded_path(cut)
     result = simulation.run()
@@ -161,8 +162,8 @@ def test_what_arrived_before_the_cut_and_was_not_acknowledged_is_a_duplicate() -
 
 
 def test_what_the_core_sends_on_a_link_that_is_cut_comes_back_to_it() -> None:
-    """b1 is so busy that it hears of the cut long after it: all that it sends until then goes
-    through the tunnel."""
+    """b1 is so busy that it learns of the cut long afterwards: everything that it sends until then
+    goes through the tunnel."""
     cut = Cut((("b1", "b2"), ("b1", "b3"), ("b1", "b4"), ("b1", "b5")), 3.303)
     simulation = loaded_path(cut, publication_s=6e-3)
     simulation.run()

@@ -21,8 +21,8 @@ SECONDS = 12.0
 
 
 def scripted(overlay: Scot, routing: str, seed: int, kernel: type[World]) -> Simulation:
-    """Subscriptions come and go, soft links open, close and are cut, and all the time something is
-    published."""
+    """Return a run in which subscriptions come and go, soft links open, close and are cut, and
+    somebody publishes all the time."""
     rng = random.Random(seed)
     names = sorted(overlay.graph)
     options = {
@@ -85,7 +85,7 @@ def test_every_subscriber_gets_each_publication_once(
 
 
 def test_soft_links_spare_brokers_in_a_cluster() -> None:
-    """On a chain, the publisher at one end and the subscriber at the other: after some rounds the
+    """The publisher is at one end of a chain and the subscriber at the other: after some rounds the
     copies take a soft link."""
     overlay = scot(path([f"t{i}" for i in range(4)]), 2)
     names = {(p.region, p.cluster): name for name, p in overlay.places.items()}

@@ -1,5 +1,5 @@
-"""Primary links that move under load: nothing is lost or doubled, and afterwards all brokers know
-the tree as it is then."""
+"""Primary links that move under load: nothing is lost or duplicated, and afterwards all brokers
+know the tree as it is then."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def primary_links(simulation: Simulation) -> Graph:
 
 
 def done(simulation: Simulation) -> tuple[int, int]:
-    """Moves, and those that were given up."""
+    """Return the numbers of moves that were done, and that were given up."""
     counters = [node.core.counters for node in simulation.world.nodes.values()]
     return sum(c["moved"] for c in counters), sum(c["moves_given_up"] for c in counters)
 
 
 def check_tree(simulation: Simulation) -> None:
-    """Every broker's links, MOM and advertisements are those of one tree."""
+    """Check that every broker's links, MOM and advertisements are those of one tree."""
     tree = primary_links(simulation)
     assert is_tree(tree)
     assert {n: sorted(node.neighbours) for n, node in simulation.world.nodes.items()} == tree
@@ -87,7 +87,7 @@ def check_run(number: int) -> None:
 
 
 def check_idle(simulation: Simulation) -> None:
-    """Nobody waits for a permission, and the coordinator for nobody."""
+    """Check that nobody waits for a permission, and that the coordinator waits for nobody."""
     for router in mesh_routers(simulation).values():
         last = router.permissions.last
         assert last is None or last.step != "grant"
@@ -124,7 +124,7 @@ def test_many_moves() -> None:
 
 
 def check_after(simulation: Simulation, since_s: float) -> None:
-    """What was published before may be lost, all else must hold."""
+    """Check everything; only what was published before `since_s` may be lost."""
     evidence = Evidence(simulation)
     problems = {name: checker(evidence) for name, checker in CHECKERS.items() if name != "lost"}
     assert not any(problems.values()), problems
@@ -166,7 +166,8 @@ def simulated(
     new_s: float = 1e-3,
     **options: Any,
 ) -> Simulation:
-    """`slow`: latencies of links of the tree, in seconds; `new_s`: that of all soft links."""
+    """Return a simulation of a mesh. `slow`: latencies of links of the tree, in seconds; `new_s`:
+    that of all soft links."""
     chosen = MeshOptions(**{"coordinator": min(tree), "round_s": 1.0, **options})
     links = {edge: LinkSpec((slow or {}).get(edge, 1e-3)) for edge in edges_of(tree)}
     return Simulation(
@@ -205,7 +206,7 @@ def test_a_leaf_moves_along_a_chain_in_mid_traffic() -> None:
 
 
 def test_far_brokers_hear_of_a_move_only_that_it_is_asked_for() -> None:
-    """Delta = 2 and a chain of ten: b9 and b10 are not affected by a move at the other end."""
+    """With Delta = 2 and a chain of ten, b9 and b10 are not affected by a move at the other end."""
     simulation = simulated(path(names(10)), Move("b01", "b02", "b03", 1.0), delta=2)
     simulation.subscribe("s", "b10", "x >= 0", at_s=0.0)
     simulation.advertise("p", "b01", "x >= 0", at_s=0.1)
@@ -220,7 +221,7 @@ def test_far_brokers_hear_of_a_move_only_that_it_is_asked_for() -> None:
 
 
 def test_moves_that_are_asked_for_at_once_are_granted_one_after_the_other() -> None:
-    """Both may be: each takes a leaf of the star to another leaf."""
+    """Both are possible: each moves a leaf of the star to another leaf."""
     star = graph(names(5), [("b1", x) for x in names(5)[1:]])
     simulation = simulated(star, Move("b2", "b1", "b3", 1.0), Move("b4", "b1", "b5", 1.0))
     traffic(simulation, "b2", "b4")
@@ -288,8 +289,9 @@ def test_who_moved_moves_back() -> None:
 
 
 def test_an_advertisement_waits_for_those_who_heard_it_by_the_other_tables() -> None:
-    """b2 tells b1, which is not affected, when it hears it by the new tables; by the old ones,
-    whose word the publisher waits for, it hears it while b1 has not answered."""
+    """b2 gets the advertisement twice. By the new tables it comes first, and b2 tells b1, which is
+    not affected. By the old ones, whose answer the publisher waits for, it comes before b1 has
+    answered."""
     simulation = simulated(
         path(names(5)),
         Move("b5", "b4", "b3", 3.0),
@@ -305,8 +307,8 @@ def test_an_advertisement_waits_for_those_who_heard_it_by_the_other_tables() -> 
 
 
 def test_a_subscription_waits_for_what_stands_for_it_in_the_new_tables() -> None:
-    """b5 leaves b4 for b3, over a link so slow that b3 tells it of `c1` long after `c2`, which
-    needs not be told, came to all others."""
+    """b5 leaves b4 for b3, over a link so slow that b3 tells it of `c1` long after all others know
+    `c2`, which `c1` covers."""
     tree = graph(names(6), [("b1", "b4"), ("b2", "b4"), ("b3", "b4"), ("b4", "b5"), ("b5", "b6")])
     simulation = simulated(
         tree, Move("b5", "b4", "b3", 1.0), new_s=1.0, delta=2, coordinator="b5", covering="lazy"
@@ -327,8 +329,8 @@ def test_a_subscription_waits_for_what_stands_for_it_in_the_new_tables() -> None
 
 
 def long_move(*faults: Fault, move: Move, coordinator: str = "b9") -> Simulation:
-    """On a chain of nine, all of whose links take a fifth of a second, as soft ones do: a move that
-    is asked for when a second is over lasts some seconds. Publications all the time, and one more
+    """Return a run on a chain of nine with links of a fifth of a second, soft ones too: a move
+    requested at second 1 takes some seconds. Clients publish all the time, and there is one more
     move later."""
     tree = path(names(9))
     simulation = simulated(
@@ -350,8 +352,8 @@ def long_move(*faults: Fault, move: Move, coordinator: str = "b9") -> Simulation
 
 
 def half_of(cases: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """Of each pair that differs in its last parameter one, the first as often as the second; the
-    soak has the others."""
+    """Return the cases; of each pair that differs only in its last parameter, one is for the soak.
+    First and second are chosen equally often."""
     return [
         pytest.param(*case, marks=[pytest.mark.soak] if number.bit_count() % 2 else [])
         for number, case in enumerate(cases)
@@ -370,7 +372,7 @@ def moving(simulation: Simulation) -> set[str]:
 def test_a_move_is_abandoned_when_a_broker_fails_that_it_affects(
     broker: str, at_s: float, patience_s: float
 ) -> None:
-    """The mover is b5: from b4 to b3. They have heard of *begin*, then of *build*, then of
+    """The mover is b5, from b4 to b3. The brokers know of *begin*, or also of *build*, or also of
     *switch*."""
     move, crash = Move("b5", "b4", "b3", 4.0), Crash(broker, at_s, at_s + 0.5, patience_s)
     simulation = long_move(crash, move=move)
@@ -425,7 +427,7 @@ def test_at_its_end_a_move_is_carried_out_unless_nobody_knows_of_the_end(
 def test_a_broker_beside_a_move_fails_and_is_told_what_either_tables_want_said(
     patience_s: float,
 ) -> None:
-    """b8, behind b7, which is affected; all the time somebody publishes behind either."""
+    """b8 is behind b7, which is affected; somebody publishes behind each of them all the time."""
     move = Move("b5", "b4", "b3", 4.0)
     for at_s in (4.5, 6.5, 8.5, 10.5, 12.5):
         simulation = long_move(Crash("b8", at_s, at_s + 0.6, patience_s), move=move)

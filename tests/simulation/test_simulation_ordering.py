@@ -24,7 +24,8 @@ WINDOW_S = 3.0  # more than any publication takes
 
 
 def run(number: int, kernel: type[World] = Kernel) -> Simulation:
-    """Soft links open in mid-traffic, beside links of quite unlike delays."""
+    """Return a run in which soft links open in mid-traffic, with delays quite unlike those of other
+    links."""
     rng = random.Random(number)
     tree = random_tree(names(rng.randint(4, 10)), rng)
     setup = Setup(
@@ -53,7 +54,7 @@ def run(number: int, kernel: type[World] = Kernel) -> Simulation:
 
 
 def seqs(simulation: Simulation) -> dict[tuple[str, str], list[int]]:
-    """Client and publisher -> numbers, as they came."""
+    """Return the numbers of what came, in order, by client and publisher."""
     found = defaultdict(list)
     for deliver in simulation.world.record.delivered:
         publication = deliver.publish.publication

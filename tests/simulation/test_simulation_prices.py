@@ -1,4 +1,4 @@
-"""What inputs cost a simulated broker."""
+"""What a simulated broker is charged for its inputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def replace(number: int) -> Replace:
 
 
 class Work:
-    """Seven comparisons, packed or not."""
+    """Work of seven comparisons, packed or not."""
 
     def __init__(self) -> None:
         self.packed: list[bool] = []
@@ -47,7 +47,7 @@ class Work:
 
 
 def price(item: Input, work: Work | None = None, costs: CostModel = COSTS) -> float:
-    """At a broker with two advertisements and five subscriptions."""
+    """Return the price of an input at a broker with two advertisements and five subscriptions."""
     core = SimpleNamespace(tables=lambda: {"SRT": 2, "PRT": 5}, last_routed=[])
     node: Any = SimpleNamespace(core=core, comparisons=work, trace=None, prt_rows=0)
     return Prices(costs, [Replace]).of(node, item, [], 0.0)

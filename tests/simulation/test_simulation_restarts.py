@@ -27,7 +27,7 @@ SHAPE = {"mesh": "acyclic", "spr-mesh": "spr", "idr-mesh": "idr"}
 Broken = Crash | Partition
 Dying = Callable[[Setup, random.Random], list[Broken]]
 START_S, LASTS_S = 30.0, 3.0
-"""All has settled when publishers start; and how long they go on."""
+"""When publishers start, everything having settled, and for how long they publish."""
 
 
 def small_setup(rng: random.Random, routing: str) -> Setup:
@@ -41,7 +41,8 @@ def small_setup(rng: random.Random, routing: str) -> Setup:
 
 
 def deaths(setup: Setup, rng: random.Random) -> list[Broken]:
-    """Of one or two brokers, neighbours maybe; they are back within a second or two."""
+    """Return deaths of one or two brokers, maybe neighbours, which are back within a second or
+    two."""
     dead = rng.sample(list(setup.graph), min(rng.randint(1, 2), len(setup.graph)))
     at_s = START_S + rng.uniform(0.3, 1.0)
     return [
@@ -51,7 +52,7 @@ def deaths(setup: Setup, rng: random.Random) -> list[Broken]:
 
 
 def neighbours_die(setup: Setup, rng: random.Random) -> list[Broken]:
-    """Two at one instant."""
+    """Return deaths of two neighbours at the same instant."""
     one = rng.choice(list(setup.graph))
     other = rng.choice(list(setup.graph[one]))
     at_s = START_S + rng.uniform(0.3, 1.0)
@@ -62,8 +63,8 @@ def neighbours_die(setup: Setup, rng: random.Random) -> list[Broken]:
 
 
 def one_stays_away(setup: Setup, rng: random.Random) -> list[Broken]:
-    """A broker dies while another one, most often a neighbour, dies, too, or cannot be reached; and
-    that one is not there again before the broker has waited for it for long enough."""
+    """Return the death of a broker while another one, most often a neighbour, dies too or cannot be
+    reached, and returns only after the first broker's patience with it is over."""
     one = rng.choice(list(setup.graph))
     others = list(setup.graph) if rng.random() < 0.3 else setup.graph[one]
     other = rng.choice([name for name in others if name != one])
@@ -80,7 +81,8 @@ def links_of(broker: str, setup: Setup) -> tuple[Edge, ...]:
 
 
 def two_stay_away(setup: Setup, rng: random.Random) -> list[Broken]:
-    """A broker with many neighbours dies, and two of these are away, each for a time of its own."""
+    """Return the death of a broker with many neighbours, two of which are away, each for a time of
+    its own."""
     graph = setup.graph
     one = max(graph, key=lambda name: (len(graph[name]), rng.random()))
     others = rng.sample(list(graph[one]), min(2, len(graph[one])))
@@ -95,7 +97,7 @@ def two_stay_away(setup: Setup, rng: random.Random) -> list[Broken]:
 
 
 def one_comes_and_goes(setup: Setup, rng: random.Random) -> list[Broken]:
-    """A broker dies, and a neighbour of it can be reached for moments only."""
+    """Return the death of a broker, of which one neighbour can be reached for moments only."""
     one = rng.choice(list(setup.graph))
     other = rng.choice(list(setup.graph[one]))
     from_s = START_S + rng.uniform(0.3, 1)
@@ -108,7 +110,7 @@ def one_comes_and_goes(setup: Setup, rng: random.Random) -> list[Broken]:
 
 
 def steady_clients(simulation: Simulation, rng: random.Random, lasts_s: float = LASTS_S) -> None:
-    """Subscribers that stay; publishers that stay, and some that come, publish and go."""
+    """Start subscribers that stay; publishers that stay, and others that come, publish and go."""
     brokers = list(simulation.setup.graph)
     for number in range(6):
         at = rng.choice(brokers)
@@ -158,8 +160,8 @@ def check_deaths(number: int, routing: str, dying: Dying = deaths, least: int = 
 
 
 def owed(simulation: Simulation) -> set[Pair]:
-    """What publishers that stay published for those who stay, whatever had settled by then of the
-    advertisements that are made again behind a restart; less what was lost with a memory."""
+    """Return what lasting publishers published for lasting subscribers, whatever had settled of the
+    advertisements that are made again after a restart; without what a memory lost."""
     evidence, result = Evidence(simulation), simulation.result()
     return {
         pair
@@ -180,7 +182,8 @@ def test_only_what_was_in_the_dead_brokers_memory_is_lost(number: int, routing: 
 
 
 def test_what_waited_for_a_broker_that_has_the_tree_from_elsewhere_now_is_not_lost() -> None:
-    """With this number it comes back first, and nobody who is left knows by which way it had it."""
+    """With this number the broker comes back first, and nobody who is left knows from where it had
+    the tree."""
     check_deaths(336, "tid-s", neighbours_die)
 
 
@@ -213,7 +216,7 @@ def check_who_stays_away(number: int, routing: str, dying: Dying = one_stays_awa
 def test_those_behind_a_broker_that_misses_a_neighbour_sweep_nothing(
     routing: str, publisher: str
 ) -> None:
-    """The only subscriber is at the neighbour that is away; the publisher two links before it."""
+    """The only subscriber is at the neighbour that is away, the publisher two links before it."""
     made = scot(path("abc"), 2)
     links = tuple(edge for edge in edges_of(made.graph) if "c-0" in edge)
     faults = [Crash("b-0", 30.0, 30.5), Partition(links, 30.0, 40.0)]

@@ -1,6 +1,6 @@
-"""Last values in simulated time, on every routing with links: who subscribes while values change
-gets the last ones and all that follows, once, also while links break and primary links move; and
-all brokers end with the same values."""
+"""Last values in simulated time, on every routing with links: a client that subscribes while values
+change gets the last ones and everything that follows, once, also while links break and primary
+links move. In the end all brokers have the same values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ Program = Callable[[Client], Awaitable[None]]
 
 @dataclass
 class Run:
-    """`last`: topic -> number of the last event; `got`: what each subscriber was given."""
+    """One run. `last`: the number of the last event, by topic; `got`: what each subscriber was
+    given."""
 
     world: WireWorld
     rng: random.Random
@@ -48,7 +49,7 @@ class Run:
         loop.call_at(at_s, begin)
 
     async def publish(self, client: Client) -> None:
-        """Publishes, now and then many at once."""
+        """Publish, now and then many events at once."""
         loop = self.world.loop
         while loop.time() < LAST_S:
             for _ in range(self.rng.choice((1, 1, 10))):
@@ -119,7 +120,8 @@ def run(seed: int, routing: str, *, breaks: bool) -> None:
     ],
 )
 def test_last_values_and_all_that_follows(seed: int, routing: str) -> None:
-    """One of each kind: a tree, a cyclic overlay with links that move, trees of advertisements."""
+    """One routing of each kind: a tree, a cyclic overlay with links that move, trees of
+    advertisements."""
     run(seed, routing, breaks=True)
 
 

@@ -1,9 +1,10 @@
 """A durable session that begins in the past, while its home and the program that subscribes die at
-random instants: in the end its queue has held each stored event that matches once, and what was
-published afterwards, and nothing is missing.
+random instants. In the end its queue has held each stored event that matches once, and then what
+was published later; nothing is missing.
 
-Live brokers, a live storage and live clients in simulated time; the home loses what its disk had
-not synced."""
+Live brokers, a live storage and live clients run in simulated time; the home loses what its disk
+had not synced.
+"""
 
 from __future__ import annotations
 
@@ -38,20 +39,20 @@ from reefcast.storage_node.node import StorageNode
 
 EVENTS = 60
 BEGINS_S = 12.0
-"""When the session is subscribed; half of the events have been published."""
+"""When the session is subscribed; half of the events have been published by then."""
 LASTS_S = 15.0
-"""From then on events are published, and brokers and programs die; all have come back by then."""
+"""For how long events are published, and brokers and programs die; all are back by the end."""
 ENDS_S = 90.0
-"""Longer than anybody waits for anything."""
+"""When the run ends: longer than anybody waits for anything."""
 PORTION, SYNC_S = 3, 0.1
-"""Past events in one message to the home, and the time that its disk takes for them: so there are
-many instants to die between two messages, and between the sync and the answer."""
+"""The past events in one message to the home, and the seconds that its disk takes for them. They
+leave many instants to die between two messages, and between the sync and the answer."""
 
 
 class Run:
-    """One run, of which everything follows from the seed: home - middle - last, where the publisher
-    and the storage are, which do not die. `cut_short`: how often a program died or failed while it
-    subscribed; `positions`: of each event, where it stood in the queue."""
+    """One run, which the seed determines: home - middle - last, where the publisher and the storage
+    are, which do not die. `cut_short`: how often a program died or failed while it subscribed;
+    `positions`: the place of each event in the queue."""
 
     def __init__(self, seed: int, directory: Path) -> None:
         self.rng = rng = random.Random(f"replay/{seed}")
@@ -86,7 +87,7 @@ class Run:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
 
     def _crashes(self, broker: str, probability: float) -> Iterator[Crash]:
-        """Crashes of a broker, many of them while past events go into the queue."""
+        """Yield crashes of a broker, many of them while past events go into the queue."""
         at_s = BEGINS_S + self.rng.uniform(0.2, 1.5)
         while at_s < BEGINS_S + LASTS_S and self.rng.random() < probability:
             back_s = at_s + self.rng.choice((0.01, 0.2, 2.0))
@@ -165,19 +166,19 @@ class Run:
         with closing(self.store):
             self.world.run(ENDS_S, 0, lambda now: None)
             wanted = self._wanted()
-        assert self.unconfirmed == 0, "all publications are confirmed"
-        assert self.done, "the subscription has settled, and the past is in the queue"
+        assert self.unconfirmed == 0, "some publications were never confirmed"
+        assert self.done, "the subscription never settled"
         contents = self.world.disks[self.home].load()
         [session] = contents.sessions.values()
         for position, owed in session.owed.items():
             self.positions.setdefault(contents.events[owed.event].id, set()).add(position)
         twice = {id: found for id, found in self.positions.items() if len(found) > 1}
-        assert not twice, "no event is in the queue twice"
+        assert not twice, "an event is in the queue twice"
         assert self.positions.keys() == wanted
 
     def _wanted(self) -> set[PublicationId]:
-        """Return what the storage, which never dies, has of what the session is to have: all that
-        was published is there."""
+        """Return what the session must have, from the storage, which never dies and has everything
+        that was published."""
         bodies = [body for some in self.store.read(("#",), 0) for body in some]
         assert len(bodies) == EVENTS
         filter, since_us = parse_filter(self.filter), 0
@@ -203,8 +204,8 @@ def small_portions_on_slow_disks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_event_of_the_past_is_in_the_queue_once_whoever_dies() -> None:
     runs = [run(seed) for seed in range(12)]
-    assert sum(each.cut_short for each in runs) >= 5, "programs die, or fail, while they subscribe"
-    assert sum(each.world.kills for each in runs) >= 10, "so does the home"
+    assert sum(each.cut_short for each in runs) >= 5, "too few programs died while they subscribed"
+    assert sum(each.world.kills for each in runs) >= 10, "the home died too rarely"
 
 
 @pytest.mark.soak

@@ -1,4 +1,4 @@
-"""The keeper of simulated brokers: what it says is kept survives its broker."""
+"""The keeper of simulated brokers: what it reports as kept survives its broker."""
 
 from __future__ import annotations
 

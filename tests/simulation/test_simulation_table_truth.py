@@ -1,4 +1,4 @@
-"""The truth about tables sees each kind of wrong row, and nothing in a network that is right."""
+"""The truth about tables: it reports each kind of wrong row, and nothing in a correct network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MADE = scot(path("abc"), 3)
 
 
 def run(routing: str) -> Simulation:
-    """p at a-0; alice at c-1 is interested, bob at a-2 is not."""
+    """Return a network with p at a-0; alice at c-1 is interested, bob at a-2 is not."""
     simulation = Simulation(Setup(graph=MADE.graph, routing=routing, scot=MADE))
     simulation.subscribe("alice", "c-1", "x > 0", 0.0)
     simulation.subscribe("bob", "a-2", "x < 0", 0.0)
@@ -58,7 +58,7 @@ def flip(bit: int) -> Callable[[Router], None]:
 
 
 TREE = ("p@a-0", 1)
-"""Of the advertisement of the client p, at a-0, with the routings of TID."""
+"""The tree of the advertisement of client p at a-0, with the routings of TID."""
 
 
 def forget_advertisement(router: Router) -> None:
@@ -116,7 +116,8 @@ def test_last_hops_that_lead_round_and_round_are_seen() -> None:
 
 
 def mesh_run(routing: str) -> Simulation:
-    """Soft links are up: p publishes for alice, who is three hops away, through several rounds."""
+    """Return a mesh with soft links up: p publishes for alice, three hops away, through several
+    rounds."""
     if routing == "mesh":
         setup = Setup(graph=path("abcde"), routing=routing, options=MESH)
         there, here = "e", "a"
@@ -191,7 +192,7 @@ def test_what_is_wrong_in_a_mesh_is_seen(
 def test_a_row_that_only_one_with_another_anchor_covers_is_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What b sent to a is taken back, as if what c, two hops nearer, has would do."""
+    """The row that b sent to a is withdrawn, as if that of c, two hops nearer, covered it."""
     simulation = Simulation(Setup(graph=path("abcde"), routing="mesh", options=MESH))
     simulation.subscribe("alice", "e", "x > 0", 0.0)
     simulation.subscribe("carol", "c", "x > 5", 0.0)

@@ -1,5 +1,5 @@
-"""The delivery promises hold in random networks under random faults, and in small ones whatever is
-killed when; one seed is one run, to the byte."""
+"""The delivery promises hold in random networks under random faults, and in small networks whatever
+is killed when; one seed gives one run, to the byte."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def test_a_seed_is_a_run_to_the_byte() -> None:
 
 
 def test_the_runs_try_what_they_are_for() -> None:
-    """A checker that is never asked finds nothing."""
+    """The runs contain what the checkers look for: kills, second deliveries, refusals and the
+    rest."""
     runs = [torture(seed, "acyclic")[0] for seed in range(20, 80)]
     lives = [wanted.life for run in runs for wanted in run.all_sessions if wanted.life]
     assert sum(run.kills for run in runs) > 100
@@ -113,7 +114,7 @@ def test_a_broker_is_killed_at_each_step_of_any_order(
 
 
 def test_what_failed_is_told_and_repeated() -> None:
-    """A run whose disk forgets what it has synced breaks P1, and its trace says where."""
+    """A disk that forgets what it has synced breaks P1, and the trace of the run says where."""
     network = Network(LINE, 1, text=True)
     network.want("s0", "c", "x >= 0")
     network.settle()

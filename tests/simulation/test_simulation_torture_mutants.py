@@ -1,4 +1,4 @@
-"""Each rule of the delivery promises that is broken on purpose is found out."""
+"""Each rule of the delivery promises is broken on purpose, and the runs find it out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reefcast.simulation.torture.live import LiveTorture
 from reefcast.simulation.torture.run import torture
 
 MOST = 2000
-"""Runs in which a mutant must be found."""
+"""Within how many runs a mutant must be found."""
 QUICK = [each for each in MUTANTS if each.quick]
 
 
@@ -42,6 +42,6 @@ def test_every_broken_rule_is_found_out(mutant: Mutant, monkeypatch: pytest.Monk
 
 
 def test_rules_without_a_mutant_are_known() -> None:
-    """The rule that no mutant breaks is that of advisory events, which are not tortured yet."""
+    """Rule 14, that of advisory events, is the only one that no mutant breaks."""
     rules = {each.rule for each in MUTANTS} | {each.rule for each in SURVIVORS}
     assert {str(number) for number in range(1, 15)} - rules == {"14"}

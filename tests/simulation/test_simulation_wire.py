@@ -1,5 +1,5 @@
 """Live brokers and clients, simulated: whatever happens to connections and programs, what is owed
-comes, once, and nothing else does."""
+arrives once, and nothing else does."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def test_thousands_of_runs(routing: str) -> None:
 
 
 def play(simulation: Simulation, clients: dict[str, str], rng: random.Random) -> set[tuple]:
-    """Claims change while nothing is published, so that both simulators owe the same; returns who
-    got what under which handle."""
+    """Change claims only while nothing is published, so that both simulators owe the same; return
+    who got what under which handle."""
     handles: list[int] = []
     for phase in range(3):
         start_s = 20.0 * phase + 1.0
@@ -141,7 +141,7 @@ def test_one_seed_gives_one_run() -> None:
 
 
 def test_the_order_of_sets_is_no_part_of_a_run() -> None:
-    """Another process hashes texts in another way, and has its objects elsewhere."""
+    """Another process hashes strings differently, and has its objects at other addresses."""
     code = "from test_simulation_wire import facts; print(*(facts(n)[0] for n in range(3)))"
     run = subprocess.run(
         [sys.executable, "-c", code],
@@ -159,8 +159,8 @@ def test_the_order_of_sets_is_no_part_of_a_run() -> None:
 def one_run(
     wire: Wire, subscribers: Mapping[str, str] | None = None, **setup: object
 ) -> Simulation:
-    """Three brokers in a row, events from one end to the other, ten in a second for three.
-    `subscribers`: to the same, and where; besides s."""
+    """Return a run of three brokers in a row, with ten events per second from one end to the other
+    for three seconds. `subscribers`: further ones, beside s, and their brokers."""
     simulation = Simulation(replace(Setup(graph=path(names(3)), seed=1), **setup), wire=wire)
     for name, at in ({"s": "b3"} | dict(subscribers or {})).items():
         simulation.subscribe(name, at, "TRUE", 0.0)
@@ -234,7 +234,7 @@ def test_a_broker_is_told_to_stop_and_comes_back() -> None:
 def test_a_broker_that_stops_hands_over_what_it_has_though_a_link_breaks(
     link: tuple[str, str], at_s: float
 ) -> None:
-    """It dials one of them, and is dialled over the other."""
+    """b2 dials one of its neighbours, and the other one dials it."""
     stop = Stop(broker="b2", at_s=1.525, restart_s=2.5)
     simulation = one_run(
         Wire(faults=[stop, Sever(links=(link,), at_s=at_s)]), link=LinkSpec(latency_s=0.02)
@@ -282,7 +282,7 @@ def test_bytes_wait_for_the_end_of_a_partition() -> None:
 
 
 def test_work_is_done_in_slices() -> None:
-    """What comes in one read is handled in many turns, in its order."""
+    """What comes in one read is handled in many turns, in order."""
     slow = [Slices(broker=broker, share=1.0) for broker in names(3)]
     assert got(one_run(Wire(faults=slow))) == ALL
 

@@ -13,8 +13,8 @@ from reefcast.simulation.world import Setup
 
 
 def test_a_broker_that_stops_waits_until_a_neighbour_that_came_back_has_relearned() -> None:
-    """What waits for it is nowhere else: its publisher has been told that it was taken over. The
-    neighbour relearns for long, as one of its own is dead."""
+    """What waits for the neighbour is nowhere else: its publisher has been told that the broker
+    took it over. The neighbour relearns for long, because a neighbour of its own is dead."""
     star = graph(("b1", "b2", "b3", "b4"), [("b1", "b2"), ("b2", "b3"), ("b2", "b4")])
     setup = Setup(graph=star, routing="acyclic", seed=1, faults=[Crash("b4", 2.0, 30.0)])
     stops = [

@@ -41,12 +41,12 @@ for i in range(first, first + 10**9):
         store.claim(("alice", number), f"price < {i % 50}")
         store.expire(i * 1e-3)
 """
-"""Row i, of distance i % 10, is of the subscription to `price < (i % 50)`."""
+"""The broker: row i, of distance i % 10, is of the subscription to `price < (i % 50)`."""
 
 
 def live_and_die(path: Path, life: int, first: int, seconds: float) -> tuple[int, list[str]]:
-    """A life of a broker that records from row `first` on, and is killed; returns the last row that
-    it said was written, and all that it said."""
+    """Run a broker that records from row `first` on, and kill it; return the last row that it
+    reported as written, and everything that it said."""
     process = subprocess.Popen(
         [sys.executable, "-c", BROKER, str(path), str(life), str(first)],
         stdout=subprocess.PIPE,
@@ -64,7 +64,7 @@ def live_and_die(path: Path, life: int, first: int, seconds: float) -> tuple[int
 
 
 def check(path: Path, life: int, written: int) -> None:
-    """What was said to be written is there; what is there is whole batches."""
+    """Check that what was reported as written is there, and that whole batches are."""
     report: list[str] = []
     store = StatisticsStore(path, 0.0, report.append, Window(rows=40))
     assert report == []

@@ -1,4 +1,4 @@
-"""The statistics in SQLite: the answers of the twin in memory, restarts, damage."""
+"""The statistics in SQLite: the answers of the in-memory twin, restarts, damage."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def path(tmp_path: Path) -> Path:
 
 
 def fill(store: StatisticsStore, rows: int, *, owner: str = "alice", from_s: float = 0.0) -> None:
-    """Rows of 5 subscriptions under 2 advertisements, a millisecond apart."""
+    """Record rows of 5 subscriptions under 2 advertisements, a millisecond apart."""
     for i in range(rows):
         store.record(("quotes", i), ("quotes", i % 2), (owner, i % 5), i % 7, 1, from_s + i * 1e-3)
 
 
 def written(path: Path) -> int:
-    """Rows in the file, which nobody has open."""
+    """Return how many rows are in the file, which nobody has open."""
     database = sqlite3.connect(path)
     (rows,) = database.execute("SELECT count(*) FROM delivery").fetchone()
     database.close()
@@ -322,7 +322,7 @@ def test_a_damaged_file_is_set_aside_and_reported_and_a_new_one_begun(
 
 
 def spoil(path: Path, rng: random.Random) -> None:
-    """A few bytes of the file are others."""
+    """Change a few bytes of the file."""
     data = bytearray(path.read_bytes())
     for _ in range(rng.choice([1, 1, 3, 50])):
         data[rng.randrange(len(data))] = rng.randrange(256)
@@ -332,7 +332,8 @@ def spoil(path: Path, rng: random.Random) -> None:
 
 
 def live_with_a_spoiled_file(path: Path, rng: random.Random) -> Report:
-    """Whatever stands in the file, nothing is raised, and what is recorded now counts."""
+    """Use a store with a damaged file: nothing may be raised, and what is recorded from then on
+    counts."""
     store = StatisticsStore(path, 0.0, pytest.fail, Window(rows=50))
     for number in range(5):
         store.claim(("alice", number), f"price < {number}")

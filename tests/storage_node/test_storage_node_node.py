@@ -41,7 +41,7 @@ async def urls() -> AsyncIterator[list[str]]:
 
 
 def stored_in(directory: Path, topic: str = "fx") -> list[object]:
-    """What the history there has of a topic, in order."""
+    """Return what the history there has of a topic, in order."""
     store = HistoryStore(directory, complain)
     bodies = [body for batch in store.read([topic], 0) for body in batch]
     store.close()
@@ -49,7 +49,7 @@ def stored_in(directory: Path, topic: str = "fx") -> list[object]:
 
 
 def old_events(directory: Path, count: int, first: int = 0, topic: str = "fx") -> None:
-    """As if they had been published in 2020."""
+    """Store events as if they had been published in 2020."""
     store = HistoryStore(directory, complain)
     made = [
         Publication("p", n, 1_577_836_800_000_000 + n, {"n": n}, (topic,))
@@ -70,7 +70,7 @@ async def until_ready(node: StorageNode) -> None:
 async def test_who_is_new_fetches_what_is_old_whatever_comes_meanwhile(
     urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when it was cut short, and what came meanwhile was stored."""
+    """This also holds if fetching was interrupted, and events that came meanwhile were stored."""
     monkeypatch.setattr(catching_up, "OVERLAP_S", 0.0)
     monkeypatch.setattr(upkeep, "NOTE_EVERY_S", 0.01)
     old_events(tmp_path / "old", 12_000)
@@ -171,8 +171,8 @@ async def test_after_a_lost_connection_it_catches_up_before_it_answers(
 async def test_what_the_other_one_has_in_hand_is_fetched_too(
     urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An event that was routed before the new storage subscribed, and is stored by the other one
-    after it was asked."""
+    """This is an event that was routed before the new storage subscribed, and that the other one
+    stores after it was asked."""
     going_on = threading.Event()
     append = HistoryStore.append
 
@@ -215,7 +215,7 @@ async def test_what_has_come_is_stored_at_the_end(
 
 
 async def test_topics_move_from_one_storage_to_another(urls: list[str], tmp_path: Path) -> None:
-    """And nothing is lost while events are published and asked for."""
+    """Nothing is lost while events are published and asked for."""
     async with (
         storing(urls[0], tmp_path / "old", ("fx", "b")) as old,
         storing(urls[2], tmp_path / "new", ("c",)) as new,
@@ -236,7 +236,7 @@ async def test_topics_move_from_one_storage_to_another(urls: list[str], tmp_path
         await published(urls[1], 10, 2000)
         await published(urls[1], 1, topic="b")
         await until(lambda: old.stored > before)
-        assert old.stored == before + 1, "unsubscribed"
+        assert old.stored == before + 1, "the storage still subscribes to a topic that it gave up"
         old.change(("b", "fx"), ["fx"])
         await until_ready(old)
     assert stored_in(tmp_path / "old") == list(range(2010))
@@ -245,7 +245,7 @@ async def test_topics_move_from_one_storage_to_another(urls: list[str], tmp_path
 async def test_a_storage_whose_connection_is_cut_misses_nothing(
     urls: list[str], tmp_path: Path
 ) -> None:
-    """What was published meanwhile waits at its broker; and it answers again."""
+    """What was published meanwhile waits at its broker; then the storage answers again."""
     proxy = Proxy((parse_addresses(urls[0])[0].host, parse_addresses(urls[0])[0].port))
     await proxy.start()
     try:
@@ -305,7 +305,7 @@ async def test_an_answer_that_takes_too_long_goes_on_elsewhere(
 async def test_a_question_by_old_news_is_never_answered_with_nothing(
     urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who asks has heard of the storage before its topic went; another one has it."""
+    """The client's broker knew of the storage before its topic went; another one has the topic."""
     old_events(tmp_path / "far", 10)
     async with (
         storing(urls[2], tmp_path / "far"),
@@ -394,7 +394,9 @@ async def test_what_was_sealed_is_not_fetched_again(
     assert stored_in(tmp_path / "ours") == list(range(1500))
 
 
-async def test_damage_ends_it_and_is_mended_from_a_replica(urls: list[str], tmp_path: Path) -> None:
+async def test_damage_ends_the_storage_and_is_repaired_from_a_replica(
+    urls: list[str], tmp_path: Path
+) -> None:
     for name in ("ours", "theirs"):
         old_events(tmp_path / name, 3000)
     database = tmp_path / "ours" / "history.sqlite"

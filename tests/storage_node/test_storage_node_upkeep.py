@@ -1,4 +1,4 @@
-"""What a storage does beside storing and answering."""
+"""What a storage does besides storing and answering."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from reefcast.storage_node.upkeep import Pace, StoppedError, Upkeep
 
 
 class Store:
-    """`more`: what each call of `clean` says; `last_us`: of the only topic."""
+    """A store played by the test. `more`: what each call of `clean` returns; `last_us`: of the only
+    topic."""
 
     def __init__(self) -> None:
         self.damage: Exception | None = None
@@ -59,7 +60,7 @@ def upkeep_of(store: Store) -> Upkeep:
 async def test_cleaning_goes_on_while_there_is_more(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All in one round: the next one would be in an hour."""
+    """This happens in one round: the next one would be in an hour."""
     pauses = iter((0.0, 3600.0))
     sleep = asyncio.sleep
     clock = SimpleNamespace(sleep=lambda _: sleep(next(pauses)))
@@ -85,7 +86,8 @@ async def test_damage_that_cleaning_meets_ends_it(
 async def test_what_is_whole_is_noted_when_it_changes(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Up to what was stored last, but not beyond now, whatever a publisher's clock says."""
+    """It is complete up to what was stored last, but not beyond now, whatever a publisher's clock
+    says."""
     monkeypatch.setattr(upkeep, "NOTE_EVERY_S", 0.0)
     topics = {"fx"}
     store.last_us = 5
@@ -138,7 +140,7 @@ def test_a_pace_rests_for_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def test_sealing_ends_when_it_is_not_wanted_any_more(tmp_path: Path) -> None:
-    """What was written so far is gone."""
+    """What was written so far is removed."""
     history = HistoryStore(tmp_path, lambda error: None, segment_us=1000)
     event = Publication("p", 1, 500, {}, ("fx",))
     history.append([Incoming(encode_publication(event))])

@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md names files and functions that are there."""
+"""ARCHITECTURE.md names files and functions that exist."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHERS = {
 
 
 def way() -> Iterator[tuple[str, str]]:
-    """(modules, functions) of each step of a publication's way."""
+    """Yield (modules, functions) of each step on the way of a publication."""
     page = PAGE[PAGE.index("## One publication") : PAGE.index("## The index")]
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -35,7 +35,7 @@ def way() -> Iterator[tuple[str, str]]:
 
 
 def defined(modules: str) -> set[str]:
-    """Functions, classes and methods of the modules named, as `f`, `C` and `C.m`."""
+    """Return the functions, classes and methods of the modules named, as `f`, `C` and `C.m`."""
     found = set()
     folder = ""
     for name in re.findall(r"`([\w/]+\.py)`", modules):

@@ -37,7 +37,7 @@ AT_LEAST = {
     "network": 140,
     "simulation": 265,
 }
-"""Tests of the inner loop, by folder: nine of ten that are there, and more are welcome."""
+"""How many tests of the inner loop each folder has at least: nine of ten of those that exist."""
 
 
 def connect() -> None:
@@ -140,7 +140,8 @@ def test_what_opens_nothing_is_quick() -> None:
 
 
 def test_it_covers_the_core() -> None:
-    """Collected in a process of its own, for this one may have collected a part."""
+    """They are collected in a process of its own, because this one may have collected only a
+    part."""
     folders = {folder.partition("/")[0] for folder in AT_LEAST}
     said = subprocess.run(
         [
@@ -209,7 +210,8 @@ def told():
 def test_how_many_examples_of_a_property_are_tried(
     asked: list[str], ran: int, tried: dict[str, int], tmp_path: Path
 ) -> None:
-    """By the inner loop and by `make soak`; parameters do not count twice."""
+    """The inner loop, `make test` and `make soak` each multiply the examples; parameters do not
+    count twice."""
     file = tmp_path / "test_properties.py"
     file.write_text(PROPERTIES, encoding="utf-8")
     plugins = ("-p", "no:cacheprovider", "-p", "no:xdist", "-c", ROOT / "pyproject.toml")
@@ -227,7 +229,7 @@ def test_how_many_examples_of_a_property_are_tried(
 
 
 def made_up(name: str, *marks: str) -> Any:
-    """A test with these marks; with the session of Spark if that is one of them."""
+    """Return an imitation of a test with these marks and fixtures."""
     mark = {mark: mark for mark in marks}.get
     return SimpleNamespace(name=name, fixturenames=marks, get_closest_marker=mark)
 

@@ -1,4 +1,4 @@
-"""The reference pages are what the code says today."""
+"""The reference pages are up to date with the code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ PAGES = ("commands.md", "lab-commands.md", "network-file.md", "python.md", "trac
 
 
 def in_tools(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """In a process of its own: click remembers the names of the help option from the first use."""
+    """Run a program in a process of its own: click remembers the names of the help option from the
+    first use."""
     return subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)],
         cwd=ROOT / "tools",

@@ -1,5 +1,5 @@
 """What is installed: the client with msgspec, lark and click alone, from a wheel, in 15 MB; and the
-laboratory from one of its own."""
+laboratory from a wheel of its own."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ from live_networks import path_network, running
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 15_000_000
 MOST_PACKAGES = 20
-"""Of others, which a program with a client has imported."""
+"""How many modules of others a program with a client may have imported."""
 BASE = [
     Requirement(each).name
     for each in tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
         "dependencies"
     ]
 ]
-"""Each is a package of the same name, and needs no others (a test)."""
+"""The dependencies of the bare installation. Each is a package of the same name, and needs no
+others (a test)."""
 OWN = [key for key in os.environ if key.startswith("PYTHON")]
-"""What the environment tells an interpreter: those started here are to find for themselves."""
+"""The variables that configure Python; the interpreters started here must find everything by
+themselves."""
 
 ALONE = f"""
 import sys
@@ -47,7 +49,7 @@ class Refused:
 
 sys.meta_path.insert(0, Refused())
 """
-"""Refuses what the bare installation does not bring."""
+"""A prelude that refuses to import what the bare installation lacks."""
 COMMAND = "from reefcast.cli.main import main; main()"
 CLIENT = """
 import asyncio, sys
@@ -74,12 +76,13 @@ names = {name.partition(".")[0] for name in set(sys.modules) - before}
 names -= {"reefcast", *sys.stdlib_module_names}
 print(*sorted(name for name in names if sys.modules[name].__spec__))  # Cython's own have none
 """
-"""Publishes and receives an event; then says which packages of others it has loaded."""
+"""A program that publishes and receives an event, and then prints which modules of others it has
+loaded."""
 
 
 @asynccontextmanager
 async def started(*command: object) -> AsyncIterator[Process]:
-    """A program that finds nothing by our environment; killed at the end if it has not ended."""
+    """Run a program that our environment does not help; kill it at the end if it has not ended."""
     environment = {key: value for key, value in os.environ.items() if key not in OWN}
     process = await asyncio.create_subprocess_exec(
         *map(str, command), env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE
@@ -93,13 +96,13 @@ async def started(*command: object) -> AsyncIterator[Process]:
 
 
 async def run(*command: object) -> tuple[int | None, str, str]:
-    """Exit code, output, errors."""
+    """Run a program; return its exit code, output and errors."""
     async with started(*command) as process:
         return await ended(process)
 
 
 async def run_here(program: str, *arguments: object) -> tuple[int | None, str, str]:
-    """As `run`, a program of this interpreter, with the source of this checkout."""
+    """Run a program of this interpreter with the source of this checkout; otherwise as `run`."""
     found = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})"
     return await run(sys.executable, "-c", f"{found}\n{program}", *arguments)
 
@@ -164,18 +167,18 @@ async def test_what_needs_an_extra_says_so(
 # --- the wheel and the sdist ----------------------------------------------------------------------
 
 PAPERS = ("octopia", "covering", "mesh", "gossip", "storage")
-"""Their folders hold files that are no Python."""
+"""The laboratory's folders with files that are no Python."""
 
 
 def build(directory: Path, out: Path, *arguments: str) -> None:
-    """As `make wheel` does."""
+    """Build as `make wheel` does."""
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(out), *arguments]
     subprocess.run(command, cwd=directory, check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a wheel and an sdist."""
+    """Return the directory of a wheel and an sdist."""
     out = tmp_path_factory.mktemp("dist")
     build(ROOT, out)
     return out
@@ -209,8 +212,8 @@ def test_each_wheel_has_a_package_of_its_own(built: Path, tmp_path: Path) -> Non
 
 @pytest.fixture
 def bare(built: Path, tmp_path: Path) -> Path:
-    """The directory of an environment of its own, with the wheel and what `pip install reefcast`
-    would bring: taken from here, so that no network is needed."""
+    """Return the directory of an environment of its own, with the wheel and what `pip install
+    reefcast` would install: copied from here, so that no network is needed."""
     home = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
     pip = [

@@ -1,4 +1,4 @@
-"""The structure of the source is checked, and the checks see what they are for."""
+"""The structure of the source is checked, and each check finds what it is for."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Each fault as a script: what is done to a network while events are published.
 
-A script returns when the fault is over; what the network needs to become whole again is not waited
-for here. What a fault may cost is said by `Stage.may_lose`. Times are those of the long runs;
-`Stage.scale` shortens them. `"kill+churn"` names several that happen together.
+A script returns when the fault is over; it does not wait for the network to recover.
+`Stage.may_lose` says what a fault may cost. Times are those of the long runs; `Stage.scale`
+shortens them. `"kill+churn"` names several faults that happen together.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from .proxy import Proxy
 from .workload import AT_ONCE, Churner, Subscriber, Workload
 
 BEFORE_DEATH_S, LONGEST_BEFORE_S = 1.0, 5.0
-"""What had been made so long before a broker is killed was in its memory only, if it was lost; more
-where events take long, but never more than the second."""
+"""How old an event may be that a killed broker had in its memory only. Where events take long it
+may be older, but never older than the second value."""
 HEARS_S = 0.1
-"""From the decision to kill a broker to its death."""
+"""The time from the decision to kill a broker to its death."""
 NOTICED = "noticed after s"
 AS_WRITTEN_S = 0.3
-"""For a file that was written to get its name."""
+"""The time that a file which was written needs to get its name."""
 MOST_LOST = 300
-"""Different events that may be lost with a broker: those of a second."""
+"""How many different events may be lost with a broker: those of a second."""
 
 
 class Stage:
-    """What scripts play on. `victims`: whose clients may lose their connection. `facts`: what was
-    seen, by name, in seconds."""
+    """The network and workload that scripts play on. `victims`: brokers whose clients may lose
+    their connection. `facts`: what was observed, by name, in seconds."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class Stage:
         self.facts: dict[str, float] = {}
 
     def seeded(self) -> random.Random:
-        """For what draws in its own time."""
+        """Return a generator for whoever draws in its own time."""
         return random.Random(self.rng.random())
 
     # --- time -------------------------------------------------------------------------------------
 
     async def last(self, long_s: float) -> None:
-        """Lets it be for a time, and until some events more were published."""
+        """Let the fault last for a time, and until some more events have been published."""
         wanted = self.ledger.count + 30
         await asyncio.sleep(long_s * self.scale)
         if self.workload.may_publish.is_set():
@@ -71,11 +71,11 @@ class Stage:
     # --- who --------------------------------------------------------------------------------------
 
     def victim(self) -> str:
-        """An inner broker to which nothing else happens."""
+        """Return an inner broker that has no other fault."""
         return self._take(self._inner() or [(name,) for name in self._free()])[0]
 
     def two_victims(self) -> tuple[str, str]:
-        """Two such brokers that are neighbours; any two where there are none."""
+        """Return two such brokers that are neighbours; any two if there are none."""
         inner = {name for (name,) in self._inner()}
         links = [(a, b) for a in inner for b in self.network.graph[a] if b in inner]
         one, other = self._take(sorted(links) or list(permutations(self._free(), 2)))
@@ -94,7 +94,7 @@ class Stage:
         return chosen
 
     def halves(self) -> tuple[list[str], list[str]]:
-        """The brokers nearer to the one end of an inner link, and the others."""
+        """Return the brokers nearer to one end of an inner link, and the others."""
         names, graph = self.network.names, self.network.graph
         links = [(a, b) for a in names for b in graph[a] if len(graph[a]) > 1 and len(graph[b]) > 1]
         if not links:
@@ -112,9 +112,9 @@ class Stage:
     # --- what it may cost -------------------------------------------------------------------------
 
     def may_lose(self, name: str) -> None:
-        """Broker `name` is being killed, or told to stop, which it hears a little later. What it
-        had in its memory only may be lost. Where a machine is slow, events are in it for longer,
-        and it hears later."""
+        """Excuse what may be lost with broker `name`, which is being killed, or told to stop. What
+        it has in its memory only may be lost. On a slow machine, events are there for longer, and
+        the broker dies later."""
         self.victims.add(name)
         now_s = self.clock()
         took_s = self.ledger.longest_since(now_s - 5.0)
@@ -127,7 +127,7 @@ Script = Callable[[Stage], Awaitable[None]]
 
 
 class Fault(NamedTuple):
-    """`says`: for the page."""
+    """A fault. `says`: its description on the page."""
 
     name: str
     says: str
@@ -146,7 +146,7 @@ def fault(name: str, says: str) -> Callable[[Script], Script]:
 
 
 async def play(name: str, stage: Stage) -> None:
-    """One fault, or several together; the first error of one is raised when all are over."""
+    """Play one fault, or several together; an error of one is raised when all are over."""
     scripts = [FAULTS[part].play(stage) for part in name.split("+")]
     ended = await asyncio.gather(*scripts, return_exceptions=True)
     for error in ended:
@@ -186,7 +186,8 @@ async def _parted(stage: Stage, part: Callable[[Proxy, bool], None], long_s: flo
 
 
 def _gossip_keeps(stage: Stage, began_s: float) -> None:
-    """Gossip brings what both halves still have when they have found each other, within 5 s."""
+    """Excuse events older than gossip keeps: within 5 s after both halves have found each other, it
+    brings what they still have."""
     routing = stage.network.file.routing
     if "kept_rounds" in routing:
         kept_s = routing["kept_rounds"] * routing["round_s"] - 5.0
@@ -324,8 +325,8 @@ async def stop(stage: Stage) -> None:
 
 @fault("stop-two", "two adjacent brokers are told to stop, and started again")
 async def stop_two(stage: Stage) -> None:
-    """What one holds back for the other, before it hears that it has to stop itself, it cannot
-    hand over."""
+    """Stop two brokers. What one holds for the other, before it learns that it must stop itself, is
+    lost."""
     names = stage.two_victims()
     for name in names:
         stage.may_lose(name)
@@ -359,7 +360,7 @@ async def freeze(stage: Stage) -> None:
 
 
 async def _noticed(stage: Stage, name: str) -> float:
-    """When none of its neighbours has its link to the broker up any more."""
+    """Return when no neighbour of the broker has its link to it up any more."""
     while True:
         states = await stage.network.link_states(name)
         if not any("up" in of for of in states.values()):
@@ -389,7 +390,8 @@ async def descriptors(stage: Stage) -> None:
 
 @fault("disk", "no broker can write to its disk for 5 s")
 async def disk(stage: Stage) -> None:
-    """Brokers that trace write a file each second: none of them does, and later they do again."""
+    """Fill the disk. Brokers that trace write a file each second: now none of them does, and later
+    they do again."""
     network = stage.network
     pids = {name: network.pid(name) for name in network.names}
     before: dict[str, int] = {}

@@ -1,8 +1,9 @@
-"""Events, and filters that are judged here: each comes with a function that says whether it holds.
+"""Events and filters that are judged here: each filter comes with a function that says whether it
+holds.
 
-What a filter says is true, false or unknown (None), as in SQL; it holds where that is true. Nothing
-of this is the package's: the parser, the normal form and the index under test cannot excuse one
-another.
+A filter is true, false or unknown (None), as in SQL; it holds where it is true. None of this code
+is the package's, so that the parser, the normal form and the index under test cannot excuse each
+other.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PRICES = 1000
 
 
 class Wanted(NamedTuple):
-    """A filter, and what it says about an event."""
+    """A filter, and what it says of an event."""
 
     text: str
     says: Says
@@ -32,7 +33,8 @@ class Wanted(NamedTuple):
 
 
 def draw_event(rng: random.Random) -> dict[str, Value]:
-    """With the key "topic", which is no attribute for publishers; some attributes are missing."""
+    """Draw an event; some attributes are missing. The key "topic" is no attribute for
+    publishers."""
     event: dict[str, Value] = {
         "topic": rng.choice(TOPICS),
         "price": rng.randrange(PRICES),
@@ -137,7 +139,8 @@ def draw_topics(rng: random.Random) -> Wanted:
 
 
 def draw_condition(rng: random.Random) -> Wanted:
-    """Ranges are wide and their limits round, so that some filters cover others."""
+    """Draw a condition. Ranges are wide and have round limits, so that some filters cover
+    others."""
     low = rng.randrange(0, PRICES // 2, 100)
     draws: list[Callable[[], Wanted]] = [
         lambda: between("price", low, low + rng.choice((200, 400, 500))),
@@ -154,7 +157,8 @@ def draw_condition(rng: random.Random) -> Wanted:
 
 
 def draw_filter(rng: random.Random, *, names_topics: bool = False) -> Wanted:
-    """`names_topics`: the filter says which topics it is about, as the routing gossip wants it."""
+    """Draw a filter. `names_topics`: it says which topics it is about, as routing gossip
+    demands."""
     drawn = draw_condition(rng)
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
         other = draw_condition(rng)

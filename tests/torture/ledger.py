@@ -3,17 +3,17 @@
 Owed
 ----
 An event is *owed* to a subscription if one of its filters that holds had settled before the event
-was made, and from then on there was always one that held, the next one settled before the one
-before it was taken back. Grey, neither owed nor wrong, is what was made before a filter had
-settled, and what was under way when the last filter that held for it was taken back, or when the
-subscriber lost its session (a connection that is lost, and found again by the same broker, is
-nothing). But where the routing keeps the order of a publisher, and a later event of the same
-publisher had come by then, it was owed all the same.
+was made, and from then on there was always one that held: each settled before the one before it was
+withdrawn. Some events are neither owed nor wrong: those made before a filter had settled, and those
+under way when the last filter that held for them was withdrawn, or when the subscriber lost its
+session (a connection that is lost, and found again by the same broker, makes no difference). But
+where the routing keeps the order of a publisher, and a later event of the same publisher had come
+by then, the event was owed all the same.
 
 An event is *lost* if it was owed and did not come; *doubled* if the application saw it twice;
-*misdelivered* if no filter of the subscription ever held for it, or each that did had ended (taking
-it back had been answered) before it was made; *out of order* if it came behind a later one of its
-publisher, and both were owed.
+*misdelivered* if no filter of the subscription ever held for it, or each that did had ended (its
+withdrawal had been answered) before it was made; *out of order* if it came behind a later one of
+its publisher, and both were owed.
 
 An `Excuse` says which of the lost a fault may cost: those made within a time, and at most so many.
 """
@@ -35,7 +35,7 @@ OWED, GREY, NOT = "owed", "grey", "not"
 
 
 class Published(NamedTuple):
-    """`called_s`, `made_s`: before and after the call that made it."""
+    """An event. `called_s`, `made_s`: before and after the call that made it."""
 
     id: EventId
     event: Attributes
@@ -74,7 +74,8 @@ class Account:
         return interest
 
     def broken(self, now_s: float) -> list[Wanted]:
-        """The session is lost: all that stood ended then; returns what must be asked anew."""
+        """End all filters that stand, because the session is lost; return those that must be
+        requested again."""
         standing = [each for each in self.interests if each.end_asked_s == inf]
         for each in self.interests:
             each.end_asked_s = min(each.end_asked_s, now_s)
@@ -83,7 +84,7 @@ class Account:
 
 
 class Excuse(NamedTuple):
-    """Events made between these times may be lost, `most` different ones."""
+    """An allowance: `most` different events made between these times may be lost."""
 
     since_s: float
     until_s: float
@@ -91,7 +92,7 @@ class Excuse(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """`account`: who was owed it, `broker`: where."""
+    """A lost event. `account`: who was owed it, `broker`: where."""
 
     id: EventId
     made_s: float
@@ -101,9 +102,9 @@ class Lost(NamedTuple):
 
 @dataclass
 class Outcome:
-    """Of one fault. `lost`: beyond what was `excused`; `longest_s`: the longest that an event took
-    from the publisher's call to the application. `who`: where something came that should not have.
-    `trouble`: what else went wrong, in words."""
+    """The outcome of one fault. `lost`: events beyond those `excused`; `longest_s`: the longest
+    that an event took from the publisher's call to the application. `who`: where something came
+    that should not have. `trouble`: what else went wrong, in words."""
 
     published: int = 0
     owed: int = 0
@@ -127,7 +128,8 @@ class Outcome:
         return len(self.lost) + len(self.excused)
 
     def words(self, began_s: float) -> str:
-        """One line; for what was lost also who lost how much, and when it had been made."""
+        """Return the outcome in one line; for lost events also who lost how many, and when they
+        were made."""
         said = (
             f"{self.published} published, {self.owed} owed, {len(self.lost)} lost "
             f"(+{len(self.excused)} excused), {self.doubled} doubled, {self.misdelivered} "
@@ -147,8 +149,9 @@ class Outcome:
 
 
 class Ledger:
-    """`keeps_order`: what the routing declares. `begin` opens a part of the account, `outcome` says
-    how it stands, `close` ends it; what comes later than that and should not counts in the next."""
+    """The account of all subscriptions. `keeps_order`: what the routing declares. `begin` opens a
+    part of the account, `outcome` says how it stands, `close` ends it; wrong events that come later
+    count in the next part."""
 
     def __init__(self, *, keeps_order: bool) -> None:
         self.keeps_order = keeps_order
@@ -167,11 +170,11 @@ class Ledger:
 
     @property
     def count(self) -> int:
-        """Events of this part."""
+        """How many events this part has."""
         return len(self._part)
 
     def longest_since(self, since_s: float) -> float:
-        """The longest that an event took which came since then."""
+        """Return the longest time that an event took which came since then."""
         return max(
             (
                 came_s - self.known[id].made_s
@@ -183,8 +186,9 @@ class Ledger:
         )
 
     async def outcome(self, excuses: Sequence[Excuse] = ()) -> Outcome:
-        """Of this part so far; changes nothing. Where filters are replaced again and again it takes
-        half a minute: clients get their turns in between, or they seem dead to their brokers."""
+        """Return the outcome of this part so far; change nothing. Where filters are replaced again
+        and again this takes half a minute: clients get their turns in between, or they would seem
+        dead to their brokers."""
         outcome = Outcome(published=len(self._part))
         lost = []
         for account in self.accounts:
@@ -199,7 +203,7 @@ class Ledger:
         return outcome
 
     def close(self) -> None:
-        """This part is judged."""
+        """End this part, which is judged."""
         for account in self.accounts:
             account.seen.update(id for id, _ in account.came[account.judged :])
             account.judged = len(account.came)
@@ -224,7 +228,7 @@ class Ledger:
     def _take(
         self, account: Account, standing: dict[EventId, str], outcome: Outcome
     ) -> dict[EventId, float]:
-        """Looks at all that came; returns when each came first."""
+        """Judge everything that came; return when each event came first."""
         first_s: dict[EventId, float] = {}
         last: dict[str, int] = {}
         for id, came_s in account.came[account.judged :]:
@@ -284,7 +288,8 @@ class Claims:
         return GREY
 
     def _overtaken(self, published: Published, until_s: float) -> bool:
-        """Whether a later event of the publisher had come by then, where order is kept."""
+        """Return whether a later event of the publisher had come by then; False where order is not
+        kept."""
         publisher, seq = published.id
         times, most = self._latest.get(publisher, ([], []))
         found = bisect_right(times, until_s)
@@ -292,7 +297,7 @@ class Claims:
 
 
 def grouped(lost: Iterable[Lost]) -> list[list[Lost]]:
-    """By event, in the order in which they were made."""
+    """Return the losses by event, in the order in which events were made."""
     by_id: dict[EventId, list[Lost]] = {}
     for each in sorted(lost, key=lambda each: each.made_s):
         by_id.setdefault(each.id, []).append(each)

@@ -1,4 +1,4 @@
-"""Every fault on every routing, and the page that says what came of it."""
+"""Every fault on every routing, and the page about the outcomes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .network import SETUPS
 from .run import Plan, Verdict, run
 
 TOGETHER = ("partition+churn", "reset+replace", "kill+churn", "freeze+kill", "stop+slow")
-"""Played on every routing; `drawn` adds others."""
+"""The combinations that are played on every routing; `drawn` adds others."""
 MIXED = [name for name in FAULTS if name != "none"]
 
 
 def drawn(rng: random.Random, count: int) -> list[str]:
-    """Faults that happen together, two or three at a time."""
+    """Return random combinations of two or three faults."""
     return ["+".join(sorted(rng.sample(MIXED, rng.choice((2, 2, 3))))) for _ in range(count)]
 
 
 def plans(setups: Sequence[str], seed: int, *, scale: float, rate: float, mixed: int) -> list[Plan]:
-    """For each setup all faults, and so many drawn mixtures."""
+    """Return, for each setup, a plan of all faults and of `mixed` random combinations."""
     return [
         Plan(
             setup,
@@ -44,7 +44,7 @@ def play(plan: Plan) -> list[Verdict]:
 
 
 def play_all(plans: Iterable[Plan], jobs: int) -> list[Verdict]:
-    """So many networks at a time, each in a process of its own."""
+    """Play the plans, `jobs` networks at a time, each in a process of its own."""
     with ProcessPoolExecutor(jobs, max_tasks_per_child=1) as pool:
         return [verdict for verdicts in pool.map(play, plans) for verdict in verdicts]
 
@@ -75,7 +75,7 @@ def page(verdicts: Sequence[Verdict], words: str, how: str) -> str:
 
 
 def _noticed(verdicts: Sequence[Verdict]) -> str:
-    """How soon brokers that stood still were noticed."""
+    """Say how soon brokers that stood still were noticed."""
     after_s = [each.facts[NOTICED] for each in verdicts if NOTICED in each.facts]
     if not after_s:
         return ""
@@ -136,7 +136,7 @@ def _by_routing(
 
 
 def _cell(of: Sequence[Verdict]) -> str:
-    """Lost and longest gap; bold where more went wrong than may."""
+    """Return the number of lost events and the longest gap; bold where more went wrong than may."""
     if not of:
         return ""
     missing = sum(each.outcome.missing for each in of)

@@ -1,4 +1,4 @@
-"""A network of broker processes, each of which reaches the others through proxies."""
+"""A network of broker processes that reach each other through proxies."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ SETUPS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"contacts": ["b1", "b4", "b6"], "repair": True, "kept_rounds": 20, **ROUNDS},
     ),
 }
-"""Routing, overlay and options by the name of a setup."""
+"""Routing, overlay and options, by the name of a setup."""
 POLL_S = 0.1
 PORTS = range(20_000, 32_000)
-"""Below those that a system hands out by itself, so that nobody takes one while its broker is away;
-connections come and go here all the time."""
+"""Ports below those that a system assigns by itself, so that nobody takes one while its broker is
+away; connections come and go here all the time."""
 
 
 def lasting_ports(count: int) -> list[int]:
-    """Ports of `PORTS` that nobody listens on now."""
+    """Return ports of `PORTS` on which nobody listens now."""
     found: list[int] = []
     for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as probe, suppress(OSError):
@@ -70,9 +70,9 @@ def lasting_ports(count: int) -> list[int]:
 
 
 def make_file(setup: str, folder: Path, *, traced: bool = False, **limits: Any) -> NetworkFile:
-    """Seven brokers, or eight where the overlay is a SCOT. `traced`: brokers have something to
-    write to the disk. No two networks have the same name: if one of them took a port of another,
-    their brokers would refuse one another."""
+    """Return a network of seven brokers, or eight if the overlay is a SCOT. `traced`: brokers have
+    something to write to the disk. No two networks have the same name, so that brokers of one
+    refuse those of another that took one of their ports."""
     name = f"torture-{secrets.token_hex(4)}"
     routing, overlay, options = SETUPS[setup]
     if overlay == "scot":
@@ -97,7 +97,7 @@ def make_file(setup: str, folder: Path, *, traced: bool = False, **limits: Any) 
 
 
 async def eventually(condition: Callable[[], object], within_s: float) -> bool:
-    """Whether it comes true in that time."""
+    """Return whether the condition becomes true in that time."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + within_s
     while not condition():
@@ -108,12 +108,12 @@ async def eventually(condition: Callable[[], object], within_s: float) -> bool:
 
 
 class Broken(Exception):
-    """The network did not become whole again; says what is missing."""
+    """The network did not recover; the message says what is missing."""
 
 
 class LiveNetwork:
-    """The brokers of `file` as processes. `proxies`: by (who dials, who is dialled). `stopped`:
-    those that stand still."""
+    """The brokers of `file` as processes. `proxies`: by (dialling broker, dialled broker).
+    `stopped`: the brokers that stand still."""
 
     def __init__(self, file: NetworkFile, folder: Path) -> None:
         self.file = file
@@ -159,7 +159,7 @@ class LiveNetwork:
         await asyncio.gather(*(child.start() for child in self._children.values()))
 
     def _as_seen_by(self, name: str) -> NetworkFile:
-        """Each broker's own network file: the others listen where their proxies do."""
+        """Return a broker's own network file, in which the others listen where their proxies do."""
         seen = copy.deepcopy(self.file)
         for entry in seen.broker:
             if entry.name != name:
@@ -178,18 +178,18 @@ class LiveNetwork:
         return self._children[name].pid
 
     async def kill(self, name: str) -> None:
-        """As `kill -9` does; it is started again by whoever watches it."""
+        """Kill a broker as `kill -9` does; its supervisor restarts it."""
         await self._children[name].kill()
 
     async def back(self, pids: Mapping[str, int], within_s: float) -> None:
-        """Returns when these brokers run as other processes than those; raises `Broken`."""
+        """Wait until these brokers run as new processes. Raises `Broken`."""
         for name, pid in pids.items():
             child = self._children[name]
             if not await eventually(lambda c=child, p=pid: c.running and c.pid != p, within_s):
                 raise Broken(f"broker {name} was not started again")
 
     async def restart(self, name: str, within_s: float) -> None:
-        """Tells it to stop, as an operator does, and starts it again when it has ended."""
+        """Tell a broker to stop, as an operator does, and start it again when it has ended."""
         child = self._children[name]
         os.kill(child.pid, signal.SIGTERM)
         if not await eventually(lambda: not child.running, within_s):
@@ -207,7 +207,7 @@ class LiveNetwork:
             os.kill(self.pid(name), signal.SIGCONT)
 
     def limit(self, name: str, kind: int, soft: int) -> int:
-        """Sets a limit of the running process (`resource.RLIMIT_...`); returns what it was."""
+        """Set a limit of the running process (`resource.RLIMIT_...`); return the old one."""
         before, hard = resource.prlimit(self.pid(name), kind)
         resource.prlimit(self.pid(name), kind, (soft, hard))
         return before
@@ -216,13 +216,13 @@ class LiveNetwork:
         return len(list(Path(f"/proc/{self.pid(name)}/fd").iterdir()))
 
     def traces(self, name: str) -> int:
-        """How many files of its trace a broker has written."""
+        """Return how many trace files a broker has written."""
         return len(list(Path(self.file.trace.directory).rglob(f"{name}-*.parquet")))
 
     # --- links ------------------------------------------------------------------------------------
 
     def between(self, one: Iterable[str], other: Iterable[str]) -> list[Proxy]:
-        """All proxies from one of these to one of those, and back."""
+        """Return all proxies from one of these to one of those, and back."""
         mine, theirs = set(one), set(other)
         return [
             proxy
@@ -232,13 +232,13 @@ class LiveNetwork:
 
     @property
     def carrying(self) -> list[Proxy]:
-        """Those with connections."""
+        """The proxies that have connections."""
         return [proxy for proxy in self.proxies.values() if proxy.pairs]
 
     # --- all of them ------------------------------------------------------------------------------
 
     async def whole(self, within_s: float) -> None:
-        """Returns when all brokers run, all links are up, and nothing waits on any of them; raises
+        """Wait until all brokers run, all links are up, and nothing waits on any of them. Raises
         `Broken`."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + within_s
@@ -248,7 +248,7 @@ class LiveNetwork:
             await asyncio.sleep(POLL_S)
 
     async def link_states(self, name: str) -> dict[str, set[str]]:
-        """In what states the other brokers that run have their links to this one."""
+        """Return in what states the other running brokers have their links to this one."""
         others = [other for other in self.names if other not in self.stopped | {name}]
         answers = await asyncio.gather(
             *(ask_status(*self.file.address(other)) for other in others), return_exceptions=True

@@ -1,7 +1,7 @@
 """A TCP proxy that does to a connection what networks do: hang, cut, half close, delay, reset.
 
-It stands on the way from one broker to another one; a connection is a `Pair` of ends, that of who
-dialled and that to who is dialled.
+It stands between two brokers; a connection is a `Pair` of ends, one towards the dialling broker and
+one towards the dialled one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import cast
 
 
 class EndOfPair(asyncio.Protocol):
-    """What comes here goes to `other`."""
+    """One end of a connection; what arrives here goes to `other`."""
 
     other: EndOfPair
 
@@ -64,7 +64,7 @@ class EndOfPair(asyncio.Protocol):
     # --- to this end ------------------------------------------------------------------------------
 
     def put(self, data: bytes) -> None:
-        """To be written after the proxy's delay; nothing: the end."""
+        """Write data after the proxy's delay; no data means the end."""
         self._waiting.append((self._loop.time() + self._proxy.delay_s, data))
         if self._proxy.delay_s:
             self._loop.call_later(self._proxy.delay_s, self._write_due)
@@ -87,14 +87,14 @@ class EndOfPair(asyncio.Protocol):
             transport.close()
 
     def finish(self) -> None:
-        """Nothing more comes; what waits goes out first."""
+        """End this side when what waits has been written."""
         self._ended = True
         self._write_due()
 
     # --- faults -----------------------------------------------------------------------------------
 
     def hold(self, held: bool) -> None:
-        """Neither reads nor writes while it is held."""
+        """Stop reading and writing while `held` is set."""
         self.paused = held
         self.hold_reading(held)
         self._write_due()
@@ -109,7 +109,7 @@ class EndOfPair(asyncio.Protocol):
             transport.resume_reading()
 
     def half_close(self) -> None:
-        """This end hears that nothing more comes, and may go on to speak."""
+        """Tell this end that nothing more comes; it may go on to send."""
         self.put(b"")
 
     def abort(self) -> None:
@@ -118,7 +118,7 @@ class EndOfPair(asyncio.Protocol):
             self._transport.abort()
 
     def close(self) -> None:
-        """What was passed on so far arrives."""
+        """Close this end; what was passed on so far arrives."""
         self._over = True
         if self._transport is not None:
             self._transport.close()
@@ -145,8 +145,9 @@ class Pair:
 
 
 class Proxy:
-    """From who dials `port` to `target`. `hangs`: nothing passes, but nothing breaks; `refuses`:
-    new connections are reset; `delay_s`: of each piece; `cuts`: how often `cut_after` has cut."""
+    """A proxy from whoever dials `port` to `target`. `hangs`: nothing passes, but nothing breaks;
+    `refuses`: new connections are reset; `delay_s`: that of each piece; `cuts`: how often
+    `cut_after` has cut."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.target = target
@@ -194,12 +195,12 @@ class Proxy:
                 end.hold(hangs)
 
     def reset(self) -> None:
-        """Breaks all connections at once; what is under way is lost."""
+        """Break all connections at once; what is under way is lost."""
         for pair in list(self.pairs):
             pair.abort()
 
     def cut_after(self, count: int, *, forward: bool) -> None:
-        """Closes each connection when so many more bytes have passed in one direction."""
+        """Close each connection when so many more bytes have passed in one direction."""
         for pair in self.pairs:
             (pair.near if forward else pair.far).left = count
 

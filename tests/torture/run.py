@@ -1,4 +1,5 @@
-"""One network, some faults one after the other, a verdict for each; all drawn from a seed."""
+"""One network, some faults one after the other, and a verdict for each; a seed determines
+everything random."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """`rate`: events a second; `scale`: of the times of faults; `within_s`: how long is waited for
-    what should come soon; `quiet_s`: so long does nothing come when all has come that will."""
+    """A plan of faults. `rate`: events per second; `scale`: factor for the times of faults;
+    `within_s`: how long to wait for what should come soon; `quiet_s`: after how long without a new
+    event all have come."""
 
     setup: str
     faults: tuple[str, ...]
@@ -43,12 +45,12 @@ class Plan:
 
     @property
     def traced(self) -> bool:
-        """Only who writes notices that a disk is full."""
+        """Whether brokers write traces: only a broker that writes notices that a disk is full."""
         return any("disk" in fault.split("+") for fault in self.faults)
 
     def shortened(self) -> Plan:
-        """For `make test`: fewer events, shorter faults, and patience with a busy machine, on which
-        a broker that was killed may take minutes to start."""
+        """Return the plan for `make test`: fewer events, shorter faults, and patience with a busy
+        machine, on which a killed broker may take minutes to start."""
         return replace(
             self,
             rate=120.0,
@@ -61,7 +63,7 @@ class Plan:
 
 
 class Verdict(NamedTuple):
-    """On one fault. `facts`: what was seen, in seconds."""
+    """The verdict on one fault. `facts`: what was observed, in seconds."""
 
     setup: str
     fault: str
@@ -75,7 +77,7 @@ class Verdict(NamedTuple):
 
 
 async def run(plan: Plan, say: Say = print) -> list[Verdict]:
-    """Plays the faults. Where more went wrong than may, the next one gets a new network: what is
+    """Play the faults. If more went wrong than may, the next fault gets a new network: what is
     wrong with this one may last."""
     verdicts: list[Verdict] = []
     left = plan.faults
@@ -89,7 +91,8 @@ async def run(plan: Plan, say: Say = print) -> list[Verdict]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Nobody reads here that connections break, or that a drawn filter matches nothing."""
+    """Silence warnings of broken connections, and of drawn filters that match nothing: nobody reads
+    them here."""
     loggers = [logging.getLogger(name) for name in ("asyncio", "reefcast.client")]
     levels = [each.level for each in loggers]
     for each in loggers:
@@ -129,7 +132,7 @@ async def _with_one_network(plan: Plan, faults: Sequence[str], say: Say) -> list
 
 
 def said(verdict: Verdict) -> str:
-    """A line; with it the fault can be played again."""
+    """Return the verdict in a line that is enough to repeat the fault."""
     state = "fine  " if verdict.fine else "FAILED"
     facts = ", ".join(f"{name} {value:.2f}" for name, value in verdict.facts.items())
     words = verdict.outcome.words(verdict.facts.get("began s", 0.0))
@@ -166,7 +169,7 @@ class Play:
         return Verdict(plan.setup, name, plan.seed, replace(outcome, trouble=trouble), stage.facts)
 
     async def _published(self, more: int) -> list[str]:
-        """Waits until so many more were published."""
+        """Wait until so many more events have been published."""
         wanted = self._ledger.count + more
         if await eventually(lambda: self._ledger.count >= wanted, self._plan.within_s):
             return []
@@ -180,8 +183,8 @@ class Play:
         return []
 
     async def _all_come(self, excuses: Sequence[Excuse]) -> Outcome:
-        """Waits until nothing is missing, or nothing has come for a while although nothing waits
-        on any link."""
+        """Wait until nothing is missing, or nothing has come for a while although nothing waits on
+        any link."""
         looked = False
         while True:
             before = self._came()
@@ -199,7 +202,8 @@ class Play:
 
     @property
     def _quiet_s(self) -> float:
-        """Where brokers repair in rounds, some of them may pass in which nothing is found."""
+        """After how many seconds without an event all have come. Where brokers repair in rounds,
+        some rounds may find nothing."""
         round_s = self._network.file.routing.get("round_s", 0.0)
         repairs = "repair" in self._network.file.routing
         return max(self._plan.quiet_s, 6 * round_s * repairs)

@@ -1,4 +1,4 @@
-"""An account that cannot fail is worth nothing: each kind of fault is put into a run and found."""
+"""The account must be able to fail: each kind of fault is put into a run and found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVEN = Wanted("n is even", lambda event: int(event["n"]) % 2 == 0)
 
 
 class Run:
-    """Publisher p makes event n at n seconds; it comes half a second later."""
+    """A run in which publisher p makes event n at n seconds, and it comes half a second later."""
 
     def __init__(self, *, keeps_order: bool = True) -> None:
         self.ledger = Ledger(keeps_order=keeps_order)
@@ -124,7 +124,7 @@ def test_what_was_under_way_when_a_filter_ended_is_grey() -> None:
 
 
 def test_an_ended_subscription_was_owed_what_a_later_event_overtook() -> None:
-    """Where order is kept: 3 came before the end, so 2 should have, too."""
+    """Where order is kept, 3 came before the end, so that 2 should have come, too."""
     for keeps_order in (True, False):
         run = Run(keeps_order=keeps_order)
         run.publish(4)
@@ -135,7 +135,8 @@ def test_an_ended_subscription_was_owed_what_a_later_event_overtook() -> None:
 
 
 def test_a_replaced_filter_leaves_no_gap() -> None:
-    """What both filters hold for is owed throughout, what one of them holds for as it stands."""
+    """What both filters match is owed throughout; what one of them matches, while that filter
+    stands."""
     run = Run()
     run.publish(6)
     account = run.account(EVEN)

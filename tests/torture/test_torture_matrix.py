@@ -1,4 +1,4 @@
-"""What is played, and the page about what came of it."""
+"""Which faults are played, and the page about the outcomes."""
 
 from __future__ import annotations
 

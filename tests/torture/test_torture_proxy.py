@@ -13,7 +13,7 @@ from torture.proxy import Proxy
 
 
 class Listener:
-    """Writes down what comes, and can answer."""
+    """A server that records what comes, and can answer."""
 
     def __init__(self) -> None:
         self.came = b""
@@ -35,7 +35,7 @@ Way = tuple[Proxy, Listener, asyncio.StreamReader, asyncio.StreamWriter]
 
 @pytest.fixture
 async def way() -> AsyncIterator[Way]:
-    """A connection through a proxy."""
+    """Yield a connection through a proxy."""
     listener = Listener()
     server = await asyncio.start_server(listener.serve, "127.0.0.1", 0)
     proxy = Proxy(server.sockets[0].getsockname()[:2])

@@ -1,6 +1,6 @@
 """Live networks under faults, short: routings of every kind, with some of the faults.
 
-`make soak` plays all of them on all routings, for as long as they take in life.
+`make soak` plays all faults on all routings, at their full lengths.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from torture.network import SETUPS
 from torture.run import Plan, Verdict, run, said
 
 LIMIT_S = 900.0
-"""No run waits for ever; many times what one takes on a machine that has much else to do."""
+"""The limit of a run: many times what one takes on a busy machine."""
 START_S = 300.0
-"""For a broker, beside six others that start."""
+"""How long a broker may take to start, beside six others that start."""
 FAULTS = {
     "flooding": ("disk",),
     "acyclic": ("stop",),
@@ -35,7 +35,7 @@ FAULTS = {
     "gossip": ("partition", "kill"),
 }
 LATER = {"acyclic", "acyclic-active", "acyclic-incremental", "spr", "tid-d", "spr-mesh"}
-"""Played by `make soak` only: each has a sister in the other runs."""
+"""Setups for `make soak` only; each has a similar one among the others."""
 PLANS = [
     pytest.param(
         Plan(setup, faults, seed), id=setup, marks=[pytest.mark.soak] if setup in LATER else []

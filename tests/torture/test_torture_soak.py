@@ -1,4 +1,4 @@
-"""Every fault on every routing, and mixtures of faults, each as long as in life: over an hour."""
+"""Every fault on every routing, and combinations of faults, at full length: over an hour."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEED = 1
 
 @pytest.mark.soak
 def test_every_fault_on_every_routing(record_property: Callable[[str, object], None]) -> None:
-    """The page with the table of what came is written to `out/faults.md`, whatever came."""
+    """The page with the table of outcomes is written to `out/faults.md`, whatever they are."""
     wanted = plans(list(SETUPS), SEED, scale=1.0, rate=300.0, mixed=1)
     verdicts: list[Verdict] = []
     for plan in wanted:

@@ -1,4 +1,4 @@
-"""Clients that publish and subscribe, and write down what they do and see."""
+"""Clients that publish and subscribe, and record what they do and see."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from .network import LiveNetwork, eventually
 
 Clock = Callable[[], float]
 CONNECT_S = 120.0
-"""On a machine that has much else to do, and while brokers are away."""
+"""How long connecting may take, on a busy machine, and while brokers are away."""
 AT_ONCE, HELD = 8, 24
-"""Subscriptions that come together, and that stay for a while, where they come and go."""
+"""How many subscriptions come together, and for how many seconds they stay, where they come and
+go."""
 
 
 class Subscriber:
-    """One subscription of a client of its own. `disconnects`: how often its connection broke;
+    """One subscription, with a client of its own. `disconnects`: how often its connection broke;
     `renewals`: how often its broker had not kept the session."""
 
     def __init__(self, account: Account, wanted: Sequence[Wanted], clock: Clock) -> None:
@@ -78,7 +79,7 @@ class Subscriber:
             came.extend((event.id, now_s) for event in batch)
 
     def sleep(self) -> None:
-        """Reads nothing."""
+        """Read nothing for a while."""
         self._may_read.clear()
 
     def wake(self) -> None:
@@ -91,7 +92,8 @@ class Subscriber:
         self._before = self._subscription.numbers, self._clock()
 
     def _back(self) -> None:
-        """Filters with the numbers that they had stand; new ones are asked for anew."""
+        """Handle a new connection. Filters that kept their numbers stand; otherwise all are
+        requested again."""
         numbers, lost_s = self._before
         if set(numbers) <= set(self._subscription.numbers):
             return
@@ -102,14 +104,14 @@ class Subscriber:
 
     @property
     def settled(self) -> bool:
-        """Whether all that is asked for is known everywhere."""
+        """Whether every broker that must know the filters does."""
         standing = [each for each in self.account.interests if each.ended_s == inf]
         return bool(standing) and all(each.settled_s < inf for each in standing)
 
     # --- changes ----------------------------------------------------------------------------------
 
     async def replace(self, new: Wanted) -> None:
-        """Another filter in the place of the first one, unless the session is lost meanwhile."""
+        """Replace the first filter by another one, unless the session is lost meanwhile."""
         before = self.renewals
         standing = [each for each in self.account.interests if each.end_asked_s == inf]
         if not standing:
@@ -124,7 +126,7 @@ class Subscriber:
         old.ended_s = min(old.ended_s, self._clock())
 
     async def cancel(self) -> None:
-        """Takes the subscription back; what comes until that is answered may still be read."""
+        """Cancel the subscription; what comes until that is answered may still be read."""
         now_s = self._clock()
         for interest in self.account.interests:
             interest.end_asked_s = min(interest.end_asked_s, now_s)
@@ -149,8 +151,8 @@ class Churner:
         self.made = 0
 
     async def run(self, rate: float, url: str) -> None:
-        """Until it is cancelled: `rate` subscriptions a second come, and as many go, in step with
-        the answers."""
+        """Make and cancel `rate` subscriptions a second, in step with the answers, until
+        cancelled."""
         clock = self._workload.clock
         async with reefcast.connect(
             url, name="churn", connect_timeout_s=CONNECT_S, on_disconnect=self._lost
@@ -191,7 +193,8 @@ class Churner:
             interest.ended_s = min(interest.ended_s, clock())
 
     def _lost(self) -> None:
-        """What was settled is so no more; the client asks anew, which is not waited for."""
+        """Handle a lost session: nothing is settled any more; the client requests its filters
+        again, and does not wait."""
         now_s = self._workload.clock()
         for _, account in self._held:
             for wanted in account.broken(now_s):
@@ -199,7 +202,7 @@ class Churner:
 
 
 class Publisher:
-    """A client that publishes, `rate` events a second while it is let."""
+    """A client that publishes `rate` events a second while it may."""
 
     def __init__(self, workload: Workload, name: str, broker: str, rng: random.Random) -> None:
         self.name, self.broker = name, broker
@@ -216,7 +219,7 @@ class Publisher:
         return self
 
     async def run(self, rate: float) -> None:
-        """Until it is cancelled. What it cannot do in time it does not make up for."""
+        """Publish until cancelled. What could not be published in time is not made up for."""
         workload, clock = self._workload, self._workload.clock
         next_s = clock()
         while True:
@@ -234,7 +237,7 @@ class Publisher:
 
 
 class Workload:
-    """Subscribers and publishers at all brokers, `rate` events a second in all."""
+    """Subscribers and publishers at all brokers, with `rate` events a second in all."""
 
     def __init__(
         self, network: LiveNetwork, ledger: Ledger, rng: random.Random, *, by_topic: bool
@@ -282,7 +285,8 @@ class Workload:
         await asyncio.gather(*(each.close() for each in clients))
 
     async def flush(self, within_s: float) -> list[str]:
-        """Waits until all publications are taken over and all filters known; says what is not."""
+        """Wait until all publications are acknowledged and all filters settled; say what is
+        missing."""
 
         def wanting() -> list[str]:
             late = [p.name for p in self.publishers if p.client.unacknowledged]

@@ -1,17 +1,16 @@
-"""Benchmarks collect Python's garbage before each measurement."""
+"""Fixture for benchmarks, which collect Python's garbage before each measurement."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def little_to_collect() -> Iterator[None]:
-    """Let the collector pass by what earlier tests left: with a million objects there a benchmark
-    of a quarter of a second took a minute."""
+@pytest.fixture(autouse=True, scope="module")
+def little_to_collect() -> None:
+    """Let the collector ignore what earlier tests left: with a million such objects, a benchmark of
+    a quarter of a second took a minute. They stay frozen, because unfreezing would give back what
+    was frozen for all tests, too."""
+    gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()

@@ -1,4 +1,4 @@
-"""What `reefcast-lab bench cover` measures and writes; never how fast anything is."""
+"""What `reefcast-lab bench cover` measures and prints; never how fast anything is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The relation graphs: the paper's Properties 4, 5 and 6, and the same roots as the twin."""
+"""The relation graphs: the paper's Properties 4, 5 and 6, and the same roots as those of the
+twin."""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ from reefcast_lab.bench.cover.relation_graphs import (
 GRAPHS = (TraditionalGraph, SimplifiedGraph)
 INDEXES = (lambda: None, new_cover_index)
 steps = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), texts), max_size=40)
-"""Two of three are additions; else the number says which of the filters goes."""
+"""Numbers that stand for steps: two of three add a filter; the others say which filter goes."""
 
 Change = tuple[int, Filter | None]
 
 
 def changes(steps: Iterable[tuple[int, int, str]]) -> Iterable[Change]:
-    """(key, filter to add, or None to remove)"""
+    """Yield the changes, as (key, filter to add, or None to remove)."""
     live: list[int] = []
     for key, (adds, place, text) in enumerate(steps):
         if adds or not live:
@@ -41,7 +42,8 @@ def changes(steps: Iterable[tuple[int, int, str]]) -> Iterable[Change]:
 
 
 def random_changes(seed: int, count: int) -> Iterable[Change]:
-    """Filters in several levels, some of them equal; more and more of them go."""
+    """Yield changes with filters in several levels, some of them equal; more and more of them are
+    removed."""
     rng = random.Random(seed)
     live: list[int] = []
     for key in range(count):
@@ -64,7 +66,7 @@ def children(graph: RelationGraph[int], key: int) -> set[int]:
 
 
 def related(filters: dict[int, Filter], keys: Iterable[int]) -> list[tuple[int, int]]:
-    """Pairs of which the first covers the second."""
+    """Return the pairs in which the first filter covers the second."""
     keys = list(keys)
     return [(f, g) for f in keys for g in keys if f != g and covers(filters[f], filters[g])]
 
@@ -181,7 +183,7 @@ def test_keys_are_unique(make, make_index):
 
 @every_graph
 def test_the_first_of_equals_is_the_root(make, make_index):
-    """Also where they are spelled differently."""
+    """This includes filters that are spelled differently."""
     graph = make(make_index())
     for key, text in enumerate(("a BETWEEN 1 AND 5", "a >= 1 AND a <= 5", "a <= 5 AND a >= 1")):
         graph.add(key, parse_filter(text))
@@ -214,7 +216,7 @@ def test_an_index_makes_the_same_graph(make, steps):
 @pytest.mark.parametrize("make", GRAPHS, ids=IDS["make"])
 @pytest.mark.parametrize("seed", range(3))
 def test_an_index_makes_the_same_large_graph(make, seed):
-    """Until it is taken away: then the graph traverses, and stays the same."""
+    """When the index is taken away, the graph traverses, and stays the same."""
     traversing, indexed = make(), make(new_cover_index())
     for step, (key, filter) in enumerate(random_changes(seed, 400)):
         if step == 300:
@@ -251,7 +253,8 @@ FIGURE = {
     "s5": "a BETWEEN 0 AND 9 AND b BETWEEN 2 AND 4",
     "s6": "a BETWEEN 6 AND 7 AND b BETWEEN 3 AND 4",
 }
-"""Overlapping roots s1 and s2, s3 within both, s4 within s3, s5 within s1, s6 within s4 and s5."""
+"""The figure: overlapping roots s1 and s2, s3 within both, s4 within s3, s5 within s1, s6 within s4
+and s5."""
 
 
 def drawn(make: type[RelationGraph[str]]) -> RelationGraph[str]:
@@ -262,7 +265,8 @@ def drawn(make: type[RelationGraph[str]]) -> RelationGraph[str]:
 
 
 def test_figs_4_and_5_the_simplified_graph_has_fewer_edges():
-    """Invented filters, for the figures' are not in the text: what has two parents keeps one."""
+    """The filters are invented, because the text does not give those of the figures. A node with
+    two parents keeps one."""
     traditional, simplified = drawn(TraditionalGraph), drawn(SimplifiedGraph)
     both = {("s1", "s3"), ("s3", "s4"), ("s1", "s5"), ("s4", "s6")}
     assert simplified.edges() == both
@@ -292,7 +296,7 @@ def test_removing_from_the_traditional_graph_compares_nothing():
 
 
 def test_removing_from_the_simplified_graph_asks_the_siblings():
-    """s3 has lost s1 and finds s2; s5 finds nobody."""
+    """s3 has lost s1 and finds s2; s5 finds no sibling."""
     graph = drawn(SimplifiedGraph)
     graph.comparisons = 0
     assert graph.remove("s1") == RootChange(["s5"], ["s1"])
@@ -321,7 +325,7 @@ def test_equal_filters_that_went_different_ways_become_one_where_they_meet(make_
 
 @pytest.mark.parametrize("make_index", INDEXES, ids=IDS["make_index"])
 def test_a_child_that_moves_takes_along_what_is_below_it(make_index):
-    """And what it covers at its new place comes below it, or below its children."""
+    """What it covers at its new place comes below it, or below its children."""
     graph = SimplifiedGraph(make_index())
     texts = ("a BETWEEN 0 AND 9", "a BETWEEN 5 AND 8", "a BETWEEN 5 AND 7", "a BETWEEN 5 AND 20")
     for key, text in enumerate((*texts, "a BETWEEN -1 AND 9", "a BETWEEN 5 AND 6", "a = 8")):

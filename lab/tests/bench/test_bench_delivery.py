@@ -1,4 +1,5 @@
-"""The benchmark of confirmed delivery: each protocol against its broker, and the load of all."""
+"""The benchmark of confirmed delivery: each protocol with its broker, and the load that all
+share."""
 
 from __future__ import annotations
 
@@ -101,7 +102,7 @@ def test_rows_as_json_and_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class LinePublisher(Publisher):
-    """Publishes a line for each number, and is told the numbers."""
+    """A publisher that sends a line for each number, and is told the confirmed numbers."""
 
     def __init__(self, connection: socket.socket) -> None:
         super().__init__(connection)

@@ -1,4 +1,5 @@
-"""The benchmark of gossip's overlays measures what it says, and both ways find the same."""
+"""The benchmark of gossip's overlays measures what it says, and both implementations find the
+same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measurement of stores of sessions, with little to do."""
+"""The measurement of session stores, with little to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`reefcast-lab bench live` against live brokers, small; beside baselines that are installed."""
+"""`reefcast-lab bench live` with live brokers, small, beside the baselines that are installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    """The publishing and the receiving process."""
+    """Yield the publishing and the receiving process."""
     with Bench() as started:
         yield started
 

@@ -1,4 +1,4 @@
-"""What the generator sends and counts, against the client's own codec."""
+"""What the load generator sends and counts, against the client's own codec."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Said(NamedTuple):
 
 @st.composite
 def bodies(draw: st.DrawFn) -> tuple[int, bytes]:
-    """The time of an event, and its encoding."""
+    """Draw the time of an event, and its encoding."""
     sent_us = NOW_US - draw(st.integers(0, 10**9))
     seq = draw(st.integers(heads.FIRST_SEQ, 2**32 - 1))
     attributes = draw(
@@ -86,8 +86,8 @@ def said_by_nats(draw: st.DrawFn) -> Said:
 
 
 def _walked(protocol: int, pieces: Sequence[bytes]) -> tuple[list[int], int, list[int]]:
-    """Counts, questions and delays after walking over a stream that came in pieces, as `receive`
-    does."""
+    """Return counts, questions and delays after a stream that came in pieces, as `receive` handles
+    it."""
     state = np.zeros(native._COLUMNS, np.int64)
     counts, delays = np.zeros(native.COUNTS, np.int64), np.zeros(100, np.int64)
     rest, run, asked = np.zeros(native.HEAD_BYTES, np.uint8), np.array([0, 0, 1, 0]), 0

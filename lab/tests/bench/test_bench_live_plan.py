@@ -1,5 +1,5 @@
 """What `reefcast-lab bench live` measures: points, events and filters, processor time, medians, and
-the plot of it."""
+its plot."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ event = st.tuples(
 
 
 def table_of(rows: Sequence[Any]) -> Table:
-    """Attributes x (int64), y, s and t; nobody asks for the last of `WORDS`."""
+    """Return a table of attributes x (int64), y, s and t; no filter names the last of `WORDS`."""
     pairs = {name: np.array([r[i] for r in rows], float) for i, name in enumerate("xy")}
     return Table(
         {name: pair[:, 0] for name, pair in pairs.items()},
@@ -87,14 +87,15 @@ def test_a_baseline_finds_what_the_twin_finds(
 @pytest.mark.parametrize("name", BASELINES)
 @pytest.mark.parametrize("workload", SOURCES)
 def test_a_baseline_on_a_workload_with_many_buckets(name: str, workload: str) -> None:
-    """Large enough for several buckets of end points and for every way of comparing columns."""
+    """It is large enough for several buckets of end points and for every method of comparing
+    columns."""
     made = make(workload, 0.02, 5000)
     expected = [np.flatnonzero(held).tolist() for held in matches(made.table, made.events)]
     assert_finds(name, made.table, made.events, expected)
 
 
 def test_columns_of_large_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a partition is compared attribute by attribute, and row by row in the end."""
+    """A partition is compared attribute by attribute, and row by row in the end."""
     monkeypatch.setattr(columns, "_SMALL", 10)
     made = make("flights", 0.001, 2000)
     expected = [np.flatnonzero(held).tolist() for held in matches(made.table, made.events)]

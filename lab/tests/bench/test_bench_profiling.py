@@ -1,4 +1,4 @@
-"""The profile of a load: whose time it was, and what it came to for each message."""
+"""The profile of a load: which process used the time, and how much for each message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The benchmark of matching in Spark: all find the same, and what is left out is told."""
+"""The benchmark of matching in Spark: all engines find the same, and what is left out is
+reported."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def test_page_and_plot() -> None:
 
 @pytest.fixture
 def data(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """300 flights, and the tests' session in the place of one of the benchmark's own."""
+    """Return 300 flights; the tests' session replaces one of the benchmark's own."""
     rng = random.Random(1)
     rows = [
         (i, *(None if rng.random() < 0.05 else float(rng.randrange(1000)) / 4 for _ in BOUNDED))

@@ -1,4 +1,4 @@
-"""The benchmark of a start measures what it says."""
+"""The benchmark of starting a broker measures what it says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`reefcast-lab burst`: live, small; and its exit code when something was lost."""
+"""`reefcast-lab burst`, live and small, and its exit code when something was lost."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from reefcast_lab.demos.burst_figures import AtBroker, Figures, Verdict
 
 @pytest.mark.long
 def test_small_and_live(tmp_path: Path) -> None:
-    """Seven processes, twice: nothing lost or doubled; active sends what the monitor had covered,
-    incremental most of it not."""
+    """Seven processes run twice: nothing is lost or doubled. Active covering sends what the monitor
+    had covered, incremental covering does not send most of it."""
     sizes = ("--subscriptions", "150", "--rate", "200", "--visits", "2", "--stay", "0.4")
     done = subprocess.run(
         [sys.executable, "-m", "reefcast_lab", "burst", *sizes, "--out", str(tmp_path), "--json"],

@@ -1,4 +1,4 @@
-"""The laboratory's commands read as those of the product do: `tests/conventions.py`."""
+"""The laboratory's commands read as those of the product do (`tests/conventions.py`)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DIFFERENT = {
     ("--wait", "default"): "to catch up takes longer than to move a link",
     ("--scale", "default"): "the paper's takes a benchmark seconds, and a sweep hours",
 }
-"""Where the same name may differ, in what, and why; of both packages together."""
+"""Where options of the same name may differ, in what, and why; of both packages together."""
 ALL = list(leaves(group, ("reefcast-lab",)))
 IDS = [" ".join(path[1:]) for path, _ in ALL]
 

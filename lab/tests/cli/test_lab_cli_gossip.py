@@ -26,8 +26,8 @@ async def children() -> AsyncIterator[Children]:
 
 
 async def test_small_and_live(tmp_path: Path, children: Children) -> None:
-    """Fifteen peers in three processes, of which one is killed with five. A round is several times
-    what it costs, so that a machine with much else to do keeps up."""
+    """Fifteen peers run in three processes, one of which is killed with five peers. A round is
+    several times as long as its work, so that a busy machine keeps up."""
     code, output, errors = await children.run(
         *("gossip", "--peers", 15, "--processes", 3, "--topics", 6, "--interests", 3),
         *("--kill", 5, "--rounds", 15, "--round", 0.3, "--rate", 20, "--out", tmp_path, "--json"),

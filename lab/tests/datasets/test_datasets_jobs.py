@@ -37,7 +37,7 @@ def write(path: Path, text: str) -> Path:
 
 @pytest.fixture
 def made(spark, tmp_path):
-    """The tables of a data set that consists of this file or folder, as lists of tuples."""
+    """Return the tables of a data set that consists of this file or folder, as lists of tuples."""
     from reefcast_lab.datasets.jobs import write_dataset
 
     def make(name, path):

@@ -1,4 +1,4 @@
-"""Numbers of rows: those of a window over all, in slices of which none is large."""
+"""Row numbers, made in slices none of which is large, equal those of one window over all rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROWS = 20_000
 
 
 def numbers_of(spark, time, tie):
-    """Rows with these expressions of `id`, numbered and gathered."""
+    """Return rows with these expressions of `id`, numbered and collected."""
     from pyspark.sql import functions as F
 
     from reefcast_lab.datasets.numbering import numbered

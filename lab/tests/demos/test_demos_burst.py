@@ -114,8 +114,8 @@ def a_status(rows: int, nrs: int, forwarded: int) -> Status:
 
 
 def a_run(covering: str = "active", slow_us: int = 90_000) -> Run:
-    """An event every 10 ms, 400 of them, which take 1 ms; the monitor is there from number 100 to
-    200, and what is published up to 50 ms after it went takes `slow_us`."""
+    """Return a run of 400 events, one every 10 ms, which take 1 ms each. The monitor is there from
+    number 100 to 200; events published up to 50 ms after it left take `slow_us`."""
     steps = some_steps(SCRIPT, 400)
     at_us = [10_000 * i for i in range(400)]
     delays_us = [slow_us if 2_000_000 <= at < 2_050_000 else 1000 for at in at_us]
@@ -231,7 +231,7 @@ def test_control_messages_are_those_between_brokers_in_the_span(tmp_path: Path) 
 
 
 class Page(HTMLParser):
-    """Tags that are open, and words."""
+    """A parser that records the open tags, and the words."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -246,7 +246,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_startendtag(self, tag: str, attrs: object) -> None:
-        """SVG's."""
+        """Handle SVG's empty tags."""
 
 
 def test_the_page_is_whole_and_needs_no_other_file() -> None:

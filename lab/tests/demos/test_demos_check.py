@@ -1,4 +1,4 @@
-"""The check sees exactly what went wrong, and nothing else."""
+"""The check finds exactly what went wrong, and nothing else."""
 
 from __future__ import annotations
 

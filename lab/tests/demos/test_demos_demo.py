@@ -24,8 +24,8 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.long
 def test_small_demo(spark, tmp_path):
-    """Real flights, a SCOT of four brokers, a hundred subscriptions: nothing lost, doubled or made
-    up. Both commands take the session that this process has already."""
+    """Real flights, a SCOT of four brokers, a hundred subscriptions: nothing is lost, doubled or
+    invented. Both commands take the Spark session that this process has already."""
     sizes = ("--events", "1500", "--subscriptions", "100", "--tree", "path:2", "--clusters", "2")
     folders = ("--out", str(tmp_path / "demo"), "--data", str(tmp_path / "data"))
     done = CliRunner().invoke(command, [*sizes, *folders, "--json"])

@@ -1,4 +1,4 @@
-"""The demo's page: what it adds to that of a trace, without Spark."""
+"""The demo's page: what it adds to the page of a trace, without Spark."""
 
 from __future__ import annotations
 

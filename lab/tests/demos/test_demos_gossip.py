@@ -118,7 +118,7 @@ def test_views_at_random_have_the_sizes_of_those_that_there_are(
 
 
 def test_sockets_are_those_of_the_operating_system() -> None:
-    """Only Linux tells."""
+    """Only Linux reports them."""
     none, one = (0, 1) if SOCKETS.exists() else (None, None)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -134,7 +134,7 @@ SECOND = 1_000_000
 
 
 def some_run() -> tuple[Run, Cast]:
-    """Five peers that want the one topic there is; one is killed after ten seconds."""
+    """Return five peers subscribed to the only topic; one is killed after ten seconds."""
     cast = Cast(GossipPlan(peers=5, processes=2, topics=2, interests=2, kill=1, seed=1))
     cast.wants = [["t000"]] * 5
     (victim,) = cast.victims
@@ -160,7 +160,8 @@ def some_run() -> tuple[Run, Cast]:
 
 
 def test_what_is_due() -> None:
-    """Not to the publisher itself, not to who is killed, and not what died with its publisher."""
+    """Neither the publisher itself nor a killed peer is owed an event, and what died with its
+    publisher is owed to nobody."""
     run, cast = some_run()
     dues = list(all_due(run, cast))
     assert len(dues) == 3 + 4 + 0 + 3

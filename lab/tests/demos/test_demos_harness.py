@@ -1,4 +1,4 @@
-"""What live demonstrations share: programs that are told what to do and heard; events at a pace."""
+"""What live demonstrations share: programs that receive tasks and report; events at a pace."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ for line in sys.stdin:
         case word:
             say(json.dumps({"state": word}) + "\\n")
 """
-"""Says back what it is told."""
+"""A program that repeats what it is told."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def noted() -> list[str]:
 
 @pytest.fixture
 async def echoes(noted: list[str]) -> AsyncIterator[list[Program[Report]]]:
-    """Two programs; what they say is noted."""
+    """Start two programs; record what they say."""
     started = []
     for number in (1, 2):
         process = await asyncio.create_subprocess_exec(
@@ -91,7 +91,7 @@ async def test_a_program_may_be_killed_in_the_middle_of_a_line(
 
 
 async def test_events_are_due_at_a_pace_and_never_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a clock that moves by what is slept, and by a little more."""
+    """The clock moves by what is slept, and by a little more."""
     now = [100.0]
 
     async def sleep(seconds: float) -> None:

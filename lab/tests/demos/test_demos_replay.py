@@ -1,4 +1,4 @@
-"""The tasks of the client programs, and what they write down."""
+"""The tasks of the client programs, and the logs that they write."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ async def test_a_program_that_fails_is_an_error_not_a_hang(capfd):
 
 
 def test_ctrl_c_is_left_to_the_demo(monkeypatch):
-    """In a terminal it reaches every process: the demo ends its programs, they print nothing."""
+    """In a terminal it reaches every process: the demo ends its programs, and they print
+    nothing."""
 
     async def run(task):
         heard.append((task.origin, signal.getsignal(signal.SIGINT)))
@@ -148,8 +149,8 @@ def test_flooding_crosses_every_link_of_the_tree(tmp_path):
 
 
 class Busy:
-    """An overlay whose brokers have passed on so many publications at each look; its links are
-    empty whenever they are looked at."""
+    """An overlay whose brokers have passed on so many publications at each look, and whose links
+    are empty at each look."""
 
     def __init__(self, counts):
         self.counts = counts

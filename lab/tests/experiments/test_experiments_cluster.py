@@ -25,7 +25,8 @@ def cluster(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
 
 
 def python(cluster: Cluster, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """A driver in a process of its own, as tests have a session of another master already."""
+    """Run a driver in a process of its own, because the tests have a session of another master
+    already."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
         env=cluster.environment,
@@ -40,7 +41,7 @@ def python(cluster: Cluster, *arguments: object) -> subprocess.CompletedProcess[
 
 @pytest.mark.soak
 def test_a_sweep(cluster: Cluster, tmp_path: Path) -> None:
-    """Both workers take part, and what they measured comes back to the one who asked."""
+    """Both workers take part, and their measures come back to the driver."""
     table = tmp_path / "all.parquet"
     sweep = ("experiment", "run", "octopia/O2", "--seeds", 2, "--results", tmp_path / "results")
     where = ("--out", table, "--json", "--master", cluster.master)

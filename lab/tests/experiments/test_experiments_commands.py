@@ -22,7 +22,7 @@ from reefcast_lab.experiments.table import Finding
 
 @pytest.fixture
 def call(monkeypatch, tmp_path):
-    """Calls the command with the toy paper; its runs of x = `broken` raise."""
+    """Run the command with the toy paper; its runs of x = `broken` raise."""
 
     def called(*arguments, broken=None, exit_code=0):
         toy = {"toy": toy_paper(tmp_path / "toy", broken)}
@@ -38,7 +38,7 @@ def call(monkeypatch, tmp_path):
 
 @pytest.fixture
 def shared_spark(spark, monkeypatch):
-    """The command takes the tests' one session."""
+    """Let the command take the tests' one session."""
     monkeypatch.setattr(experiment, "_spark", lambda master: contextlib.nullcontext(spark))
 
 
@@ -123,7 +123,8 @@ def test_a_run_that_fails(call, shared_spark, tmp_path):
 
 @pytest.mark.spark
 def test_a_report(call, shared_spark, tmp_path):
-    """It takes all campaigns, also those that no chosen claim needs; without a run, no page."""
+    """It uses all campaigns, also those that no chosen claim needs; without a run there is no
+    page."""
     page = tmp_path / "docs" / "toy.md"
     arguments = ("report", "toy", "--seeds", "1", "--out", str(page.parent))
     call(*arguments, broken=20, exit_code=1)
@@ -179,7 +180,7 @@ def test_durations(seconds, told):
 def test_octopia_at_the_small_scale_shows_what_its_structure_makes_certain(
     shared_spark, tmp_path, monkeypatch
 ):
-    """The real thing: O2 and O3, whose counts no cost model decides."""
+    """These are the real O2 and O3, whose counts no cost model decides."""
     monkeypatch.delenv("REEFCAST_STOCKS", raising=False)
     ids = ("octopia/O2", "octopia/O3")
     options = ("--scale", "small", "--seeds", "1", "--results", str(tmp_path), "--json")

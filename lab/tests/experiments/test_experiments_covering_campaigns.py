@@ -1,5 +1,5 @@
-"""Each campaign of the covering paper's evaluation, tiny: what it measures, and again; and the
-figures that it computes, from literal deliveries."""
+"""Each campaign of the covering paper's evaluation, tiny: what it measures, twice with the same
+results; and the figures computed from literal deliveries."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def event_log(path: Path) -> Path:
-    """22 cases of three steps, one a minute, which three people perform; the last two lie about
-    for months."""
+    """Return 22 cases of three steps, one a minute, performed by three people; the last two cases
+    lie idle for months."""
     lines = ["case:concept:name,concept:name,time:timestamp,org:resource,case:AMOUNT_REQ"]
     for case in range(22):
         for step in range(3):
@@ -156,13 +156,14 @@ def crowd(campaign: str, subscriptions: int) -> Crowd:
 
 
 def side(made: Topology, broker: str, subscriber: str) -> str:
-    """The neighbour of `broker` over which that subscriber's broker is reached."""
+    """Return the neighbour of `broker` on the path to that subscriber's broker."""
     hops = hops_from(made.graph, subscriber)
     return min(made.graph[broker], key=hops.__getitem__)
 
 
 def beyond(made: Topology, broker: str, subscriber: str) -> bool:
-    """Whether the way from the subscriber's broker to the publishers leads over `broker`."""
+    """Return whether the path from the subscriber's broker to the publishers leads over
+    `broker`."""
     hops, publisher = hops_from(made.graph, broker), made.publishers[0]
     return hops[subscriber] + hops[publisher] == hops_from(made.graph, subscriber)[publisher]
 
@@ -188,8 +189,8 @@ def test_without_covering_every_subscription_comes_to_the_brokers_on_its_way() -
 
 
 def nrs(made: Topology, everybody: Crowd, gone: list[Subscription], broker: str) -> int:
-    """What comes to a broker in the place of roots: the narrow ones of their classes that lie
-    behind it on the same side as the root, which had them quenched or withdrawn there."""
+    """Return how many subscriptions come to a broker to replace roots: the narrow ones of their
+    classes that lie behind it on the same side as the root, which had covered them there."""
     sides = {name: side(made, broker, name) for name in made.subscribers if name != broker}
     root_side = {
         root.klass: sides[root.broker] for root in gone if beyond(made, broker, root.broker)
@@ -205,7 +206,7 @@ def nrs(made: Topology, everybody: Crowd, gone: list[Subscription], broker: str)
 
 @pytest.mark.parametrize("strategy", ["active", "packing"])
 def test_what_takes_the_place_of_roots_is_counted_where_it_comes(strategy: str) -> None:
-    """And nothing of what came before they went."""
+    """What came before the roots were withdrawn does not count."""
     made, everybody = core_topology(), crowd("unsubscribing", 420)
     gone = everybody.leavers(10, 1)
     found = figures("unsubscribing", strategy)
@@ -226,7 +227,7 @@ def test_incremental_sends_less_and_keeps_delays_short_where_active_congests() -
 
 
 def test_one_run_of_each_family_is_the_same_scenario() -> None:
-    """The degree and the threshold of the default are in Figs 9 and 11 and in Table III."""
+    """The degree and the threshold of the default are those of Figs 9 and 11 and of Table III."""
     once = measured("unsubscribing", "incremental")
     assert measured("degree", "incremental") == once == measured("threshold", "incremental")
     bold = figures("threshold", "incremental", 0.1)
@@ -320,7 +321,7 @@ def test_the_paper_scale_is_the_papers() -> None:
 
 
 def delivered(*rows: tuple[float, float, int]) -> Delivered:
-    """(published at, delay, width)."""
+    """Return deliveries, each given as (published at, delay, width)."""
     at, delay, width = (np.array(column) for column in zip(*rows, strict=True))
     return Delivered(at + delay, delay, width)
 

@@ -1,4 +1,4 @@
-"""The covering paper's claims: what they say, and what their notes must say."""
+"""The covering paper's claims, and what their notes must say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands under the covering paper's table, from literal points."""
+"""The text below the covering paper's table, from literal points."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_says_for_how_long_congestion_is_watched(scale: str, watched: str) -> No
 
 
 def test_false_positives_are_told_by_tier_over_all_its_brokers() -> None:
-    """1, 4, 12 and 24 brokers: 10 + 40 above, 120 + 30 below."""
+    """The tiers have 1, 4, 12 and 24 brokers: 10 + 40 above, 120 + 30 below."""
     means = (10.0, 10.0, 10.0, 1.25)
     text = made(
         *(

@@ -1,4 +1,5 @@
-"""What the covering paper's brokers cost: comparisons without an index, and fitted times."""
+"""What messages cost the covering paper's brokers: comparisons without an index, and fitted
+times."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from reefcast_lab.experiments.covering.parameters import PADRES_2011
 
 INTERVALS = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted)
 SETS = st.lists(INTERVALS.map(tuple), min_size=1, max_size=25, unique=True)
-"""Intervals of which no two are equal."""
+"""Sets of intervals, of which no two are equal."""
 
 
 def interval(low: int, high: int) -> Filter:
@@ -34,13 +35,14 @@ def row(number: int, filter: Filter) -> Row:
 
 
 class Traversing:
-    """Algorithm 1 without an index, and where a filter got in it, read off its edges."""
+    """Algorithm 1 without an index; the path of a filter into the graph is read off the edges."""
 
     def __init__(self) -> None:
         self.graph: SimplifiedGraph[int] = SimplifiedGraph()
 
     def add(self, key: int, filter: Filter) -> tuple[int, int, list[int]]:
-        """Comparisons; nodes beside and below it; how many stand at each level above."""
+        """Add a filter; return the comparisons, the nodes beside and below it, and how many stand
+        at each level above."""
         before = self.graph.comparisons
         self.graph.add(key, filter)
         parent_of = {child: parent for parent, child in self.graph.edges()}
@@ -132,7 +134,7 @@ def test_a_watched_index_answers_as_before_and_tells_the_graph() -> None:
 
 
 def test_a_broker_is_busy_for_what_its_comparisons_cost() -> None:
-    """Three subscriptions none of which covers another: the last meets two."""
+    """Three subscriptions do not cover each other: the last one is compared with two."""
     busy = []
     for comparison_s in (0.0, 0.5):
         free = dict.fromkeys(CostModel.__slots__, 0.0)
@@ -159,8 +161,8 @@ def test_a_broker_is_busy_for_what_its_comparisons_cost() -> None:
 def test_padres2011_gives_the_times_that_it_was_fitted_to(
     rows: int, publication_ms: float, matching_ms: float
 ) -> None:
-    """Table II: 3.0 ms a publication and 0.81 ms a subscription with *active*; the others follow
-    from their tables, half as large in the mean while they grow."""
+    """They are those of Table II: 3.0 ms a publication and 0.81 ms a subscription with *active*;
+    the others follow from their tables, which are half as large on average while they grow."""
     costs = PADRES_2011
     decision = Decision(local={}, hops=[], matched=0)
     publication_s = costs.fixed()[Publish] + costs.matching_s(decision, rows)

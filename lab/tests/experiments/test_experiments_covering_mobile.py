@@ -36,7 +36,7 @@ def small(**changed: float) -> Script:
 
 
 def lives(script: Script) -> dict[str, list[Claim]]:
-    """The claims of each who moves, in turn."""
+    """Return the claims of each moving client, in turn."""
     found = defaultdict(list)
     for claim in script.claims:
         if not claim.advertises:

@@ -1,4 +1,4 @@
-"""Workflows of the covering paper: processes made up, and processes of real event logs."""
+"""Workflows of the covering paper: generated processes, and processes from real event logs."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_three_in_ten_processes_are_monitored() -> None:
 
 
 def roots_after(script: Script, gone: Claim) -> set[str]:
-    """Texts that become roots when `gone` goes, of those that stand then."""
+    """Return the filters that become roots when `gone` is withdrawn, of those that stand then."""
     roots = new_roots()
     standing = [
         claim
@@ -162,7 +162,8 @@ def test_a_monitor_covers_what_the_engines_of_its_process_wait_for() -> None:
 
 
 def played(script: Script) -> Simulation:
-    """No publication is refused, all claims settle, and what was waited for came."""
+    """Run a script; check that no publication is refused, all claims settle, and what was waited
+    for came."""
     simulation = Simulation(Setup(graph=TOPOLOGY.graph))
     handles = script.load(simulation, 0.0)
     result = simulation.run()
@@ -174,8 +175,8 @@ def played(script: Script) -> Simulation:
 
 
 def wanted(script: Script) -> int:
-    """How often a publication matches a subscription that stands; a tenth of a second is enough for
-    either to get everywhere."""
+    """Return how often a publication matches a subscription that stands; a tenth of a second is
+    enough for either to get everywhere."""
     filters = {claim.filter: parse_filter(claim.filter) for claim in script.claims}
     claims = [claim for claim in script.claims if not claim.advertises]
     return sum(
@@ -272,7 +273,8 @@ def test_refuses_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def checked_log_script(cases: list[Case]) -> Script:
-    """Each step but the first of a case is waited for by the engine that performs it."""
+    """Return the script of a log, checked: each step but the first of a case is waited for by the
+    engine that performs it."""
     script = log_script(
         cases, TOPOLOGY, duration_s=500.0, deploy_s=20.0, settle_s=1.0, longest_s=40.0, seed=3
     )
@@ -311,8 +313,8 @@ def test_the_usual_cases_are_all_but_the_longest() -> None:
 
 
 def test_starts_and_lengths_of_cases_have_paces_of_their_own() -> None:
-    """Starts from 0 to 9000 s come into the 500 s but 20 for deployment, 1 before and after a case,
-    and 40 for the longest; lengths up to 100 000 s into 40."""
+    """Starts from 0 to 9000 s are scaled into the 500 s except 20 for deployment, 1 before and
+    after a case, and 40 for the longest case; lengths up to 100 000 s are scaled into 40."""
     script = log_script(
         [case(0, 100_000), case(4500, 54_500), case(9000, 9000)],
         TOPOLOGY,

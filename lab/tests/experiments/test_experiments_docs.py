@@ -1,4 +1,4 @@
-"""The pages of the documentation say what the experiments are."""
+"""The pages of the documentation describe the experiments as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points and claims' figures from rows written by hand."""
+"""Points and figures of claims, from rows written by hand."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_pairs_are_of_one_seed_one_size_and_the_preset(spark):
 
 
 def test_a_claim_may_be_about_the_least_or_the_largest_size_alone(spark):
-    """Of those that both of its routings have."""
+    """These are the sizes that both of its routings have."""
     frame = results(spark, *TWO_SIZES, result("slow", 5, 0, 1000), result("slow", 30, 0, 1000))
     least, most = (dataclasses.replace(claim("effect"), where=where) for where in ("least", "most"))
     assert ours(frame, least, most) == [pytest.approx(0.5), pytest.approx(1.0)]
@@ -76,7 +76,8 @@ def test_places_on_a_curve_count_as_one_value(spark):
 
 
 def test_the_interval_is_over_seeds(spark):
-    """Means of the seeds: 1 and 3; the quantile of t with one degree of freedom is 12.706."""
+    """The means of the seeds are 1 and 3; the quantile of t with one degree of freedom is
+    12.706."""
     frame = results(
         spark,
         result("slow", 10, 0, 0),
@@ -102,7 +103,8 @@ def test_the_quantiles_of_t(spark, seeds, quantile):
 
 
 def test_what_cannot_be_computed_is_none(spark):
-    """Nothing measured, one seed, one size where two are compared, and nothing to divide by."""
+    """There is nothing measured, one seed, one size where two are compared, or nothing to divide
+    by."""
     frame = results(spark, result("slow", 10, 0, 3), result("fast", 10, 0, 0))
     none = rows(frame, [claim("level", "nobody", ""), claim("level", against="")])
     assert [(row.ours, row.interval, row.seeds) for row in none] == [
@@ -156,7 +158,7 @@ def test_values_are_those_of_single_runs_beside_curves(spark):
 
 
 def test_a_row_says_which_routing_has_runs_that_did_not_end(spark):
-    """Of the preset; what half of the runs did not reach, all of them lack."""
+    """Only runs of the preset count; one of the two slow ones did not end."""
     ends = (
         ("slow", 0, 1.0, ""),
         ("slow", 1, 0.0, ""),

@@ -1,4 +1,5 @@
-"""One overlay for all topics: what each must have, and what it gives away."""
+"""One overlay for all topics: the links that each kind must have, and the interests that it
+reveals."""
 
 from __future__ import annotations
 
@@ -36,12 +37,13 @@ def test_clustered_gives_each_topic_as_many_as_it_needs(matrix, wanted) -> None:
         for node in here:
             assert links[node, here].sum() >= min(wanted, len(here) - 1)
     shared = matrix.astype(int) @ matrix.T.astype(int)
-    assert not links[shared == 0].any(), "nobody to share with is nobody to take"
+    assert not links[shared == 0].any(), "nodes without a common topic were linked"
 
 
 @given(sets)
 def test_clustered_begins_with_who_shares_most(matrix) -> None:
-    """With one needed in each topic the first one taken shares as many topics as anybody."""
+    """With one link needed in each topic, the first node taken shares as many topics as any
+    other."""
     links = clustered(matrix, matrix * 1, rng())
     shared = matrix.astype(int) @ matrix.T.astype(int)
     np.fill_diagonal(shared, 0)
@@ -83,7 +85,9 @@ def test_a_topic_has_the_links_between_its_nodes(matrix) -> None:
 def test_what_is_disclosed_are_topics_that_are_only_the_others() -> None:
     matrix = np.array([[1, 0, 0], [1, 1, 1], [0, 0, 1]], np.bool_)
     links = np.array([[0, 1, 0], [0, 0, 0], [0, 0, 0]], np.bool_)
-    assert disclosed(matrix, links) == pytest.approx(2 / 3), "two of the second, to the first"
+    assert disclosed(matrix, links) == pytest.approx(2 / 3), (
+        "two topics of the second node, disclosed to the first"
+    )
 
 
 def test_what_is_needed_is_what_views_have() -> None:

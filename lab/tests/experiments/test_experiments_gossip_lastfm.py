@@ -1,4 +1,4 @@
-"""Real interests: read from a file of listeners, or left out."""
+"""Real interests: read from a file of listeners, or left out if there is none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reefcast_lab.experiments.gossip import lastfm
 from reefcast_lab.experiments.gossip.parameters import section
 
 FILE = "4\n6\n2\t51\t13883\n2\t52\t3\n3\t52\t8\n9\t52\t1\n9\t7\t20\n3\t7\t2\n"
-"""Users 2, 3 and 9; of the artists 52 has three listeners, 7 two, and 51 one."""
+"""The file: users 2, 3 and 9; artist 52 has three listeners, 7 has two, and 51 has one."""
 
 
 @pytest.fixture
@@ -33,7 +33,9 @@ def test_users_are_nodes_and_artists_topics_the_most_popular_first(file: Path) -
 def test_so_many_users_and_what_is_popular_among_them(file: Path) -> None:
     two = lastfm.matrix_of_listeners(file, 2, 2)
     assert two.tolist() == [[True, False], [True, True]]
-    assert lastfm.matrix_of_listeners(file, 10, 10).shape == (3, 3), "no more than there are"
+    assert lastfm.matrix_of_listeners(file, 10, 10).shape == (3, 3), (
+        "more rows or columns than users or artists"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "user,artist,plays\n1,2,3\n", "one two three\n"])
@@ -59,7 +61,7 @@ def test_without_a_file_there_is_nothing_to_run(monkeypatch, file: Path) -> None
 
 
 def test_measures_are_those_of_the_grid(monkeypatch, tmp_path: Path) -> None:
-    """Sixty users with 8 of 12 artists each."""
+    """There are sixty users with 8 of 12 artists each."""
     rng = np.random.default_rng(1)
     lines = [
         f"{user}\t{artist}\t1\n"

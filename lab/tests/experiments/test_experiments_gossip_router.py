@@ -1,4 +1,4 @@
-"""What is counted on arrays is what the router does: the same publications in the simulator."""
+"""Counts on arrays equal what the router does with the same publications in the simulator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PUBLICATIONS = 300
 
 
 def met(fanout: int) -> Simulation:
-    """Brokers that found each other through two contacts, who want all topics."""
+    """Return brokers that found each other through two contacts, and subscribe to all topics."""
     interests = grid_interests(80, 12, 1)
     brokers = sorted({node for members in interests.values() for node in members})
     options = GossipOptions(
@@ -51,7 +51,8 @@ def views(simulation: Simulation) -> dict[str, dict[str, list[str]]]:
 
 
 def both(simulation: Simulation, topics: int, fanout: int) -> tuple[Spread, int, int]:
-    """Counted on arrays; and deliveries and copies in the simulator, before the next round."""
+    """Return the counts on arrays, and the deliveries and copies in the simulator before the next
+    round."""
     overlays = Overlays.of(views(simulation))
     rng = random.Random(1)
     record = simulation.world.record
@@ -76,7 +77,7 @@ def both(simulation: Simulation, topics: int, fanout: int) -> tuple[Spread, int,
 
 @pytest.mark.parametrize("topics", [1, 3])
 def test_to_all_neighbours(topics: int) -> None:
-    """Which of several copies comes first is left to chance, and nothing is sent back there."""
+    """Which of several copies comes first is random, and nothing is sent back on that link."""
     found, delivered, copies = both(met(0), topics, 0)
     assert found.delivered_share == 1.0
     assert delivered == found.delivered.sum()

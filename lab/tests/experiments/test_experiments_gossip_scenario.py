@@ -1,4 +1,4 @@
-"""Who is interested in what, and how alike interests are, beside slow twins."""
+"""Who is interested in what, and how similar interests are, beside slow twins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ sets = arrays(np.bool_, st.tuples(st.integers(2, 7), st.integers(2, 9)))
 
 
 def test_a_power_law_has_the_shares_that_its_density_says() -> None:
-    """Above x are (x / least)^(1 - exponent) of all."""
+    """A share (x / least)^(1 - exponent) of all lies above x."""
     values = power_law(10_000, 40.0, 3.0)
     assert values.min() == pytest.approx(40.0, rel=1e-3)
     assert list(values) == sorted(values, reverse=True)
@@ -34,7 +34,7 @@ def test_a_power_law_has_the_shares_that_its_density_says() -> None:
 
 
 def test_nodes_subscribe_to_the_topics_with_an_id_within_their_radius() -> None:
-    """Everything drawn once more, and looked at one by one."""
+    """Everything is drawn once more, and compared pair by pair."""
     nodes, topics, seed = 30, 12, 5
     entries = section("grid")
     rng = generator(seed, "grid")
@@ -102,7 +102,7 @@ def test_correlations_are_pearsons(matrix) -> None:
 
 
 def test_shares_count_pairs_and_rows() -> None:
-    """Rows 0 and 1 are equal, row 2 their opposite, row 3 has nothing: three pairs of six."""
+    """Rows 0 and 1 are equal, row 2 is their opposite, row 3 is empty: three pairs of six."""
     row = np.array([True] * 4 + [False] * 4)
     scores = correlation.scores(np.array([row, row, ~row, np.zeros(8, np.bool_)]))
     assert correlation.share_of_pairs(scores, 99) == pytest.approx(3 / 6)

@@ -1,4 +1,4 @@
-"""Publications over views that stand still, beside a slow twin, and beside what is certain."""
+"""Publications over views that do not change, beside a slow twin, and beside what is certain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ Views = dict[str, dict[str, list[str]]]
 
 @st.composite
 def networks(draw) -> tuple[Views, set[str]]:
-    """Two topics whose members have any others of theirs for neighbours; and who crashed."""
+    """Draw two topics whose members have any of the other members for neighbours, and the crashed
+    nodes."""
     views: Views = {}
     for topic in "tu":
         members = sorted(draw(st.sets(st.sampled_from(NODES), min_size=2)))
@@ -36,7 +37,7 @@ def networks(draw) -> tuple[Views, set[str]]:
 
 
 def slowly(views: Views, publisher: str, topics: str, crashed: set[str]) -> tuple[int, int, int]:
-    """Due, delivered and copies of one publication to all neighbours."""
+    """Return due, delivered and copies of one publication to all neighbours."""
     interested = {node for topic in topics for node in views[topic]}
     due = interested - crashed - {publisher}
     sender = {publisher: ""}
@@ -61,7 +62,7 @@ def without_faults(stack: Stack) -> Faults:
 
 @given(networks(), st.sampled_from(["t", "u", "tu"]))
 def test_to_all_neighbours_as_a_slow_twin_does(network, topics) -> None:
-    """Every topic and set of topics of every publisher."""
+    """Every topic and set of topics of every publisher is tried."""
     views, crashed = network
     overlays = Overlays.of(views)
     stack = stack_of(overlays)
@@ -80,7 +81,7 @@ LINE = {"t": {"a": ["b"], "b": ["a", "c"], "c": ["a", "b"]}}
 
 
 def test_nothing_goes_back_to_where_it_came_from() -> None:
-    """a to b, b to c, c to a (who has it) but not to b."""
+    """a sends to b, b to c, c to a (which has it) but not to b."""
     stack = stack_of(Overlays.of(LINE))
     published = Publications(np.array([0]), np.array([[0]]))
     found = spread(stack, published, without_faults(stack), 0, np.random.default_rng(0))
@@ -126,7 +127,8 @@ def test_all_get_it_with_all_neighbours_and_more_with_more(stack: Stack) -> None
 
 
 def test_a_fanout_draws_each_neighbour_as_often() -> None:
-    """Of a view of five, two each time: each of them gets two fifths of the publications."""
+    """Two of five neighbours are drawn each time: each of them gets two fifths of the
+    publications."""
     views = {"t": {"a": list("bcdef"), **{node: ["a"] for node in "bcdef"}}}
     stack = stack_of(Overlays.of(views))
     many = 20_000

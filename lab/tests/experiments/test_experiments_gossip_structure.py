@@ -1,4 +1,4 @@
-"""The graph that all topics induce, beside networkx."""
+"""The graph that all topics together induce, beside networkx."""
 
 from __future__ import annotations
 

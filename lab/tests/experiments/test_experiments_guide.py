@@ -1,4 +1,4 @@
-"""The experiment that add-an-experiment.md adds is one that runs, with the figure that it says."""
+"""The experiment that add-an-experiment.md adds runs, and gives the figure that the page says."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def made_anew(file: ParameterFile) -> tuple[type[ParameterFile], tuple[Path]]:
 
 @pytest.fixture
 def chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The package of the guide, written and registered as it says."""
+    """Write and register the package of the guide as the page says."""
     files = {block.about: block.text for block in GUIDE.blocks() if block.mark == "file"}
     (tmp_path / "chain").mkdir()
     for name, text in files.items():
@@ -56,7 +56,7 @@ def chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def call(tmp_path: Path) -> Callable[..., str]:
-    """Calls `reefcast-lab experiment`; returns what it prints."""
+    """Run `reefcast-lab experiment`; return what it prints."""
 
     def called(*words: object) -> str:
         done = CliRunner().invoke(experiment.command, list(map(str, words)), catch_exceptions=False)

@@ -61,7 +61,7 @@ def curve(measures: list[Measure], metric: str) -> list[float]:
 
 
 def test_the_baseline_does_what_the_tree_makes_certain() -> None:
-    """Deliveries, pure forwarders and copies as counted without a simulation."""
+    """Deliveries, pure forwarders and copies are those counted without a simulation."""
     found = figures(light.measure(run("light", "S0", 1)))
     tree = network("C1", "small")
     crowd = traffic("DT1", tree, (Period(3600, 12.0),), "small", 1)
@@ -80,7 +80,7 @@ def test_all_strategies_deliver_the_same_by_shorter_ways() -> None:
     assert len({one["deliveries"] for one in found.values()}) == 1
     hops = {strategy: one["mean_hops"] for strategy, one in found.items()}
     assert hops["S2"] < hops["S1"] < hops["S0"]
-    assert found["SH"]["mean_hops"] == hops["S2"], "nothing is full"
+    assert found["SH"]["mean_hops"] == hops["S2"], "SH must equal S2 while no uplink is full"
     for measures in measured.values():
         shares = curve(measures, "share_by_hops")
         assert shares == sorted(shares) and shares[-1] == 1.0
@@ -127,7 +127,7 @@ def test_faster_brokers_deliver_more(campaign, x) -> None:
 
 
 def test_an_uplink_is_shared_by_the_links_of_a_broker() -> None:
-    """No broker sends more than its uplink bears, and what is left on the way."""
+    """No broker sends more than its uplink allows; the rest is still under way."""
     found = figures(throughput.measure_uplinks(run("uplinks", "S0", 20)))
     published = 7200 * 2.0 / 60
     assert found["busiest_copies"] * published > 20 * 2.0, "queued, not sent"

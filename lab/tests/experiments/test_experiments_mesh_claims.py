@@ -1,4 +1,4 @@
-"""The claims beside the spec's table; and what stands under it, from literal points."""
+"""The claims beside the spec's table, and the text below it, from literal points."""
 
 from __future__ import annotations
 

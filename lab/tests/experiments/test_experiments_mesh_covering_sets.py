@@ -1,4 +1,5 @@
-"""Covering sets in a mesh: literal ones on a path of brokers, and against a plain count."""
+"""Covering sets in a mesh: literal ones on a path of brokers, and random ones against a plain
+count."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from reefcast_lab.experiments.mesh.topology import tree
 
 BROAD = "feed = 'f1' AND score1 BETWEEN 0 AND 9"
 NARROW = f"{BROAD} AND score2 BETWEEN 3 AND 12"
-"""Two predicates (the feed, the score) and three."""
+"""Filters of two predicates (the feed, the score) and of three."""
 
 
 def test_a_path_with_a_soft_link() -> None:
-    """Seen from a: c has a link, d leads over c, and e too, which is beyond Delta."""
+    """Seen from a: c has a link, d is reached over c, and so is e, which is beyond Delta."""
     line = path(["a", "b", "c", "d", "e"])
     assert substitutes(line, "a", ["c"], 3) == {"a": "a", "b": "b", "c": "c", "d": "c", "e": "c"}
     assert set(substitutes(line, "a", [], 3).values()) == {"a", "b"}

@@ -98,7 +98,7 @@ def test_each_predicate_holds_for_the_wanted_share_whatever_the_score() -> None:
 
 def test_only_chains_cover() -> None:
     def covered(chain: int) -> list[int]:
-        """How many others cover each subscription."""
+        """Return how many others cover each subscription."""
         wanted = replace(FEW, subscriptions=30, chain=chain)
         made = [parse_filter(text) for _, _, text in workload(names(5), wanted, 1).subscriptions]
         return sorted(sum(covers(a, b) for a in made if a is not b) for b in made)
@@ -131,7 +131,8 @@ def test_every_dataset_is_in_the_file(scale: str) -> None:
 
 
 def twin(tree: Graph, script: Script) -> tuple[list[int], list[int], list[int], Counter[str]]:
-    """Subscriptions, deliveries and pure forwarders of each publication; copies of each broker."""
+    """Return subscriptions, deliveries and pure forwarders of each publication, and copies of each
+    broker."""
     matched, delivered, pure, copies = [], [], [], Counter[str]()
     for event in script.events:
         brokers = [

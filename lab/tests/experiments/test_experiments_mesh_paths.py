@@ -16,7 +16,7 @@ from reefcast_lab.experiments.mesh.topology import network
 
 
 def ways(links: set[frozenset[str]], way: list[str]) -> int:
-    """From the first broker of a primary path to its last."""
+    """Count the paths from the first broker of a primary path to its last."""
     if len(way) == 1:
         return 1
     return sum(
@@ -33,7 +33,7 @@ def primary_path(tree: Graph, start: str, end: str) -> list[str]:
 
 
 def within(tree: Graph, most_hops: int) -> list[Edge]:
-    """Soft links between all who are so near."""
+    """Return soft links between all brokers that are so near."""
     return [
         (a, b)
         for a in tree
@@ -68,8 +68,8 @@ def test_without_soft_links_there_is_one_path_for_each_pair() -> None:
 
 
 def test_breadth_first_trees_leave_room_for_the_paths_of_the_papers_figure_1() -> None:
-    """With soft links to all within Delta 4, more than which no mesh has: the paper's are 40 % of
-    the pairs with 100 paths of 120 brokers, and 13 % with 1 000 of 250."""
+    """Soft links lead to all brokers within Delta 4; no mesh has more. In the paper 40 % of the
+    pairs have 100 paths with 120 brokers, and 13 % have 1 000 with 250."""
     small, large = network("C1"), network("C2")
     assert share_with(path_counts(small, within(small, 4)), 100) == pytest.approx(0.618, abs=1e-3)
     assert share_with(path_counts(large, within(large, 4)), 1000) == pytest.approx(0.313, abs=1e-3)

@@ -1,4 +1,4 @@
-"""DT-FB: traces of who writes to whom, read and made, and their scripts."""
+"""DT-FB: traces of who writes to whom, read and generated, and their scripts."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_the_generator_makes_what_the_data_is_like() -> None:
 
 
 def test_made_posts_reach_as_many_brokers_as_real_ones() -> None:
-    """18.6 brokers and 24.7 pure forwarders with the data."""
+    """With the data, it is 18.6 brokers and 24.7 pure forwarders."""
     tree, trace = network("C1"), generate_trace(social_statistics(), 1)
     script = social_script(
         trace, list(tree), 3600, subscribe_s=240, from_s=240, duration_s=120, seed=1

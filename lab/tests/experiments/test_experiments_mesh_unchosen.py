@@ -1,4 +1,4 @@
-"""Meshes of links drawn at random: copies counted on literal ones, and against what S0 sends."""
+"""Meshes of random links: copies counted on literal ones, and against what S0 sends."""
 
 from __future__ import annotations
 

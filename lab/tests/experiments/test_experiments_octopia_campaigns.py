@@ -1,4 +1,5 @@
-"""Each campaign of OctopiA's evaluation, tiny: what it measures, on which routings, and again."""
+"""Each campaign of OctopiA's evaluation, tiny: what it measures, on which routings, twice with the
+same results."""
 
 from __future__ import annotations
 
@@ -117,7 +118,7 @@ def test_selection_times_a_routing_against_spr(routing: str) -> None:
 
 
 def test_selection_never_times_a_publication_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TID-D would remember it."""
+    """TID-D would remember the publication."""
     rounds: list[set[object]] = []
 
     def watched(visits: list[selection.Visit]) -> float:
@@ -133,7 +134,7 @@ def test_selection_never_times_a_publication_twice(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("routing", ALL)
 def test_selection_asks_the_routers_what_a_network_would(routing: str) -> None:
-    """Those that are asked again must answer the same, and reach every subscriber."""
+    """Routers that are asked again must answer the same, and reach every subscriber."""
     first = list(selection._visits(run("selection", routing, 40)))
     wanted = market(
         evaluation_overlay(), publishers=10, subscribers=40, seed=1, selectivity=0.2

@@ -1,4 +1,4 @@
-"""What has to be explained of OctopiA's claims, and which figures may be bounds."""
+"""Which of OctopiA's claims need an explanation, and which figures may be bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands under OctopiA's table, from literal points; and the file of parameters."""
+"""The text below OctopiA's table, from literal points; and the file of parameters."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_bursts_have_a_row_for_each_rate_and_routing_and_a_dash_for_what_is_not_
 
 
 def test_the_busiest_link_says_how_long_a_burst_takes_at_least() -> None:
-    """50 000 publications over the 200 a second that are left."""
+    """It has to carry 50 000 publications with the 200 a second that are left."""
     text = "\n".join(made(point("burst", "busiest_link_per_s", "spr", 185.0, interval=5.0)))
     assert "| spr | 185 ± 5 | 250 | - | - | - | - |" in text
     assert "| idr | - | - | - | - | - | - |" in text
@@ -62,7 +62,7 @@ def test_stable_is_defined(scale: str, size: str, window: int) -> None:
 
 
 def test_variants_are_compared_by_the_seeds_that_all_have() -> None:
-    """The preset has two seeds more; TID-S lacks one of the three runs."""
+    """The preset has two more seeds; TID-S lacks one of the three runs."""
     runs = [
         *(("spr", "", seed, value) for seed, value in enumerate((100.0, 900.0, 900.0))),
         *(("spr", "half", 0, 40.0), ("spr", "double", 0, 300.0)),

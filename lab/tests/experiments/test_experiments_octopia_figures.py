@@ -1,4 +1,4 @@
-"""How figures come from what was measured, on literal deliveries, queues and messages."""
+"""Figures computed from literal deliveries, queues and messages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ DELIVERED = Delivered(
     np.array([100.0, 100.0, 0.5, 2.0, 3.5]),
     np.array([1, 50, 5, 3, 2], dtype=np.int64),
 )
-"""The burst starts at 10 s."""
+"""The deliveries; the burst starts at 10 s."""
 
 
 def test_deliveries_count_from_the_burst_on_each_subscription_once() -> None:
@@ -121,7 +121,8 @@ def test_copies_that_waited_on_a_links() -> None:
 
 
 def test_only_padres_has_brokers_that_forward_only() -> None:
-    """Where none of its clients wants what this publisher publishes, a broker does not match."""
+    """Where no client of a broker wants what this publisher publishes, the broker does not
+    match."""
 
     def forwards_only(routing: str, broker: str) -> bool:
         kernel: Any = SimpleNamespace(setup=SimpleNamespace(routing=routing))
@@ -133,7 +134,7 @@ def test_only_padres_has_brokers_that_forward_only() -> None:
 
 
 def test_brokers_that_forward_only_count_as_0(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two publications, each on the way over both brokers; a match takes a second per row."""
+    """Each of two publications passes both brokers; a match takes a second per row."""
     monkeypatch.setattr(delivery, "_time_of", lambda rows, asked, rounds: len(rows) * len(asked))
     monkeypatch.setattr(delivery, "warm_up", lambda: None)
 

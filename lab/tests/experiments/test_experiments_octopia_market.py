@@ -25,7 +25,8 @@ from reefcast_lab.experiments.octopia.stocks import (
 
 
 def close_to(ours: StockStatistics, given: StockStatistics) -> None:
-    """Means of logarithms within a tenth of a unit, everything else within 15 %."""
+    """Compare means of logarithms to within a tenth of a unit, and everything else to within 15
+    %."""
     for name, value in asdict(ours).items():
         of_logs = name in ("level_mean", "volatility_mean", "volume_mean")
         wanted = getattr(given, name)

@@ -1,4 +1,4 @@
-"""Points of so many deliveries, and when they are stable again: on literal data."""
+"""Points of a number of deliveries each, and when they are stable again, on literal data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index of the pages: it says what they say, and what they do not."""
+"""The index of the pages sums up what the pages say, and what they do not."""
 
 from __future__ import annotations
 
@@ -84,5 +84,5 @@ def test_a_small_page_does_not_take_the_place_of_one_of_full_size(toy, tmp_path)
 
 
 def test_the_index_that_is_published_says_what_the_pages_say():
-    """Else `reefcast-lab experiment report --finished --scale paper` makes it anew."""
+    """If not, `reefcast-lab experiment report --finished --scale paper` writes it again."""
     assert (DOCS / overview.NAME).read_text(encoding="utf-8") == overview.text(DOCS, papers())

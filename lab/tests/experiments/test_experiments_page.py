@@ -1,4 +1,4 @@
-"""A paper's page and its plots, made from points and rows written by hand."""
+"""A paper's page and its plots, from points and rows written by hand."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_more_routings_than_colours_look_different_all_the_same():
 
 
 def test_a_legend_is_as_wide_as_its_plot(toy):
-    """Seven long names, in several lines: none stands outside the picture."""
+    """Seven long names stand in several lines, none of them outside the picture."""
     svg = plots.draw(toy.paper.plots[0], many(7), plots.looks(many(7)), "brokers")
     width = float(re.search(r'viewBox="0 0 ([\d.]+) ', svg)[1])
     places = [float(x) for x in re.findall(r'x="([\d.]+)"[^>]*>routing number', svg)]

@@ -1,4 +1,5 @@
-"""What papers' folders say in files: claims, curves and texts that hold together; the errors."""
+"""The files of the papers' folders: claims, curves and texts that belong together, and the
+errors."""
 
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ from reefcast_lab.experiments.storage.claims import FILES as STORAGE
 
 DOCS = Path(__file__).parents[3] / "docs" / "reproduction"
 PAIRED = {"effect", "difference", "gap", "wins"}
-"""Kinds of claims that compare two routings."""
+"""The kinds of claims that compare two routings."""
 FILES = {files.name: files for files in (OCTOPIA, COVERING, MESH, GOSSIP, STORAGE)}
 
 
 @pytest.fixture(params=NAMES)
 def paper(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paper:
-    """Each of the papers; runs that need real data are listed as if there were some."""
+    """Return each of the papers; runs that need real data are listed as if there were some."""
     one = papers()[request.param]
     if one.data_variable:
         monkeypatch.setenv(one.data_variable, str(tmp_path / "any"))
@@ -71,7 +72,8 @@ def test_every_curve_is_of_a_campaign_and_of_claims_and_is_published(paper: Pape
 
 
 def test_the_published_page_says_what_the_files_say(paper: Paper) -> None:
-    """All but what is measured: a claim that is changed needs `experiment report` again."""
+    """This covers everything but what is measured: a claim that is changed needs `experiment
+    report` again."""
     made = overview.read(DOCS / f"{paper.name}.md")
     assert made is not None
     rows = [table.Finding(claim, None, None, 0) for claim in paper.claims]

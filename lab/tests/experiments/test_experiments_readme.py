@@ -1,4 +1,4 @@
-"""What the first page says of the papers' figures is what their pages add up to."""
+"""The first page's numbers of the papers' figures are the sums of those on their pages."""
 
 from __future__ import annotations
 

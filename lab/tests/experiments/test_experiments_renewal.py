@@ -45,7 +45,7 @@ columns = ["sizes"]
 
 
 def paper_of(folder: Path, title: str, word: str = "runs", count: str = "{count}"):
-    """A toy paper whose texts are files."""
+    """Return a toy paper whose texts are files."""
     toy = toy_paper(folder)
     (folder / "notes.md").write_text(
         NOTES.replace("{title}", title).replace("{word}", word).replace("{count}", count)
@@ -60,7 +60,7 @@ def paper_of(folder: Path, title: str, word: str = "runs", count: str = "{count}
 
 
 def text_of(folder: Path, paper, measured=None) -> str:
-    """The page that the command would write, with the same results for every paper."""
+    """Return the page that the command would write, with the same results for every paper."""
     rows = [
         Finding(dataclasses.replace(claim, settled="over"), 0.5, 0.01, 2, unsettled)
         for claim, unsettled in zip(
@@ -73,7 +73,7 @@ def text_of(folder: Path, paper, measured=None) -> str:
 
 
 def noted(toy, notes, **changes):
-    """The paper with other notes, and its first claim changed."""
+    """Return the paper with other notes, and with its first claim changed."""
     claims = [dataclasses.replace(c, note=n) for c, n in zip(toy.claims, notes, strict=True)]
     claims[0] = dataclasses.replace(claims[0], **changes)
     return dataclasses.replace(toy, claims=tuple(claims))
@@ -103,7 +103,8 @@ def test_a_renewed_page_is_the_one_that_the_command_would_write(tmp_path: Path) 
 
 
 def refused(text: str, paper, tmp_path: Path) -> str:
-    """The reason why the texts of this page are not renewed; the page stays as it is."""
+    """Return the reason why the texts of this page are not renewed; check that the page stays as it
+    is."""
     file = tmp_path / "toy.md"
     file.write_text(text)
     with pytest.raises(ConfigurationError, match="make the page without --texts") as error:

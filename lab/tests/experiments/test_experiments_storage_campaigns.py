@@ -33,7 +33,7 @@ def measured(campaign: Campaign, routing: str, x: float, seed: int = 1) -> dict[
 
 
 figures = cache(measured)
-"""The same, once for all tests: for runs that nothing is changed for."""
+"""Figures that are computed once for all tests, for runs in which a test changes nothing."""
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 12
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("one", ["pub/sub", "grd_opt", "rnd"])
 def test_what_is_simulated_is_what_was_computed(one: str, seed: int) -> None:
-    """To within what 200 questions tell: the standard deviation of their mean is below 0.1 hops,
-    and that of a share below 0.04. The copies of a publication are at least as many as a way to
+    """They agree as far as 200 questions can tell: the standard deviation of their mean is below
+    0.1 hops, and that of a share below 0.04. A publication has at least as many copies as a path to
     two storages needs."""
     found = figures(trees.OVER_BROKERS, one, 20, seed)
     assert found["mean_hops"] == pytest.approx(found["computed"], abs=0.4)
@@ -93,7 +93,7 @@ def test_an_answer_that_lacks_something_is_no_result(monkeypatch: pytest.MonkeyP
 
 
 def test_savings() -> None:
-    """Against all sums written out."""
+    """They are compared with all sums written out."""
     rng = random.Random(5)
     overlay = trees.tree_of(9, 3)
     rates = np.array([[rng.random() for _ in overlay] for _ in range(2)])
@@ -129,7 +129,8 @@ def test_other_readings(one: str) -> None:
 
 
 def test_rules_of_advertisements() -> None:
-    """On a tree of 20: four storages of five topics, each told once over all 19 links, by ours."""
+    """On a tree of 20, four storages of five topics are each announced once over all 19 links by
+    our rule."""
     ours = figures(advertising.CAMPAIGN, advertising.EVERY_STORAGE, 20)
     assert ours == {"messages_to_tell": 380, "messages_to_withdraw": 95, "left_alone": 0}
     paper = figures(advertising.CAMPAIGN, advertising.NEAREST_ONLY, 20)
@@ -139,8 +140,8 @@ def test_rules_of_advertisements() -> None:
 
 
 def test_the_papers_rule_by_hand() -> None:
-    """On a line the middle has both storages, as they are equally near; each end its own. So when
-    one goes its end is left alone, and the broker beside it."""
+    """On a line the middle knows both storages, which are equally near, and each end its own. So
+    when one storage goes, its end knows none, and neither does the broker beside it."""
     line = path(names(5))
     network = advertising.NearestOnly(line)
     network.store("b1", ["t"])
@@ -168,7 +169,7 @@ def test_topics_of_different_popularity() -> None:
 
 @pytest.fixture
 def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of eight, which is no tree."""
+    """Return a ring of eight, which is no tree."""
     file = tmp_path / "ring.graphml"
     nodes = "".join(f'<node id="n{i}"/>' for i in range(8))
     edges = "".join(f'<edge source="n{i}" target="n{(i + 1) % 8}"/>' for i in range(8))

@@ -1,4 +1,4 @@
-"""Keys of results: what makes old results strange, and what does not."""
+"""Keys of results: what makes old results invalid, and what does not."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_damaged_file_is_missing(tmp_path, left):
 
 
 def test_what_a_worker_would_measure_with(tmp_path):
-    """The same as the key was made with, or an error that says what is not."""
+    """It must equal what the key was made with; an error says what does not."""
     paper, data = toy_paper(tmp_path / "toy"), tmp_path / "stocks.csv"
     given = dataclasses.replace(paper, data=lambda: str(data), data_variable="STOCKS")
     data.write_text("IBM,1", encoding="utf-8")

@@ -1,4 +1,5 @@
-"""Sweeps over Spark tasks: each run once, failures told, what died is tried again."""
+"""Sweeps over Spark tasks: each run runs once, failures are reported, and lost runs are tried
+again."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ def test_how_long_runs_took_is_kept(spark, tmp_path):
 
 @pytest.mark.spark
 def test_a_worker_that_would_take_other_data_says_so(spark, tmp_path, monkeypatch):
-    """It was started before the variable was set."""
+    """The worker was started before the variable was set."""
     data = tmp_path / "stocks.csv"
     data.write_text("IBM,1", encoding="utf-8")
     whole = toy(tmp_path)
@@ -127,7 +128,7 @@ def test_one_table_of_all_that_was_measured(spark, tmp_path):
 
 @pytest.mark.spark
 def test_nothing_goes_on_after_ctrl_c(spark, tmp_path):
-    """Two runs hold both cores when the first of the others has ended."""
+    """Two runs occupy both cores when the first of the others has ended."""
     paper = held(toy_paper(tmp_path / "toy"), tmp_path / "gate")
     whole = evaluation(tmp_path / "results", paper, paper.campaigns[:1], "small", None)
 
@@ -223,7 +224,7 @@ with spark_session("killed", "local[3]") as spark:
 @pytest.mark.long
 @pytest.mark.spark
 def test_a_sweep_that_is_killed_goes_on_where_it_stopped(spark, tmp_path):
-    """Six runs had ended and two were under way; what runs again is those two."""
+    """Six runs had ended and two were under way; those two run again."""
     script = tmp_path / "killed.py"
     script.write_text(KILLED, encoding="utf-8")
     command = (sys.executable, script, tmp_path, Path(__file__).parent)

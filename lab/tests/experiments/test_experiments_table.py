@@ -1,4 +1,4 @@
-"""When a figure counts as reproduced, and how it is told."""
+"""When a figure counts as reproduced, and how a page says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes results old: the code that they depend on, and nothing else."""
+"""What makes results old: changes of the code that they depend on, and nothing else."""
 
 from __future__ import annotations
 
@@ -125,7 +125,8 @@ def test_relation_graphs_count_where_they_are_a_cost() -> None:
 
 
 def test_history_counts_where_it_is_simulated() -> None:
-    """The modules of it that the simulator imports, and the service that it gives to brokers."""
+    """These are the modules of it that the simulator imports, and the service that it gives to
+    brokers."""
     found = versions._reached({Path(trees.__file__)}, FILE.parent)
     reached = {path.stem for path in found if path.parent.name == "history"}
     simulation = Path(kernel.__file__).parent.rglob("*.py")

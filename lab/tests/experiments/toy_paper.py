@@ -29,7 +29,7 @@ def measure(delays: dict[str, float], broken: float | None) -> Callable[[Run], l
 
 
 def held(paper: Paper, gate: Path) -> Paper:
-    """The same, but runs of x = 10 and seed 1 wait until `gate` is there; and every run that begins
+    """Return the paper with runs of x = 10 and seed 1 that wait for `gate`; every run that begins
     to measure leaves a line in a file beside it."""
     sizes, *others = paper.campaigns
 
@@ -45,7 +45,7 @@ def held(paper: Paper, gate: Path) -> Paper:
 
 
 def toy_paper(folder: Path, broken: float | None = None) -> Paper:
-    """Its parameters are a file in `folder`; runs of x = `broken` raise."""
+    """Return the paper. Its parameters are a file in `folder`; runs of x = `broken` raise."""
 
     def runs(scale: str) -> list[Run]:
         sizes = (10, 20) if scale == "small" else (10, 20, 30)

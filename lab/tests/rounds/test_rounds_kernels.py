@@ -57,7 +57,8 @@ def test_strong_connection_is_that_of_networkx(data: st.DataObject, count: int) 
 
 
 def test_random_graphs_have_the_degrees_of_erdos_and_renyi() -> None:
-    """Mean and variance of a binomial distribution, and each pair as often as any other."""
+    """Degrees have the mean and variance of a binomial distribution, and each pair is as frequent
+    as any other."""
     count, share = 60, 0.2
     hits = np.zeros((count, count))
     for key in range(400):

@@ -1,4 +1,4 @@
-"""Overlays as arrays hold what was put into them, and are measured rightly."""
+"""Overlays as arrays hold what was put into them, and are measured correctly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Views = dict[str, dict[str, tuple[str, ...]]]
 
 @st.composite
 def all_views(draw: st.DrawFn) -> Views:
-    """Of up to four topics over up to six nodes."""
+    """Draw the views of up to four topics over up to six nodes."""
     found: Views = {}
     for topic in draw(st.sets(st.sampled_from("tuvw"))):
         members = sorted(draw(st.sets(st.sampled_from("abcdef"), min_size=1)))

@@ -1,4 +1,4 @@
-"""Rounds of overlays: what stays, what falls, and who comes, goes or fails meanwhile."""
+"""Rounds of overlays: which sizes stay and which fall, while nodes come, go and fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTACTS = {"t": ("n000", "n001")}
 
 
 def interests(seed: int) -> dict[str, list[str]]:
-    """Six topics of each size."""
+    """Return six topics of each size."""
     rng = random.Random(seed)
     sizes = (60, 40, 25, 12)
     return {f"t{i}-{size}": rng.sample(NODES, size) for i in range(6) for size in sizes}
@@ -36,14 +36,14 @@ def one_topic(nodes: Sequence[str] = NODES, **options: float) -> Rounds:
 
 
 def connected(views: Mapping[str, Sequence[str]]) -> bool:
-    """Whether there is a path from each node to each."""
+    """Return whether there is a path from each node to each other."""
     graph = nx.DiGraph([(me, other) for me, view in views.items() for other in view])
     graph.add_nodes_from(views)
     return bool(nx.is_strongly_connected(graph))
 
 
 def test_links_stay_and_connections_fall() -> None:
-    """G1 and G2 of the paper: Total and Unique View Size."""
+    """These are G1 and G2 of the paper: Total and Unique View Size."""
     start = starting_overlays(interests(1), seed=1)
     rounds = Rounds(start.views(), GossipOptions())
     sizes = {t: {x: len(view) for x, view in o.items()} for t, o in rounds.views().items()}
@@ -62,7 +62,7 @@ def test_links_stay_and_connections_fall() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_witness_rule_keeps_every_topic_strongly_connected(seed: int) -> None:
-    """Where the greedy rule, the paper's, makes orphans again and again, who must be adopted."""
+    """The greedy rule, the paper's, makes orphans again and again, which must be adopted."""
     rng = random.Random(seed)
     nodes = [f"n{i:04}" for i in range(1000)]
     interests = {f"t{i}-{size}": rng.sample(nodes, size) for i in range(3) for size in (900, 90, 9)}
@@ -73,7 +73,7 @@ def test_the_witness_rule_keeps_every_topic_strongly_connected(seed: int) -> Non
 
 
 def always_connected(start: Overlays, rule: Rule) -> list[int]:
-    """The topics that were strongly connected after each round."""
+    """Return the topics that were strongly connected after each round."""
     twin = Twin(start, GossipOptions(rule=rule))
     found = start.connected()
     for _ in range(20):

@@ -21,7 +21,7 @@ Rule = Literal["witness", "greedy"]
 
 
 def compared(start: Overlays, options: GossipOptions, rounds: int) -> Counter[type[TopicMessage]]:
-    """Runs both, and compares all there is; returns what was said."""
+    """Run both, and compare everything; return what was sent."""
     machine, twin = Rounds(start.views(), options), Twin(start, options)
     for _ in range(rounds):
         changed = machine.round(), twin.round()
@@ -32,7 +32,8 @@ def compared(start: Overlays, options: GossipOptions, rounds: int) -> Counter[ty
 
 
 def random_start(rng: random.Random) -> Overlays:
-    """Of names of any length; half of them sparse, so that there are orphans and empty views."""
+    """Return a random start with names of any length; half are sparse, so that there are orphans
+    and empty views."""
     nodes = [f"{'é' * rng.randint(0, 12)}{i}" for i in range(rng.randint(2, 30))]
     interests = {f"t{i}": rng.sample(nodes, rng.randint(1, len(nodes))) for i in range(3)}
     if rng.random() < 0.5:
@@ -57,7 +58,7 @@ def test_any_start(rule: Rule, number: int) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_many_rounds_with_orphans(rule: Rule) -> None:
-    """Searches meet in these: several come to one node in a step, and parents are orphans."""
+    """Searches meet in these runs: several come to one node in a step, and parents are orphans."""
     rng = random.Random(5)
     nodes = [f"n{i}" for i in range(300)]
     views = {

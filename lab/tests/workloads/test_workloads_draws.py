@@ -1,4 +1,4 @@
-"""What generators are made of: alias tables, boxes around events, grids. None of it needs Spark."""
+"""The parts of generators: alias tables, boxes around events, grids. None of them needs Spark."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sample(columns):
 
 
 def inside(columns, filter_text):
-    """By the obvious way: how many of these events the filter matches."""
+    """Return how many of these events the filter matches, in the obvious way."""
     filter = parse_filter(filter_text)
     names = list(columns)
     return sum(

@@ -1,4 +1,5 @@
-"""Workloads made by Spark: one seed is one workload, and what is measured is what was asked for."""
+"""Workloads made by Spark: one seed gives one workload, and what was requested is what is
+measured."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def rows_of(frame):
 
 @pytest.fixture
 def stream(spark):
-    """A function of what is asked of a stream."""
+    """Return a function of what is asked of a stream."""
     from reefcast_lab.workloads.synthetic import Stream, synthetic_events
 
     return lambda *asked, **named: synthetic_events(spark, Stream(*asked, **named))
@@ -117,7 +118,8 @@ def test_filters_match_the_share_asked_for(stream, tmp_path, selectivity, zipf):
 
 
 def test_filters_of_a_skewed_data_set(spark, tmp_path):
-    """Attributes that go together, few values, missing ones, and one price for nine tenths."""
+    """It has attributes that go together, few values, missing ones, and one price for nine
+    tenths."""
     from reefcast_lab.workloads.boxes import Boxes
     from reefcast_lab.workloads.jobs import Clients, write_boxes
 
@@ -248,7 +250,7 @@ def test_publishers_must_be_named_by_strings(spark):
 
 @pytest.fixture
 def run(spark, monkeypatch):
-    """A command in the tests' own session; what it says in JSON."""
+    """Run a command in the tests' own session; return what it prints in JSON."""
     monkeypatch.setattr(type(spark), "stop", lambda session: None)
 
     def run(*arguments):

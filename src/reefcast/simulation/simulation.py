@@ -88,17 +88,21 @@ next one again and again, and stay for ever."""
 def _setup_is_no_garbage() -> Iterator[None]:
     """Keep tables and scripts out of Python's garbage collector: examining them again and again
     would make a run a fifth slower. Reference counts free the objects of a run, so the collector
-    finds little; and long queues of messages take long to examine."""
+    finds little; and long queues of messages take long to examine. A program that has frozen
+    objects itself keeps them frozen: `gc.unfreeze` would give back all."""
     thresholds = gc.get_threshold()
     if next(_runs) % RUNS_BETWEEN == 0:
         gc.collect()
-    gc.freeze()
+    freezes = gc.get_freeze_count() == 0
+    if freezes:
+        gc.freeze()
     gc.set_threshold(GC_ALLOCATIONS, *thresholds[1:])
     try:
         yield
     finally:
         gc.set_threshold(*thresholds)
-        gc.unfreeze()
+        if freezes:
+            gc.unfreeze()
 
 
 def _links_status(node: StageNode) -> Iterator[dict[str, Any]]:

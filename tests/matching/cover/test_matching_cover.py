@@ -96,7 +96,8 @@ def test_answers_as_the_twin_does(stored, asked):
 
 
 def random_predicate(rng: random.Random, names) -> str:
-    """Drawn fast, for long sequences; about half of them intervals, so that some cover others."""
+    """Draw a predicate quickly, for long sequences; about half are intervals, so that some cover
+    others."""
     name = rng.choice(names)
     low = rng.randint(0, 60)
     string = literal_to_sql(rng.choice(STRINGS))
@@ -126,8 +127,8 @@ def random_filter(rng: random.Random, names=NAMES) -> Filter:
 @pytest.mark.parametrize("names", [NAMES, [f"x{i}" for i in range(90)]], ids=["few", "many"])
 @pytest.mark.parametrize("seed", range(2))
 def test_stays_with_the_twin_while_filters_come_and_go(seed, names):
-    """Long enough for blocks to grow, to be made anew and to be merged; with 90 names, some share
-    a class of bitmaps and some are too rare to be cut."""
+    """The run is long enough for blocks to grow, to be rebuilt and to be merged. Of 90 names, some
+    share a class of bitmaps, and some are too rare for cuts."""
     rng = random.Random(seed)
     index, twin = both([])
     live: list[int] = []
@@ -150,7 +151,8 @@ def test_stays_with_the_twin_while_filters_come_and_go(seed, names):
 
 
 def test_more_rows_than_a_block_holds():
-    """Nested intervals, in an order that makes the boundaries of each block old at once."""
+    """The intervals are nested, in an order that makes the boundaries of each block out of date at
+    once."""
     count = 5000
     index = new_cover_index()
     for key in range(count):
@@ -218,7 +220,8 @@ def test_keys_are_unique(make):
 
 @pytest.mark.long
 def test_tables_do_not_grow_under_churn():
-    """Neither by rows, nor by strings and attributes that went out of use, nor by questions."""
+    """They grow neither by rows, nor by strings and attributes that went out of use, nor by
+    questions."""
     index = new_cover_index()
     sizes = []
     for number in range(6000):
@@ -242,8 +245,9 @@ NAMES_61 = [f"x{i}" for i in range(61)]
 @pytest.mark.long
 @pytest.mark.parametrize("drift", [False, True])
 def test_several_full_blocks(drift):
-    """Against columns of bounds, for the twin would take too long. Three blocks are full, and share
-    their cuts; or do not, because each block's filters lie elsewhere than the last one's."""
+    """They are compared with columns of bounds, because the twin would take too long. Three blocks
+    are full; they share their cuts, or do not, because each block's filters lie elsewhere than
+    those of the one before."""
     rng = np.random.default_rng(1)
     count = 3 * 4096 + 100
     starts = rng.random((count, 2)) + (np.arange(count)[:, None] / 500 if drift else 0)
@@ -281,7 +285,7 @@ def test_several_full_blocks(drift):
 
 @pytest.mark.long
 def test_an_attribute_that_one_block_lacks():
-    """The blocks share their cuts, which cut it."""
+    """The blocks share their cuts, which include this attribute."""
     index = new_cover_index()
     for key in range(3 * 4096):
         also = " AND e > 0" if key % 2 and not 4096 <= key < 8192 else ""
@@ -301,7 +305,8 @@ def box(low, high, more: str = "") -> Filter:
 
 
 def test_keys_of_any_kind():
-    """Whole numbers are kept apart from others: which may come late, and be beyond 64 bits."""
+    """Integers are kept apart from other keys; either may come late, and integers may exceed 64
+    bits."""
     index = new_cover_index()
     keys = [0, -5, 2**63 - 1, 2**63, "text", ("a", 1), True, 1.5, None]
     for key in keys:

@@ -81,7 +81,7 @@ def test_every_filter_is_covered_by_a_root():
 
 
 def test_what_a_root_covered_becomes_roots():
-    """The NRS of the covering paper: more of them than a block has rows."""
+    """This is the NRS of the covering paper, with more subscriptions than a block has rows."""
     roots = new_roots()
     for key in range(1, 5001):
         roots.add(key, parse_filter(f"a BETWEEN {key} AND {key}.5"))
@@ -92,7 +92,7 @@ def test_what_a_root_covered_becomes_roots():
 
 
 def test_a_long_chain():
-    """Each covers the next; more of them than a witness is chosen from."""
+    """Each filter covers the next; there are more of them than a witness is chosen from."""
     roots = new_roots()
     for key in range(600):
         roots.add(key, parse_filter(f"a BETWEEN {key} AND {2000 - key}"))
@@ -139,7 +139,7 @@ def test_filters_that_never_match():
 
 @pytest.mark.long
 def test_filters_that_are_spelled_differently_are_one():
-    """Or each removal of the eldest would ask about all the others."""
+    """Otherwise each removal of the eldest would ask about all the others."""
     texts = [f"a > 1.{'0' * zeros} AND b = 'x'" for zeros in range(1, 30)]
     texts += [f"b = 'x' AND {text}" for text in texts]
     roots, twin = new_roots(), ScanRoots()
@@ -163,8 +163,8 @@ def test_filters_with_residuals_are_told_apart():
 @given(steps)
 @example([(True, 0, "FALSE"), (True, 0, "FALSE")])
 def test_what_stands_above_and_below(steps):
-    """A root that dominates each, by a chain of covering; and only what a root is the witness of
-    can take its place."""
+    """One root dominates each by a chain of covering; only filters of which a root is the witness
+    can replace it."""
     roots, twin = new_roots(), ScanRoots()
     live: dict[int, str] = {}
     for key, (adds, place, text) in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Long texts and attributes that come and go: their codes are given to others, never too early."""
+"""Long texts and attributes that come and go: their codes are reused, never too early."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ KINDS = (
 @pytest.mark.parametrize("kinds", [KINDS[:1], KINDS[2:3], KINDS], ids=["texts", "names", "all"])
 @pytest.mark.parametrize("seed", range(4))
 def test_codes_that_are_given_back_serve_no_stored_filter(kinds: list[str], seed: int) -> None:
-    """Blocks that are made anew give back what only their old cuts used; a filter that is being
-    added may use the same."""
+    """Rebuilt blocks release codes that only their old cuts used; a filter that is being added may
+    use the same codes."""
     rng = random.Random(seed)
     index, live, pool = new_cover_index(), {}, rng.choice([60, 100])
     for number in range(2500):

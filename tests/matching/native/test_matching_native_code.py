@@ -1,4 +1,4 @@
-"""Machine code that is linked and loaded here does what it does when LLVM loads it; and Python may
+"""Machine code that is linked and loaded here does the same as when LLVM loads it, and Python may
 call it with anything."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORDS = 64
 
 @part
 def chosen(value: Int) -> Int:
-    """A table, as LLVM makes it."""
+    """Choose by a number, which LLVM compiles to a table."""
     kind = value & 7
     if kind == 0:
         return value
@@ -51,7 +51,7 @@ def mixed(a: Int, b: Int) -> Int:
 
 
 def counted(first: Int, step: Int, value: Int) -> Int:
-    """Memory of C's library, and vectors."""
+    """Use memory of the C library, and vectors."""
     place, other = allocate(8 * WORDS), allocate(8 * WORDS)
     for i in range(WORDS):
         put8(place, i, first + i * (step & 0xFF))

@@ -1,4 +1,4 @@
-"""What is kept of compiled code, and when it is made anew."""
+"""Compiled code in the store: what is kept, and when it is compiled again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CODE = Code(Image(b"code", 4, {"free": 0}, {"begin": 2}))
 
 
 class Compiler:
-    """Counts what it is asked for."""
+    """A compiler that counts what it is asked for."""
 
     def __init__(self, code: Code = CODE) -> None:
         self.made = 0
@@ -123,7 +123,7 @@ def test_code_that_fails_to_compile_leaves_nothing(directory: Path) -> None:
 def test_code_in_a_directory_that_only_others_may_write_to_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a container whose image was built with it."""
+    """This is the case of a container whose image was built with the code."""
     monkeypatch.delenv(directories.VARIABLE)
     compiler = Compiler()
     built, home = tmp_path / "built", tmp_path / "home"

@@ -37,8 +37,8 @@ def the_desk() -> Desk:
 
 
 def written(data: bytes, filters: CompiledIndex[int], leads: Leads, onward: Header) -> bytes:
-    """What kernels write for the only destination of the publication in this frame; `onward`: the
-    header of a copy."""
+    """Return what kernels write for the only destination of the publication in this frame;
+    `onward`: the header of a copy."""
     desk = the_desk()
     assert desk.cut(data, 0, 1000) == 1
     courses = Courses(leads)
@@ -54,7 +54,8 @@ def written(data: bytes, filters: CompiledIndex[int], leads: Leads, onward: Head
 @settings(max_examples=50, deadline=None)
 @given(numbers, st.integers(0, 126), st.sampled_from((0, 1, 300, 70_000)))
 def test_both_ways_write_the_same_frames(numbers: set[int], hops: int, size: int) -> None:
-    """A delivery to a client with these subscriptions, and the copy for a neighbour."""
+    """The frames are a delivery to a client with these subscriptions, and the copy for a
+    neighbour."""
     body = wire.encode_publication(Publication("p", 1, 2, {"a": 3}, (), bytes(size)))
     publish = Publish(Publication("p", 1, 2, {}), Header(hops), body)
     data = wire.encode_publish(publish)
@@ -73,7 +74,7 @@ def test_both_ways_write_the_same_frames(numbers: set[int], hops: int, size: int
 
 
 def test_the_layout_is_the_one_that_is_documented() -> None:
-    """`wire`'s docstring says it in words; whoever changes it breaks with all older programs."""
+    """`wire`'s docstring describes it; a change of it is incompatible with all older programs."""
     assert frame_layout.PARTS == ((0, 4), (4, 1), (5, 4))
     frame = wire.encode_parts(wire.FrameKind.DELIVER, (1, 2), b"body")
     assert struct.unpack_from(">IBI", frame) == (len(frame) - 4, 4, 3)

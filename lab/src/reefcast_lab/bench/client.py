@@ -88,7 +88,7 @@ def _broker() -> Iterator[str]:
 
 
 class _Stopwatch:
-    """CPU time of this process and time on the wall since it was made."""
+    """The CPU time of this process and the wall time since it was made."""
 
     def __init__(self) -> None:
         self._cpu_s, self._wall_s = time.process_time(), time.perf_counter()
@@ -198,7 +198,7 @@ class _Publisher(NamedTuple):
     done: Gate
 
     def publish_all(self) -> None:
-        """Wait until all is published. Blocks, so that nothing is read meanwhile."""
+        """Wait until everything is published. This blocks, so that nothing is read meanwhile."""
         self.go.set()
         if not self.done.wait(START_S):
             raise InternalError("the publishing process has not done its work")
@@ -228,7 +228,7 @@ def _publish(url: str, events: int, go: Gate, done: Gate) -> None:
 
 
 def _options(rows: Rows) -> reefcast.Options:
-    """All events may wait at the broker."""
+    """Return options with which all events may wait at the broker."""
     return {
         "connect_timeout_s": START_S,
         "queue_limit": 2 * len(rows),

@@ -113,7 +113,7 @@ def _row(
 
 
 def _timed(work: Callable[[], object]) -> float:
-    """Seconds of the processor."""
+    """Return the CPU seconds that `work` takes."""
     start = time.thread_time()
     work()
     return time.thread_time() - start

@@ -108,7 +108,7 @@ def _compared(row: HistoryTiming, baseline: HistoryTiming) -> HistoryTiming:
 
 
 class _Clock:
-    """Wall and CPU seconds of what is done within."""
+    """The wall and CPU seconds of the block."""
 
     def __init__(self) -> None:
         self.wall = self.cpu = 0.0
@@ -166,7 +166,7 @@ def _ingest(
 
 
 def _plain_ingest(directory: Path, messages: int) -> HistoryTiming:
-    """The same rows, made before."""
+    """Measure the insertion of the same rows, prepared in advance."""
     directory.mkdir()
     database = schema.connect(directory / DATABASE, writes=True)
     schema.prepare(database, directory / DATABASE, INDEXED)
@@ -204,7 +204,7 @@ def _replays(store: HistoryStore, place: Path) -> Iterator[HistoryTiming]:
 
 
 _FILTERS = (("all", "TRUE", "TRUE"), ("price > 50", "price > 50", "a0 > 50"))
-"""Their names; for a store; over columns."""
+"""The filters: their names; for a store; over columns."""
 _ORDER = "ORDER BY time_us, publisher, seq"
 
 
@@ -213,7 +213,7 @@ def _rows(store: HistoryStore) -> int:
 
 
 def _some(store: HistoryStore) -> list[str]:
-    """Topics with some `MOST_REPLAYED` messages."""
+    """Return topics with about `MOST_REPLAYED` messages."""
     topics = sorted(store.counts())
     return topics[: max(1, len(topics) * MOST_REPLAYED // max(1, _rows(store)))]
 
@@ -323,7 +323,8 @@ def _latency(what: str, engine: str, messages: int, first: int, ask: Ask) -> His
 def _sealed(
     store: HistoryStore, folder: Path, tell: Callable[[str], None]
 ) -> Iterator[HistoryTiming]:
-    """Over Parquet: a store without a database, and DuckDB over the same files."""
+    """Measure reading from Parquet: with a store without a database, and with DuckDB on the same
+    files."""
     messages, topics, sealed = _rows(store), _some(store), folder / "sealed"
     tell("sealing")
     yield _seal(store, sealed, messages)
@@ -344,7 +345,7 @@ def _sealed(
 
 
 def _seal(store: HistoryStore, target: Path, messages: int) -> HistoryTiming:
-    """Into another directory: the history stays as it is."""
+    """Measure sealing into another directory; the history stays as it is."""
     clock = _Clock()
     with clock:
         segments = [store.export(since_us, 0) for since_us in store.closed(1 << 62)]
@@ -364,7 +365,7 @@ def _selective(first: int) -> str:
 
 
 def _duckdb(folder: Path, messages: int, topics: Sequence[str]) -> Iterator[HistoryTiming]:
-    """Sorted comes first: it promises what a store promises."""
+    """Measure DuckDB, first with sorting: that promises what a store promises."""
     import duckdb
 
     with closing(duckdb.connect()) as database:

@@ -142,7 +142,7 @@ def _place(
 
 
 def _path(closer: Mapping[str, str], to: str) -> list[str]:
-    """From the first hop to `to`."""
+    """Return the path to `to`, from the first hop on."""
     path = [to]
     while (up := closer[path[-1]]) in closer:
         path.append(up)
@@ -153,7 +153,7 @@ def _path(closer: Mapping[str, str], to: str) -> list[str]:
 
 
 def _timed(work: Callable[[], object], calls: int, rounds: int = ROUNDS) -> float:
-    """Microseconds of the processor for each of the `calls` that `work` makes."""
+    """Return the CPU microseconds of each of the `calls` that `work` makes."""
     taken = []
     for _ in range(rounds):
         start = time.thread_time_ns()
@@ -187,7 +187,7 @@ def _same(ours: object, twins: object, what: str) -> None:
 
 
 def _wom_row(place: Place) -> MeshTiming:
-    """Another WOM for links of which one is another than before."""
+    """Measure a new WOM for links of which one has changed."""
     mom, links = place.mom, place.links
     sets = [links[:i] + links[i + 1 :] for i in range(min(CHANGES, len(links)))]
     for some in sets:
@@ -212,7 +212,7 @@ def contracted(mom: Neighbourhood, links: Sequence[str]) -> dict[str, str]:
 def _sets_of(
     mom: Neighbourhood, into: Mapping[str, str]
 ) -> dict[str, tuple[set[str], set[str], set[str]]]:
-    """Between, beyond and behind of each neighbour by their definitions."""
+    """Return between, beyond and behind of each neighbour by their definitions."""
     real = {x for x in mom.brokers if into[x] == x}
     between = {x: real.intersection(mom.path(x)) for x in real}
     return {
@@ -226,8 +226,8 @@ def _sets_of(
 
 
 def _wst_row(place: Place) -> MeshTiming:
-    """A soft link goes and comes again: the whole input, after which publications are routed by the
-    new tables. The twin substitutes the anchor of every subscription."""
+    """Measure a soft link that goes and comes again: the whole input, after which publications are
+    routed by the new tables. The twin substitutes the anchor of every subscription."""
     core, mom, links = place.core, place.mom, place.links
 
     def flap() -> None:
@@ -250,7 +250,8 @@ def _wst_row(place: Place) -> MeshTiming:
 
 
 def _path_row(place: Place, strategy: str) -> MeshTiming:
-    """To whom copies go, for the anchors of what matched, published here."""
+    """Measure the choice of next hops for the anchors of matching subscriptions, for a local
+    publication."""
     mesh, anchors = place.router.mesh, place.anchors
     links = place.links if strategy != "S0" else ()
     into = contracted(place.mom, links)
@@ -285,7 +286,8 @@ def by_s2(mom: Neighbourhood, into: Mapping[str, str], anchors: Sequence[str]) -
 def _route_row(
     place: Place, strategy: str, graph: Graph, subscriptions: Sequence[Subscription]
 ) -> MeshTiming:
-    """A publication from match to next hops, in batches, beside `acyclic` with the same rows."""
+    """Measure a publication from match to next hops, in batches, beside `acyclic` with the same
+    rows."""
     router, publications = place.router, place.publications
     tree = _acyclic(graph, place.core, subscriptions).router
     ours = _timed(lambda: _routed(router, publications), len(publications))

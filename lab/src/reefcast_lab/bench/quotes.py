@@ -11,7 +11,7 @@ SELECTIVITIES = (0.001, 0.02)
 """The selectivities of narrow filters."""
 VOLUMES = 1_000_000
 _FIRST = ("symbol", "price", "volume", "open", "high", "low", "change")
-"""The attributes that stay where there are fewer: those that filters name."""
+"""The attributes that small events have, too: those that filters name."""
 ATTRIBUTES = len(_FIRST)
 
 Event = dict[str, float | int | str]
@@ -51,7 +51,8 @@ def _quotes(count: int) -> list[Event]:
 
 
 def _value(rng: random.Random, number: int) -> float | int | str:
-    """A value of an attribute that no filter names: a float, a whole number or a text in turn."""
+    """Return a value of an attribute that no filter names: a float, an integer or a text in
+    turn."""
     match number % 3:
         case 0:
             return round(rng.uniform(0, 1000), 2)

@@ -80,7 +80,7 @@ def profile(messages: int) -> list[Cost]:
 def _settled(
     brokers: int, matching: str, publications: int, trace: TraceOptions | None
 ) -> tuple[Simulation, int]:
-    """A network in which all subscriptions have settled; and the messages carried so far."""
+    """Return a network in which all subscriptions have settled, and the messages carried so far."""
     graph = balanced_tree(names(brokers), 3)
     index = new_index if matching == "per hop" else None
     setup = Setup(graph=graph, seed=1, trace=trace, keep_deliveries=False, index=index)

@@ -176,8 +176,8 @@ def _measured(
     before: Mapping[str, SparkTiming],
     tell: Callable[[str], None],
 ) -> Iterator[SparkTiming]:
-    """A row for each engine, given those for fewer subscriptions; `InternalError` where they do not
-    find the same."""
+    """Yield a row for each engine, given the rows for fewer subscriptions. Raises `InternalError`
+    if they do not find the same."""
     first: tuple[int, int] | None = None
     count, n = events.count(), len(wanted)
     for name in ENGINES:
@@ -203,7 +203,7 @@ def expected_s(before: SparkTiming, n: int) -> float:
 def _one(
     name: str, events: DataFrame, wanted: Sequence[Bounds], count: int
 ) -> tuple[SparkTiming, tuple[int, int]]:
-    """One engine's row, and what it has found."""
+    """Return one engine's row, and what it has found."""
     engine, compiled = ENGINES[name]
     with _compiling(events.sparkSession, compiled):
         ready = engine(events, wanted)
@@ -218,7 +218,7 @@ def _one(
 
 
 def _total(pairs: DataFrame) -> tuple[int, int]:
-    """How many pairs, and a hash of which."""
+    """Return how many pairs there are, and a hash of them."""
     which = F.bit_xor(F.xxhash64("event", "subscription"))
     row = pairs.agg(F.count("*").alias("count"), which.alias("which")).collect()[0]
     return row["count"], row["which"]

@@ -92,7 +92,7 @@ def _start() -> tuple[float, float, float]:
 
 
 def _subscriptions(count: int) -> tuple[float, float, float]:
-    """Seconds for all of them, to subscribe and to take back; MB for them."""
+    """Return the seconds to subscribe all of them and to unsubscribe them, and their MB."""
     with _broker() as broker, broker.connected() as client:
         client.carry_one()
         before_s, before_mb = broker.cpu_s(), broker.memory_mb()
@@ -142,7 +142,7 @@ def _broker() -> Iterator[_Broker]:
 
 
 class _Client:
-    """Says what it is told, and waits until the broker has answered all of it."""
+    """A client that sends what it is told, and waits until the broker has answered all of it."""
 
     NAME = "client"
 

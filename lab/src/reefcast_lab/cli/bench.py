@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def _workloads_option(known: str) -> Callable[[C], C]:
-    """`known`: what there is to choose from, in words."""
+    """Return the option `--workload`. `known`: the choices, in words."""
     text = f"{known}; by default all; may be repeated."
     return click.option("--workload", "workloads", multiple=True, metavar="NAME", help=text)
 

@@ -55,7 +55,7 @@ def list_(as_json: bool) -> None:
 
 
 def _sweep_options(function: C) -> C:
-    """What `run` and `report` have in common."""
+    """Add the options that `run` and `report` share."""
     options = (
         click.option(
             "--scale",
@@ -200,8 +200,8 @@ def report(
 def _with_something(
     evaluations: Sequence[Evaluation], results: Path, *, by_name: bool
 ) -> list[Evaluation]:
-    """What is finished of each; a paper of which nothing is keeps the page that it has, unless it
-    was asked for by its name."""
+    """Return what is finished of each evaluation. A paper of which nothing is keeps its page; if it
+    was asked for by name, this raises `ConfigurationError`."""
     found = []
     for each in (whole.finished() for whole in evaluations):
         nothing = f"nothing of {each.paper.name} at scale {each.scale} is in {results}"
@@ -215,7 +215,7 @@ def _with_something(
 
 
 def _write_pages(evaluations: Sequence[Evaluation], master: str, out: Path) -> list[Ended]:
-    """Returns the runs that failed; a paper that has some gets no page."""
+    """Write the pages; return the runs that failed. A paper with a failed run gets no page."""
     from reefcast_lab.experiments import page
 
     failed: list[Ended] = []
@@ -232,7 +232,7 @@ def _write_pages(evaluations: Sequence[Evaluation], master: str, out: Path) -> l
 
 
 def _write_table(out: Path, evaluations: Sequence[Evaluation]) -> None:
-    """One table of what all of them measured."""
+    """Write one table of what all of them measured."""
     import pyarrow.parquet as pq
 
     tables = [each.table() for each in evaluations]
@@ -251,7 +251,7 @@ def _spark(master: str) -> Iterator[SparkSession]:
 
 
 def _end(failed: Sequence[Ended]) -> None:
-    """Exits if runs failed, after a line for each."""
+    """Exit if runs failed, after a line for each."""
     for ended in failed:
         click.echo(f"reefcast-lab experiment: {name(ended.run)}: {ended.error}", err=True)
     if failed:
@@ -272,7 +272,8 @@ def _sweep(spark: SparkSession, evaluation: Evaluation) -> list[Ended]:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[Ended], None]]:
-    """On standard error: a bar where somebody watches, else a line for each run that ended."""
+    """Show progress on standard error: a bar on a terminal, otherwise a line for each run that
+    ended."""
     estimate = _estimate(total)
     if not sys.stderr.isatty():
         yield lambda ended: click.echo(_line(ended, *estimate(), total), err=True)
@@ -293,7 +294,8 @@ def _progress(total: int) -> Iterator[Callable[[Ended], None]]:
 
 
 def _estimate(total: int) -> Callable[[], tuple[int, str]]:
-    """Counts its calls; says how many there were, and how long the rest will take."""
+    """Return a function that counts its calls, and says how many there were and how long the rest
+    will take."""
     started, done = time.monotonic(), 0
 
     def ended() -> tuple[int, str]:

@@ -48,7 +48,7 @@ def scale_option(text: str) -> Callable[[C], C]:
 
 
 def _event_count(context: click.Context, parameter: click.Parameter, value: str) -> int:
-    """A number, or `all`."""
+    """Parse a number, or `all`."""
     from reefcast_lab.datasets.flights import EVENT_COUNT
 
     if value == "all":

@@ -19,7 +19,7 @@ FILE, LINE = "_file", "_line"
 """Columns beside those of the files: the file's name; a number that ascends along a file."""
 
 _IN_PARTITION = (1 << 33) - 1
-"""The bits of `monotonically_increasing_id` that count the rows of a partition."""
+"""The bits of `monotonically_increasing_id` that number the rows of a partition."""
 
 
 def read_with_heads(spark: SparkSession, path: Path) -> DataFrame:

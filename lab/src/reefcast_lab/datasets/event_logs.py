@@ -75,8 +75,8 @@ def to_events(log: DataFrame) -> DataFrame:
 
 
 def _kinds(log: DataFrame, names: Sequence[str]) -> dict[str, str]:
-    """By name the first of `_NUMBERS` that all values are; none for what holds something else, or
-    nothing."""
+    """Return, by name, the first of `_NUMBERS` as which all values can be read; columns without
+    one, or without values, are left out."""
     if not names:
         return {}
     row = log.agg(*(_fits(name, kind) for name in names for kind in _NUMBERS)).collect()[0]
@@ -89,7 +89,7 @@ def _kinds(log: DataFrame, names: Sequence[str]) -> dict[str, str]:
 
 
 def _fits(name: str, kind: str) -> Column:
-    """Whether all values, and there are some, can be read as this."""
+    """Return whether there are values, and all can be read as this kind."""
     value = F.col(name)
     fits = F.count(value.try_cast(kind)) == F.count(value)
     return (fits & (F.count(value) > 0)).alias(f"{name} {kind}")

@@ -84,7 +84,8 @@ def write_dataset(spark: SparkSession, name: str, path: Path, out: Path) -> list
 
 
 def _spread(rows: DataFrame) -> DataFrame:
-    """A gzipped file cannot be read in parts: all that follows would be one task's."""
+    """Distribute the rows: a gzipped file cannot be read in parts, so that one task would do
+    everything."""
     return rows.repartition(rows.sparkSession.sparkContext.defaultParallelism)
 
 

@@ -50,7 +50,7 @@ def numbered_by_hash(rows: DataFrame, name: str, *keys: str) -> DataFrame:
 
 
 def _cuts(rows: DataFrame, order: str) -> tuple[list[int], list[int]]:
-    """Quantiles of `order` and of the tie, each ascending and different."""
+    """Return quantiles of `order` and of the tie, each ascending and without repetition."""
     shares = F.array(*(F.lit(i / SLICES) for i in range(1, SLICES)))
     row = rows.agg(
         *(F.percentile_approx(name, shares, _ACCURACY).alias(name) for name in (order, _TIE))
@@ -63,8 +63,8 @@ def _different(cuts: Sequence[int] | None) -> list[int]:
 
 
 def _slice(order: str, cuts: list[int], tie_cuts: list[int]) -> Column:
-    """Ascending with (order, tie). Between two cuts lies a slice; a cut itself is as many slices as
-    the ties have."""
+    """Return the number of a row's slice, which ascends with (order, tie). Between two cuts lies a
+    slice; a cut itself has as many slices as the ties."""
     value = F.col(order)
     place = _passed(value, cuts, operator.gt) + _passed(value, cuts, operator.ge)  # odd: a cut
     of_tie = F.when(place % 2 == 1, _passed(F.col(_TIE), tie_cuts, operator.gt))
@@ -72,8 +72,8 @@ def _slice(order: str, cuts: list[int], tie_cuts: list[int]) -> Column:
 
 
 def _passed(value: Column, cuts: Sequence[int], passes: Passes, first: int = 0) -> Column:
-    """`first` and how many of the cuts the value passes: a search by halves, for Spark would look
-    at each element of a list."""
+    """Return `first` plus the number of cuts that the value passes, by binary search: Spark would
+    look at each element of a list."""
     if not cuts:
         return F.lit(first)
     middle = len(cuts) // 2
@@ -83,7 +83,7 @@ def _passed(value: Column, cuts: Sequence[int], passes: Passes, first: int = 0) 
 
 
 def _before(sliced: DataFrame) -> DataFrame:
-    """Slice, and how many rows lie in those before it; a row for each slice."""
+    """Return each slice with the number of rows in the slices before it."""
     earlier = Window.orderBy(_SLICE).rowsBetween(Window.unboundedPreceding, -1)
     return (
         sliced.groupBy(_SLICE)

@@ -74,6 +74,6 @@ def _change() -> Column:
 
 
 def _order_of(text: Column) -> Column:
-    """The first seven bytes as a number: it ascends with the text, as far as these go."""
+    """Return the first seven bytes as a number, which ascends with the text as far as these go."""
     seven = F.rpad(F.substring(F.hex(text), 1, 14), 14, "0")
     return F.conv(seven, 16, 10).cast("bigint")

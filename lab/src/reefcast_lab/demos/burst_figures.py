@@ -191,7 +191,7 @@ def figures(run: Run, script: Script) -> Figures:
 
 
 def _percentiles(delays_us: Numbers) -> tuple[float, float]:
-    """50 % and 99 %; 0 without any."""
+    """Return the 50th and 99th percentiles; 0 without delays."""
     if not len(delays_us):
         return 0.0, 0.0
     p50, p99 = np.percentile(delays_us, (50, 99))
@@ -199,7 +199,7 @@ def _percentiles(delays_us: Numbers) -> tuple[float, float]:
 
 
 def _grown(run: Run, group: str, counter: str) -> int:
-    """By how much all brokers together counted on, from the first event to the last."""
+    """Return by how much a counter of all brokers grew, from the first event to the last."""
     return _counted(run.ended, group, counter) - _counted(run.started, group, counter)
 
 

@@ -241,8 +241,8 @@ async def _visits(options: BurstOptions, scene: Scene, tell: Tell) -> None:
 
 
 async def _end(publisher: Client, engines: list[Engines]) -> None:
-    """Returns when all that was published has come, for this routing keeps the order; or gives up:
-    what is missing then is for the verdict to say."""
+    """Wait until everything published has come, which the end mark shows because this routing keeps
+    the order; or give up: the verdict then says what is missing."""
     await publisher.publish({END_MARK: "all"})
     await publisher.flush()
     with contextlib.suppress(TimeoutError):

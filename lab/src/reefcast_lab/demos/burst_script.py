@@ -101,7 +101,7 @@ class Script:
         rng = random.Random(f"subscriptions {options.seed}")
         each = -(-options.subscriptions // len(PROCESSES))
         self._known = each * INSTANCES // SHARED
-        """Instances of each process."""
+        """How many instances each process has."""
         firsts = {name: rng.sample(range(self._known), each) for name in PROCESSES}
         self.narrow = [
             Narrow(name, firsts[name].pop(), rng.choice(ENGINES))

@@ -63,7 +63,7 @@ class DemoOptions:
     `clusters`: the factors of the overlay, a SCOT. `rate_per_s`: events per second in all, below
     what two cores can carry. `seed`: of subscriptions and places."""
 
-    events: int = 12_000
+    events: int = 8_000
     subscriptions: int = 1000
     tree: str = "path:3"
     clusters: int = 4
@@ -171,7 +171,8 @@ class Found(NamedTuple):
 
 
 async def _judge(live: Live, options: DemoOptions) -> Found:
-    """Compute all of it at the same time: each part by itself keeps one core busy at most half."""
+    """Compute everything at the same time: each part alone keeps a core busy for half of its time
+    at most."""
     replay, spark = live.replay, live.spark
     events = spark.read.parquet(str(replay.events)).where(F.col("event") < options.events)
     sample = sample_events(replay.events, options.events)
@@ -227,7 +228,8 @@ class Live(NamedTuple):
 
 
 async def _run_live(options: DemoOptions, show: Show, clock: Clock, stack: ExitStack) -> Live:
-    """Brokers, programs and Spark take seconds to start: they do it at the same time."""
+    """Start brokers, programs and Spark at the same time, because each takes seconds, and run the
+    replay."""
     network = make_network(options)
     replay = Replay(
         network=network,

@@ -98,7 +98,8 @@ class Scene:
         return self.run
 
     async def _begin(self) -> None:
-        """All programs load at once; then the peer that begins the network comes first."""
+        """Load all programs at the same time; then start the peer that begins the network, and then
+        the others."""
         plan = self._cast.plan
         self._tell(f"{plan.processes} processes start")
         for task in self._tasks():
@@ -110,7 +111,8 @@ class Scene:
         await each(others, LISTEN, LISTEN, START_S)
 
     def _tasks(self) -> list[PeersTask]:
-        """The network is begun by the first peer of the last process, which survives."""
+        """Return the tasks of the processes. The first peer of the last process, which survives,
+        begins the network."""
         cast = self._cast
         beginner = self._addresses[cast.hosted[-1][0]]
         options = {
@@ -186,7 +188,7 @@ class Scene:
         return Seen(now_us(), self.connections, sockets, views)
 
     async def _views_of(self, program: Program[Report]) -> Views:
-        """What its peers have in view."""
+        """Return the views of a program's peers."""
         self._views.pop(program, None)
         program.tell(LOOK)
         await program.until_done(lambda: program in self._views, "looked at", START_S)

@@ -100,7 +100,7 @@ class Program:
         ]
 
     def _peer(self, number: int) -> Peer:
-        """It asks the one before it, which need not be a contact."""
+        """Return a peer that joins by the peer before it, which need not be a contact."""
         task, numbers = self._task, list(self._task.wants)
         place = numbers.index(number)
         join = task.addresses[numbers[place - 1]] if place else task.join
@@ -143,7 +143,7 @@ class Program:
     # --- publishing -------------------------------------------------------------------------------
 
     async def _publish(self) -> None:
-        """Each event when it is due; no drift."""
+        """Publish each event when it is due, without drift."""
         task, pace = self._task, Pace(self._task.rate_per_s)
         rng = random.Random(f"publications {task.seed} {min(task.wants)}")
         for number in count(1):

@@ -45,7 +45,7 @@ def connections(run: Run, cast: Cast, found: Figures) -> str:
 
 
 def _levels(axes: Axes, run: Run, found: Figures, what: str, colour: str, name: str) -> None:
-    """Three moments, each for the time that it stands for."""
+    """Draw the levels of three moments, each over the time that it stands for."""
     assert run.settled and run.aligned and run.ended
     seen = [
         (found.settled, run.started_us, run.settled.at_us),

@@ -136,7 +136,8 @@ async def until_quiet(overlay: Overlay) -> None:
 
 
 async def _until_all_arrived(subscribers: Clients) -> None:
-    """Gives up when nothing comes any more: what is missing then is the check's business."""
+    """Wait until all deliveries have come, or nothing comes any more: the check then says what is
+    missing."""
     complete = asyncio.gather(*(program.until(COMPLETE) for program in subscribers))
     arrived = -1
     while not complete.done() and _done(subscribers) > arrived:

@@ -66,7 +66,7 @@ def figures(results: DataFrame, claims: DataFrame) -> DataFrame:
 
 
 def _pairs(results: DataFrame, claims: DataFrame) -> DataFrame:
-    """claim, kind, where, seed, x, of, against: the values of one run and of its twin."""
+    """Return claim, kind, where, seed, x, of, against: the values of one run and of its twin."""
     preset = results.where(F.col("variant") == "").select(
         "campaign", "metric", "routing", "x", "at", "seed", "value"
     )
@@ -90,7 +90,7 @@ def _pairs(results: DataFrame, claims: DataFrame) -> DataFrame:
 
 
 def _chosen(pairs: DataFrame) -> DataFrame:
-    """claim, kind, seed, x, of, against: those of the x that the claim is about."""
+    """Return claim, kind, seed, x, of, against: the rows of the x that the claim is about."""
     x, where, of_a_claim = F.col("x"), F.col("where"), Window.partitionBy("claim")
     sizes = {"least_x": F.min(x).over(of_a_claim), "most_x": F.max(x).over(of_a_claim)}
     least = (where == "least") & (x == F.col("least_x"))
@@ -100,7 +100,8 @@ def _chosen(pairs: DataFrame) -> DataFrame:
 
 
 def _by_x(pairs: DataFrame) -> DataFrame:
-    """claim, kind, seed, x, figure: of one run and its twin, the mean over places inside them."""
+    """Return claim, kind, seed, x, figure: that of one run and its twin, as a mean over the places
+    inside them."""
     of, against, kind = F.col("of"), F.col("against"), F.col("kind")
     figure = (
         F.when(kind.isin("effect", "gap"), F.try_divide(of, against) - 1)
@@ -116,7 +117,7 @@ def _by_x(pairs: DataFrame) -> DataFrame:
 
 
 def _by_seed(figures: DataFrame) -> DataFrame:
-    """claim, seed, ours."""
+    """Return claim, seed, ours."""
     kind = F.col("kind")
     first, last = F.min_by("figure", "x"), F.max_by("figure", "x")
     several = F.count("figure") > 1
@@ -133,7 +134,8 @@ def _by_seed(figures: DataFrame) -> DataFrame:
 
 
 def _over_seeds(value: str, mean: str) -> tuple[Column, Column, Column]:
-    """The mean, half the width of its 95 % interval (null of one seed), and the number of seeds."""
+    """Return the mean, half the width of its 95 % interval (null for one seed), and the number of
+    seeds."""
     count = F.count(value)
     half = _t(count - 1) * F.stddev_samp(value) / F.sqrt(count)
     return (
@@ -144,7 +146,7 @@ def _over_seeds(value: str, mean: str) -> tuple[Column, Column, Column]:
 
 
 def _t(degrees: Column) -> Column:
-    """Beyond the table within 0.002 of the true quantile."""
+    """Return the quantile; beyond the table, within 0.002 of the true one."""
     table = F.array(*map(F.lit, _T))
     return F.when(degrees <= len(_T), F.get(table, degrees.cast("int") - 1)).otherwise(
         1.96 + 2.42 / degrees

@@ -26,7 +26,7 @@ CELLS = re.compile(r"(?<!\\) \| ")
 """Between cells; a bar inside one is escaped."""
 
 _SHOWN = {"": "no figure of the paper", "no": "not reproduced"}
-"""In place of what a page says in its column `state`."""
+"""What is shown for a state in place of the page's own word."""
 _STATES = ("reproduced", "explained", "not reproduced", "no figure of the paper")
 
 

@@ -75,7 +75,7 @@ def _how(evaluation: Evaluation, command: str) -> str:
 
 
 def _data(evaluation: Evaluation) -> str:
-    """Whether real data were given, where the paper takes any."""
+    """Say whether real data were given, if the paper takes any."""
     variable, file = evaluation.paper.data_variable, evaluation.paper.data()
     if not variable:
         return ""
@@ -86,7 +86,7 @@ def _data(evaluation: Evaluation) -> str:
 
 
 def _shown(file: Path) -> str:
-    """The path from the package on; the same wherever it is installed."""
+    """Return the path from the package on, which is the same wherever it is installed."""
     above = Path(reefcast_lab.__file__).parent.parent
     return file.relative_to(above).as_posix() if file.is_relative_to(above) else file.name
 
@@ -107,7 +107,8 @@ def _campaigns(evaluation: Evaluation, measured: Measured) -> str:
 
 
 def _left_out(evaluation: Evaluation) -> list[str]:
-    """What is to come, by scenario and costs."""
+    """Return a line about the runs that are left out, by scenario and costs; none if all were
+    run."""
     waiting: dict[tuple[str, str], set[float]] = {}
     for run in evaluation.left_out:
         waiting.setdefault((run.campaign, run.variant or "preset"), set()).add(run.x)
@@ -121,7 +122,7 @@ def _left_out(evaluation: Evaluation) -> list[str]:
 
 
 def _took(campaign: str, measured: Measured) -> str:
-    """The shortest and the longest run, where that is known."""
+    """Return the times of the shortest and the longest run, if they are known."""
     seconds = [v.value for v in measured.values if (v.campaign, v.metric) == (campaign, RUN_S)]
     return f"{short(min(seconds))} to {short(max(seconds))}" if seconds else "-"
 
@@ -133,7 +134,7 @@ def _listed(values: Iterable[float]) -> str:
 
 
 def _seeds(runs: Sequence[Run]) -> str:
-    """How many repeats a point has: "5", or "3 to 5"."""
+    """Say how many repeats a point has: "5", or "3 to 5"."""
     of: dict[Run, int] = {}
     for run in runs:
         case = run._replace(seed=0)

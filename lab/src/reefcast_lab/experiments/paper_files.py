@@ -80,8 +80,8 @@ class Texts(dict[str, object]):
 
 
 def _sections(markdown: str) -> tuple[str, dict[str, str]]:
-    """The title, and paragraphs by the heading above them; line breaks within a paragraph are
-    spaces."""
+    """Return the title, and the paragraphs by the heading above them; line breaks within a
+    paragraph become spaces."""
     title, *parts = markdown.split("\n## ")
     found = {}
     for part in parts:
@@ -207,7 +207,8 @@ class PaperFiles:
         return Part(**given | {"columns": tuple(self._columns(where, entry.get("columns", ())))})
 
     def _columns(self, where: str, entries: Iterable[Any]) -> Iterator[Column]:
-        """Each [title, metric, times]; or the name of several that tables share."""
+        """Yield columns. An entry is [title, metric, times], or the name of columns that tables
+        share."""
         shared = self._page.get("columns", {})
         for entry in entries:
             if isinstance(entry, str):
@@ -225,7 +226,7 @@ def _toml(file: Path) -> dict[str, Any]:
 
 
 def _check(where: str, entry: Mapping[str, Any], kind: type[Claim | Plot | Part]) -> None:
-    """Raises `ConfigurationError` for a key or a word that there is not, and for one that lacks."""
+    """Raise `ConfigurationError` for an unknown key or word, and for a missing key."""
     _known(where, entry, [field.name for field in fields(kind)])
     needed = (field.name for field in fields(kind) if field.default is MISSING)
     for name in {*needed} - {*entry, *_DEFAULTS}:

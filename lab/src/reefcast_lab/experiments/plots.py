@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#777777", "#000000")
 _MARKERS = "os^Dvx*P"
-"""Colours that colour-blind people tell apart (Okabe and Ito), and marks for those who print."""
+"""Colours that colour-blind people can distinguish (Okabe and Ito), and marks for print."""
 
 LETTERS, MARK = 13, 6
 """Sizes in a legend: letters in an inch; the room of a mark, in letters."""
@@ -72,14 +72,14 @@ def _in_unit(point: Point, plot: Plot) -> Point:
 
 
 def _limit(axes: Axes, means: Sequence[float]) -> None:
-    """The scale is that of the means: an interval of few seeds may reach far beyond, and below 0
-    where nothing can be."""
+    """Scale the axis by the means: an interval of few seeds may reach far beyond, and below 0 where
+    no value can be."""
     if means and min(means) >= 0:
         axes.set_ylim(0, min(axes.get_ylim()[1], 1.5 * max(means)) or 1)
 
 
 def _describe(figure: Figure, grid: Any, plot: Plot) -> None:
-    """Labels and legend of all panels together, ticks where a line or column of panels ends."""
+    """Add labels and a legend for all panels, and ticks where a row or column of panels ends."""
     figure.supxlabel(plot.x_label, fontsize="medium")
     figure.supylabel(plot.y_label, fontsize="medium")
     for column in grid.T:
@@ -102,12 +102,12 @@ def _describe(figure: Figure, grid: Any, plot: Plot) -> None:
 
 
 def _lines(labels: Collection[str], width: float) -> int:
-    """Return the lines of a legend; one where there is none."""
+    """Return how many lines a legend has; one if there is none."""
     return -(-len(labels) // _columns(labels, width)) if labels else 1
 
 
 def _columns(labels: Collection[str], width: float) -> int:
-    """Return the columns of a legend: as many as fit into a line of this many inches."""
+    """Return how many columns a legend has: as many as fit into a line of this many inches."""
     widest = max(map(len, labels))
     in_a_line = sum(map(len, labels)) + MARK * len(labels) <= LETTERS * width
     return len(labels) if in_a_line else max(1, int(LETTERS * width / (widest + MARK)))
@@ -132,7 +132,7 @@ def _panel(axes: Axes, plot: Plot, points: Sequence[Point], looks: Looks) -> Non
 
 
 def _number(value: float, _: object) -> str:
-    """20k, 300, 0.02; never 20m, which of seconds would be read as minutes."""
+    """Format a number: 20k, 300, 0.02. Never 20m, which would be read as minutes."""
     return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
 
 

@@ -24,7 +24,8 @@ _MADE, _CURVES, _EVIDENCE = "Made by `", "## Curves", "## Evidence"
 _BOUND = re.compile(
     r"(?:^|; )((?:a lower|an upper|computed from lower) bounds?\b.* before their end)$"
 )
-"""What a note says of a figure that is only a bound (`Finding.bound`): that is measured."""
+"""What a note says of a figure that is only a bound (`Finding.bound`): such notes depend on the
+measurements."""
 
 
 def renew(file: Path, paper: Paper) -> Path:
@@ -124,7 +125,7 @@ def _part(old: str, new: str) -> str:
 
 
 def _titled(old: str, head: str) -> str:
-    """Return a table of results under the titles of `head`."""
+    """Return a table of results with the titles of `head`."""
     lines, titles = old.split("\n"), head.split("\n")
     if lines[1] != titles[1]:
         raise ValueError(f"a table has other columns than now: {lines[0]}")

@@ -90,8 +90,8 @@ def _as_they_end(spark: SparkSession, results: Store, runs: Sequence[Run]) -> Ge
 
 
 def _interrupt(spark: SparkSession, jobs: Sequence[Future[Ended]]) -> None:
-    """Ctrl-C: nobody waits for these any more. More than once, for a thread that had just begun may
-    not have had its Spark job yet."""
+    """Interrupt the jobs after Ctrl-C. Repeat it, because a thread that had just begun may not have
+    had its Spark job yet."""
     until_s = time.monotonic() + INTERRUPTED_S
     while not all(job.done() for job in jobs) and time.monotonic() < until_s:
         spark.interruptAll()
@@ -99,13 +99,13 @@ def _interrupt(spark: SparkSession, jobs: Sequence[Future[Ended]]) -> None:
 
 
 def _cores(spark: SparkSession) -> int:
-    """Tasks that run at a time: Spark cuts a range into so many parts, unless
+    """Return how many tasks run at a time: Spark cuts a range into so many parts, unless
     `spark.default.parallelism` says otherwise."""
     return spark.range(2**20).select(F.spark_partition_id()).distinct().count()
 
 
 def _job(spark: SparkSession, results: Store, run: Run) -> Ended:
-    """Runs it, and keeps what it measured."""
+    """Run one run, and keep what it measured."""
     started = time.perf_counter()
     # What is said of results stays here.
     paper = replace(results.paper, claims=(), plots=(), evidence=None, outline=list)
@@ -128,7 +128,7 @@ _ABORTED = "Job aborted"
 
 
 def _reason(failure: Exception) -> str:
-    """The line that says it, of a text with the stacks of two languages."""
+    """Return the line that gives the reason, from a text with the stacks of two languages."""
     lines = [line.strip() for line in str(failure).splitlines()]
     told = [line for line in lines if line and not line.startswith("at ")]
     given_up = [line[line.index(_ABORTED) :] for line in told if _ABORTED in line]
@@ -138,7 +138,8 @@ def _reason(failure: Exception) -> str:
 # --- the tasks' side -----------------------------------------------------------------------------
 
 _TOLD = "metric STRING, at DOUBLE, value DOUBLE, error STRING"
-"""What comes back: the measures, `RUN_S` last; alone, with an error, if the run failed."""
+"""The columns that come back: the measures, `RUN_S` last; `RUN_S` alone, with an error, if the run
+failed."""
 
 
 class Work(NamedTuple):

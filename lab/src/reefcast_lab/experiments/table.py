@@ -110,7 +110,8 @@ _Part = tuple[str, str, str]
 
 
 def _settled(claim: Claim) -> list[_Part]:
-    """What says whether the values are final that this claim is computed from."""
+    """Return the measures that say whether the values from which this claim is computed are
+    final."""
     routings = (claim.of, claim.against) if claim.settled else ()
     return [(claim.campaign, claim.settled, routing) for routing in routings if routing]
 

@@ -40,7 +40,7 @@ LIVE = ("client", "history", "network", "server", "storage_node")
 
 
 class _Source(NamedTuple):
-    """A file as it is now: what is computed from it is kept until it changes."""
+    """A file as it is now: what is computed from it is kept until the file changes."""
 
     path: Path
     mtime_ns: int
@@ -85,7 +85,7 @@ def _meaning(source: _Source) -> str:
 
 
 def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Strings that stand alone as statements."""
+    """Yield the strings that stand alone as statements."""
     for node in ast.walk(tree):
         match node:
             case ast.Expr(value=ast.Constant(value=str()) as text):
@@ -93,8 +93,8 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
 
 
 def _reached(starts: Iterable[Path], folder: Path) -> list[Path]:
-    """`starts`, and the modules in `folder` and in `SHARED` that they import, at once or over
-    others; and those of another paper's folder, with its parameters; in order."""
+    """Return `starts`, the modules in `folder` and in `SHARED` that they import, directly or not,
+    and those of another paper's folder, with its parameters; sorted."""
     open, reached = set(starts), set[Path]()
     while open:
         path = open.pop()
@@ -135,14 +135,15 @@ def _live(imported: Sequence[list[str]]) -> set[Path]:
 
 
 def _others(imported: Iterable[list[str]]) -> set[Path]:
-    """Folders of papers."""
+    """Return the folders of papers among these imports."""
     inside = [parts[2] for parts in imported if parts[:2] == PACKAGE and len(parts) > 2]
     return {SHARED / name for name in inside if (SHARED / name).is_dir()}
 
 
 @cache
 def _imported(source: _Source) -> frozenset[str]:
-    """Full names; every part of each is looked for, and one too many does no harm."""
+    """Return the full names of what a module imports. Every prefix of a name is looked for; one too
+    many does no harm."""
     names: list[str] = []
     for node in ast.walk(ast.parse(source.path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -172,5 +172,5 @@ def _joined(
 
 
 def _sums(sizes: Iterable[int]) -> Bounds:
-    """Where rows of these sizes begin, and where the last one ends."""
+    """Return where rows of these sizes begin, and where the last one ends."""
     return np.cumsum([0, *sizes], dtype=np.int64)

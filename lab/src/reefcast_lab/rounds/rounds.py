@@ -160,7 +160,7 @@ class Rounds:
     # --- delivery ---------------------------------------------------------------------------------
 
     def _deliver(self, topic: str, posts: list[Posted]) -> None:
-        """These, and all that follow from them, step by step."""
+        """Deliver these messages, and all that follow from them, step by step."""
         overlay = self._topics[topic]
         parts: list[list[Posted]] = [[] for _ in range(PARTS)]
         while True:
@@ -178,7 +178,8 @@ class Rounds:
             posts = self._step(overlay, step)
 
     def _step(self, overlay: Overlay, step: list[Posted]) -> list[Posted]:
-        """All of these are heard; returns what is said then, senders in the order of names."""
+        """Handle the messages of one step; return those that they cause, with senders in the order
+        of names."""
         step.sort(key=itemgetter(0))
         if self._loss:
             step = [post for post in step if self._random.random() >= self._loss]
@@ -195,7 +196,7 @@ class Rounds:
     def _absent(
         self, overlay: Overlay, to: NodeId, sender: NodeId, message: TopicMessage
     ) -> list[Posted]:
-        """What follows from a message to a node that is not in the overlay."""
+        """Return what follows from a message to a node that is not in the overlay."""
         if to not in self._crashed:
             return [(sender, to, answer) for answer in of_stranger(message)]
         member = overlay.get(sender)
@@ -204,8 +205,8 @@ class Rounds:
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """Messages are freed by their reference counts; to look for cycles among so many takes a fifth
-    of the time of a round, and finds none."""
+    """Turn Python's cycle collector off. Messages are freed by their reference counts; to look for
+    cycles among so many takes a fifth of the time of a round, and finds none."""
     was_on = gc.isenabled()
     gc.disable()
     try:

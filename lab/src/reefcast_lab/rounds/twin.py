@@ -139,7 +139,7 @@ class Twin:
     # --- orphans ----------------------------------------------------------------------------------
 
     def _adopt(self, topic: Topic) -> dict[int, list[int]]:
-        """Finds parents for the orphans; returns the old views of those."""
+        """Find parents for the orphans; return the old views of these parents."""
         before: dict[int, list[int]] = {}
         views: dict[int, list[int]] = {}
         searches = _searches(topic, self._options.ttl)
@@ -161,14 +161,15 @@ class Twin:
         return before
 
     def _key(self, topic: Topic, me: int, other: int) -> tuple[int, int]:
-        """As `views.Weights.key`."""
+        """Return `views.Weights.key`."""
         nodes = self._start.nodes
         names = nodes[topic.members[me]], nodes[topic.members[other]]
         return weight(self._options.seed, *names), other
 
 
 def _searches(topic: Topic, ttl: int) -> list[Search]:
-    """What those who are in nobody's view send out (`TopicOverlay._search_for_parents`)."""
+    """Return the searches of nodes that are in nobody's view
+    (`TopicOverlay._search_for_parents`)."""
     in_links = np.bincount(topic.views, minlength=len(topic.members))
     found = []
     for me in np.flatnonzero((in_links == 0) & (np.diff(topic.bounds) > 0)).tolist():
@@ -181,7 +182,8 @@ def _searches(topic: Topic, ttl: int) -> list[Search]:
 
 
 def _asked(topic: Topic, search: Search, view: list[int]) -> list[int] | None:
-    """`TopicOverlay._adopt`: the new view of whom it came to; None if it went on."""
+    """Handle a search (`TopicOverlay._adopt`); return the new view of the node that it came to, or
+    None if it goes on."""
     if search.orphan == search.to or search.orphan in view:
         return view
     common = [other for other in view if other in search.view]

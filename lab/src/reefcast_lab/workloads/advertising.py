@@ -57,6 +57,7 @@ def _range(i: int, name: str) -> list[Column]:
 
 
 def _term(i: int, name: str) -> Column:
-    """Nothing, where an event lacks the attribute: it would be outside."""
+    """Return the condition on an attribute; nothing if an event lacks the attribute: it would be
+    outside."""
     term = F.concat(F.lit(" AND "), between(name, F.col(f"low{i}"), F.col(f"high{i}")))
     return F.when(F.col(f"there{i}") == F.col(_ALL), term).otherwise(F.lit(""))

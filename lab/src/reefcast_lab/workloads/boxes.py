@@ -60,7 +60,7 @@ class Boxes:
 
 
 def _factor(falling: Floats, mean: float) -> float:
-    """By which what is cut off at 1 has this mean: a search by halves."""
+    """Return the factor with which the values, cut off at 1, have this mean; by bisection."""
     low, high = 0.0, 1.0 / float(falling.min())
     for _ in range(100):
         middle = (low + high) / 2
@@ -145,8 +145,9 @@ error of floats."""
 
 
 def _reach(apart: Floats, wanted: float, attributes: int, edge: float) -> float:
-    """How far to go to have this number of events, on average: as far as one event or the next, of
-    which there are too few and too many, as `edge` says. Below the nearest, volume tells."""
+    """Return how far to go to have this number of events, on average: as far as one event, which
+    gives too few, or as the next, which gives too many; `edge` chooses. Below the nearest event,
+    volume decides."""
     there = apart[~np.isnan(apart)]
     if wanted >= len(there):
         return 1.0

@@ -84,7 +84,7 @@ def _whole(number: Column, by: int) -> Column:
 
 
 def _filter(wanted: Covered) -> Column:
-    """`place`: -1 of a root, else the number below it."""
+    """Return the filter. `place`: -1 for a root, otherwise its number below the root."""
     place, classed = F.col("place"), F.col("class")
     offset = whole(wanted.step, uniform(wanted.seed, "low", classed, place))
     low = F.when(place < 0, F.lit(0)).otherwise(place * wanted.step + offset)

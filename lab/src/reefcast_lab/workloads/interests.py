@@ -126,14 +126,14 @@ def wanted_by(grid: Grid, clients: NDArray[np.int64]) -> Flags:
 
 
 def _taken(rng: np.random.Generator, grid: Grid) -> NDArray[np.int64]:
-    """By topic: itself, or the one that the client takes in its place. The draws are the same
-    whatever the probability, so that a larger one changes more."""
+    """Return, by topic, the topic itself, or the one that the client takes instead. The draws do
+    not depend on the probability, so that a larger one changes more."""
     shuffled, others = rng.random(grid.topics), rng.integers(grid.topics, size=grid.topics)
     return np.where(shuffled < grid.shuffled, others, np.arange(grid.topics))
 
 
 def _nearest(here: Floats, ids: Floats) -> Floats:
-    """The distance of each client from the nearest of these."""
+    """Return the distance of each client from the nearest of these."""
     squares = ((here[:, None, :] - ids[None, :, :]) ** 2).sum(axis=2)
     return np.asarray(np.sqrt(squares.min(axis=1)), np.float64)
 
@@ -143,5 +143,6 @@ def _quantiles(number: int) -> Floats:
 
 
 def _power_law(above: Floats, least: float, exponent: float) -> Floats:
-    """The quantiles of the density x^-exponent from `least` on: what this share is above."""
+    """Return the quantiles of the density x^-exponent from `least` on: the values above which these
+    shares are."""
     return np.asarray(least * above ** (-1.0 / (exponent - 1.0)), np.float64)

@@ -160,7 +160,7 @@ def read_events(spark: SparkSession, path: Path) -> DataFrame:
 
 
 def _write_filters(rows: DataFrame, clients: Clients, out: Path) -> Written:
-    """From number and filter, in their order."""
+    """Write rows of number and filter, in their order."""
     letter, name = clients.table[0], clients.table.removesuffix("s")
     owned = rows.select(
         F.col("number").alias(name),
@@ -171,7 +171,7 @@ def _write_filters(rows: DataFrame, clients: Clients, out: Path) -> Written:
 
 
 def _placed(rows: DataFrame, clients: Clients) -> DataFrame:
-    """With a column `broker`, the same for all rows of a client."""
+    """Add a column `broker`, which is the same for all rows of a client."""
     if not clients.brokers:
         return rows
     place = whole(len(clients.brokers), uniform(clients.seed, "broker", F.col("client")))
@@ -179,7 +179,7 @@ def _placed(rows: DataFrame, clients: Clients) -> DataFrame:
 
 
 def _filters_of(spark: SparkSession, made: Written) -> DataFrame:
-    """subscription, filter, whatever they are called."""
+    """Return columns subscription and filter, whatever they are called in the file."""
     stored = spark.read.parquet(made.path)
     return stored.select(F.col(stored.columns[0]).alias("subscription"), "filter")
 

@@ -82,6 +82,6 @@ def read_sample(data: bytes, names: Sequence[str]) -> Sample:
 
 
 def _ranks(known: Floats, asked: Floats) -> Floats:
-    """The middle of the places that a value has among the known ones, from 0 to 1."""
+    """Return the middle of the places that a value has among the known ones, from 0 to 1."""
     places = np.searchsorted(known, asked, "left") + np.searchsorted(known, asked, "right")
     return np.where(np.isnan(asked), np.nan, places / (2 * max(len(known), 1)))

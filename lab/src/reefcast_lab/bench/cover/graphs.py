@@ -111,7 +111,7 @@ def _measured(
     filters: list[Filter],
     most: tuple[int, int],
 ) -> GraphRow:
-    """`most`: filters to add, and roots to remove."""
+    """Measure a graph. `most`: how many filters to add, and how many roots to remove."""
     graph = roots if isinstance(roots, RelationGraph) else None
     added, add_comparisons = _add_again(roots, filters, most[0])
     removed, remove_comparisons = _remove_roots(roots, filters, most[1])
@@ -142,7 +142,8 @@ def _add_again(roots: Roots[int], filters: list[Filter], most: int) -> tuple[Tim
 
 
 def _remove_roots(roots: Roots[int], filters: list[Filter], most: int) -> tuple[Times, float]:
-    """Each comes back before the next goes; the hits are the keys that became roots."""
+    """Remove roots, each of which comes back before the next one goes; the hits are the keys that
+    became roots."""
     keys = roots.keys()
     chosen = random.Random(1).sample(keys, min(most, len(keys)))
     comparisons = 0

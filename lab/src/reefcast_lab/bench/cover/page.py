@@ -70,7 +70,7 @@ _CHANGED = (
 
 
 def _other(rows: Sequence[CoverTiming], mine: CoverTiming, engine: str) -> str:
-    """Its mean; nothing if it cannot serve this workload."""
+    """Return another engine's mean; nothing if it cannot serve this workload."""
     case = (mine.workload, mine.n, mine.query, engine)
     found = [r for r in rows if (r.workload, r.n, r.query, r.engine) == case]
     return short(found[0].us_per_event) if found else ""

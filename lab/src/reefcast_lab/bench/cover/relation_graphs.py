@@ -149,11 +149,11 @@ class RelationGraph(ABC, Generic[K]):
 
     @abstractmethod
     def _add(self, node: Node[K]) -> None:
-        """Links a node that is new, or gives its key to one with an equal filter."""
+        """Link a new node, or give its key to a node with an equal filter."""
 
     @abstractmethod
     def _drop(self, node: Node[K]) -> None:
-        """Unlinks a node without keys, and rearranges its children."""
+        """Unlink a node without keys, and rearrange its children."""
 
     def _change(self) -> RootChange[K]:
         if not (self._entered or self._left):
@@ -176,7 +176,7 @@ class RelationGraph(ABC, Generic[K]):
             self.index.remove(node.number)
 
     def _combine(self, node: Node[K], into: Node[K]) -> None:
-        """Their filters cover each other."""
+        """Combine two nodes whose filters cover each other."""
         together = {**into.keys, **node.keys}
         into.keys = dict(sorted(together.items(), key=lambda one: one[1]))
         for key in node.keys:
@@ -196,7 +196,7 @@ class RelationGraph(ABC, Generic[K]):
             self._left[child.number] = child
 
     def _compare(self, filter: Filter, stored: Node[K]) -> Relation:
-        """The paper's getRelation."""
+        """Compare two filters (the paper's getRelation)."""
         self.comparisons += 1
         if covers(stored.filter, filter):
             return Relation.EQUAL if covers(filter, stored.filter) else Relation.SUBSET
@@ -252,8 +252,8 @@ class TraditionalGraph(RelationGraph[K]):
     # --- without an index ------------------------------------------------------------------------
 
     def _traverse(self, filter: Filter) -> tuple[set[int], set[int]]:
-        """Numbers of the nodes that cover the filter, and of those that it covers; of an equal
-        one, which is in both, as soon as it is found."""
+        """Return the numbers of the nodes that cover the filter, and of those that it covers. As
+        soon as an equal one is found, return that one in both."""
         above: set[int] = set()
         below: set[int] = set()
         seen: set[int] = set()
@@ -277,8 +277,8 @@ class TraditionalGraph(RelationGraph[K]):
     def _traverse_down(
         self, filter: Filter, parents: list[Node[K]], seen: set[int], below: set[int]
     ) -> None:
-        """Compares the descendants of the parents that have not been `seen`, but none below what
-        the filter covers; adds to `below`."""
+        """Compare the descendants of the parents that have not been `seen`, but none below what the
+        filter covers; add to `below`."""
         open_nodes = list(parents)
         entered = {parent.number for parent in parents}
         while open_nodes:
@@ -324,7 +324,8 @@ class SimplifiedGraph(RelationGraph[K]):
         self._insert(node, self._top)
 
     def _drop(self, node: Node[K]) -> None:
-        """No child covers another, nor a sibling of the node: only siblings may cover children."""
+        """Remove a node. No child covers another one, nor a sibling of the node: only siblings may
+        cover children."""
         (parent,) = node.parents.values()
         self._unlink(parent, node)
         siblings = list(parent.children.values())
@@ -337,8 +338,8 @@ class SimplifiedGraph(RelationGraph[K]):
                 self._insert(child, sibling)
 
     def _insert(self, node: Node[K], parent: Node[K]) -> None:
-        """Puts the node, which may have children, somewhere below the parent. Where it meets others
-        with children, these are inserted in turn."""
+        """Insert the node, which may have children, below the parent. Where it meets others with
+        children, these are inserted in turn."""
         open_nodes = [(node, parent)]
         while open_nodes:
             node, parent = open_nodes.pop()
@@ -359,8 +360,8 @@ class SimplifiedGraph(RelationGraph[K]):
                     self._link(node, child)
 
     def _disband(self, node: Node[K]) -> list[Node[K]]:
-        """The children of a node that has become part of another; it was in the graph before if it
-        has any."""
+        """Return the children of a node that has become part of another one, and unlink them. Only
+        a node that was in the graph before has any."""
         if node.number in self._nodes:
             self._forget(node)
         children = list(node.children.values())
@@ -386,7 +387,8 @@ class SimplifiedGraph(RelationGraph[K]):
                 return Place(parent, None, covered)
 
     def _ask(self, index: CoverIndex[int], filter: Filter, parent: Node[K]) -> Place[K]:
-        """The same way down: always to the first of the children that cover the filter."""
+        """Find the place of a filter with the index, on the path that `_find` takes: always to the
+        first of the children that cover the filter."""
         ways: dict[int, Node[K]] = {}  # by parent
         for number in index.covering(filter):
             child = self._nodes[number]
@@ -405,7 +407,7 @@ class SimplifiedGraph(RelationGraph[K]):
     def _first_above(
         self, child: Node[K], parent: Node[K], siblings: list[Node[K]]
     ) -> Node[K] | None:
-        """The first of `siblings` that covers a child of one that has gone."""
+        """Return the first of `siblings` that covers a child of a removed node."""
         if self.index is None:
             for sibling in siblings:
                 if self._compare(child.filter, sibling) is Relation.SUBSET:
@@ -417,7 +419,7 @@ class SimplifiedGraph(RelationGraph[K]):
 
 
 def _eldest(nodes: Iterable[Node[K]]) -> list[K]:
-    """Their eldest keys, by age."""
+    """Return the eldest keys of these nodes, by age."""
     return [node.eldest for node in sorted(nodes, key=_age)]
 
 
@@ -430,7 +432,7 @@ def _place(node: Node[K]) -> int:
 
 
 def _reach(start: Iterable[Node[K]], direction: str) -> set[int]:
-    """Numbers of these nodes and of all that follow, by `parents` or by `children`."""
+    """Return the numbers of these nodes and of all that follow, by `parents` or by `children`."""
     open_nodes = list(start)
     seen = {node.number for node in open_nodes}
     while open_nodes:

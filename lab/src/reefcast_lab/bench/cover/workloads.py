@@ -52,7 +52,7 @@ def _interval(rng: random.Random, width: float, within: tuple[float, float]) -> 
 
 
 def _wide(rng: random.Random, number: int) -> dict[str, tuple[float, float]]:
-    """A root's intervals; the same for the same number, whatever the generator."""
+    """Return a root's intervals; they depend on its number only."""
     fixed = random.Random(number)
     return {name: _interval(fixed, 0.5, (0.0, 1.0)) for name in NUMBERS[:6]}
 

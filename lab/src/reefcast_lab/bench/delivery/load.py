@@ -169,7 +169,7 @@ def run(
 
 
 def _select(selector: selectors.BaseSelector, measured: Measured, began: float) -> None:
-    """Handle what the brokers said, and write what waits."""
+    """Handle what the brokers sent, and write what waits."""
     for key, _ in selector.select(0.1):
         line: _Publishing | _Consuming = key.data
         count = line.came()

@@ -18,7 +18,7 @@ IDS = 65_535
 
 
 def _length(size: int) -> bytes:
-    """Remaining length: seven bits a byte, the lowest first."""
+    """Encode the remaining length: seven bits a byte, the lowest first."""
     out = bytearray()
     while size > 127:
         out.append(size & 127 | 128)
@@ -64,8 +64,8 @@ class Packets:
 def _begin(
     port: int, name: str, *subscriptions: bytes, clean: bool
 ) -> tuple[socket.socket, Packets]:
-    """Connect as a client with this name, and subscribe. Reads no byte more than the answers: what
-    the session is owed comes right behind them."""
+    """Connect as a client with this name, and subscribe. Read nothing beyond the answers: what the
+    session is owed follows directly."""
     connection, packets = connected(port), Packets()
     body = _text("MQTT") + bytes([4, 2 * clean, 0, 0]) + _text(name)
     connection.sendall(_packet(0x10, body) + b"".join(subscriptions))

@@ -99,7 +99,7 @@ class Nats(Wire):
         self._ask(f"CONSUMER.DURABLE.CREATE.{STREAM}.{name}", asked)
 
     def _ask(self, what: str, asked: dict[str, Any]) -> None:
-        """Ask the server's interface. Raises `PeerError` for an error."""
+        """Send a request to the server's interface. Raises `PeerError` for an error."""
         body = json.dumps(asked).encode()
         self._socket.sendall(f"PUB $JS.API.{what} answers {len(body)}\r\n".encode() + body + END)
         found: list[tuple[bytes, bytes, bytes]] = []

@@ -23,7 +23,7 @@ _MEASURED = {
     "broker_cpu_us": "µs (CPU)",
 }
 _IDLE = {"memory_mb": "MB", "more_mb": "of these for the sessions"}
-"""Columns, and what the tables call them."""
+"""Columns, with their titles in the tables."""
 
 
 def figures(rows: Sequence[Delivery]) -> str:

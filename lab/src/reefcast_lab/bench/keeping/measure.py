@@ -116,7 +116,7 @@ def _begin(store: Store) -> None:
 
 
 def _added(first: int, count: int) -> list[Change]:
-    """Events with the numbers from `first` on, owed to session 1 at the same positions."""
+    """Return events with the numbers from `first` on, owed to session 1 at the same positions."""
     changes: list[Change] = []
     for number in range(first, first + count):
         body = number.to_bytes(8, "big") + bytes(BODY_BYTES - 8)
@@ -136,7 +136,7 @@ def _acknowledged(first: int, count: int) -> list[Change]:
 
 
 class _Clock:
-    """Time since it was made."""
+    """The time since it was made."""
 
     def __init__(self) -> None:
         self._started = time.perf_counter(), time.process_time()

@@ -11,7 +11,7 @@ import subprocess
 import time
 
 _PS = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
-"""Days, hours, minutes and seconds, the first two only if there are any."""
+"""Days, hours, minutes and seconds; the first two only if there are any."""
 
 
 def used_s(pid: int) -> float | None:

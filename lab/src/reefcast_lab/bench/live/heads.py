@@ -42,7 +42,7 @@ def number_at(data: Bytes, at: Any, count: int) -> Any:
 
 @njit(cache=True)
 def _delivery(body: Any, end: Any, size: Any) -> tuple[int, Any, Any]:
-    """Return the head of an event whose body begins there; `CUT` if its time is not there yet."""
+    """Return the head of an event whose body begins there; `CUT` if its time has not come yet."""
     stamp = body + TIME_AT
     return (DELIVERY if stamp + 8 <= size else CUT), stamp, end
 

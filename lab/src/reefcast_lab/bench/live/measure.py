@@ -176,13 +176,14 @@ class Session:
         self._idle_shares = [min(shares) for shares in zip(*looks, strict=False)]
 
     def _used_s(self) -> list[float]:
-        """Return the CPU time of each broker so far; an empty list if the system does not tell."""
+        """Return the CPU time of each broker so far; an empty list if the system does not report
+        it."""
         used = [cpu.used_s(pid) for pid in self._pids]
         return [each for each in used if each is not None]
 
     def _most_used_s(self, before: Sequence[float], passed: float) -> float | None:
-        """Return what the broker that used most has used since, without its use when idle; None if
-        that cannot be told."""
+        """Return the CPU time since then of the broker that used most, without its use when idle;
+        None if it is not known."""
         after = self._used_s()
         if not before or not after:
             return None

@@ -10,7 +10,7 @@ CONNACK_BYTES, SUBACK_BYTES = 4, 5
 
 
 def _length(n: int) -> bytes:
-    """Remaining length: seven bits a byte, the lowest first."""
+    """Encode the remaining length: seven bits a byte, the lowest first."""
     out = bytearray()
     while n > 127:
         out.append(n & 127 | 128)

@@ -73,7 +73,7 @@ def now_us(time: Longs) -> Any:
 
 @njit(cache=True)
 def _count(counts: Longs, delays: Longs, run: Longs, wide: bool, sent_us: Any, now: Any) -> None:
-    """Count a delivery that has come as a whole."""
+    """Count a delivery that has come completely."""
     counts[DELIVERIES] += 1
     counts[LAST_US] = now
     if wide:

@@ -24,10 +24,10 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "nats": {"color": "#009e73", "marker": "^"},
     "reefcast": {"color": "#d55e00", "marker": "o", "linewidth": 2.2, "zorder": 4},
 }
-"""Colours that colour-blind people tell apart (Okabe and Ito), and marks for those who print."""
+"""Colours that colour-blind people can distinguish (Okabe and Ito), and marks for print."""
 _CPU = {"cpu_us_per_publication": "publication", "cpu_us_per_delivery": "delivery"}
 _DELAYS = {"delay_p50_us": "p50", "delay_p99_us": "p99"}
-"""Columns, and what the tables call them."""
+"""Columns, with their titles in the tables."""
 
 
 def figures(rows: Sequence[BrokerFigures]) -> str:

@@ -57,7 +57,7 @@ class Frames:
 
 
 def _frames(made_for: Wire, point: Point, payload: bytes, count: int) -> list[tuple[bytes, int]]:
-    """Return the frame of each event, and where in it the body begins."""
+    """Return the frame of each event, and the place in it where the body begins."""
     made = []
     for seq, attributes in enumerate(quotes.events(count, point.attributes), heads.FIRST_SEQ):
         time_us = time.time_ns() // 1000
@@ -134,7 +134,7 @@ class Publisher:
         return end - first
 
     def _listen(self, connection: socket.socket, timeout_s: float) -> bool:
-        """Handle what the broker says; return whether it said anything within `timeout_s`."""
+        """Handle what the broker sends; return whether it sent anything within `timeout_s`."""
         ready, _, _ = select.select([connection], [], [], timeout_s)
         if ready:
             answer = self._wire.take(wires.read(connection))

@@ -170,7 +170,7 @@ def cliff(name: str, rows: int) -> CliffRow:
 
 
 def _filled(filters: Sequence[Filter]) -> tuple[CompiledIndex[int], list[float]]:
-    """(an index of them, microseconds of each addition)."""
+    """Return an index of the filters, and the microseconds of each addition."""
     index: CompiledIndex[int] = CompiledIndex()
     return index, timed_us(index.add, enumerate(filters), thread_time)
 
@@ -185,7 +185,8 @@ def _us_per_event(index: CompiledIndex[int], events: Sequence[Publication]) -> f
 def _scanned(
     index: CompiledIndex[int], filters: Sequence[Filter], events: Sequence[Publication], name: str
 ) -> float:
-    """Nanoseconds of the obvious way for a filter; `InternalError` if it finds something else."""
+    """Return the nanoseconds per filter of a scan. Raises `InternalError` if the index finds
+    something else."""
     scan: ScanIndex[int] = ScanIndex()
     for key in range(0, len(filters), max(1, len(filters) // SCANNED_FILTERS)):
         scan.add(key, filters[key])

@@ -23,13 +23,13 @@ from reefcast.model.publication import Publication
 from reefcast_lab.bench.matching.table import Array, Table
 
 _SMALL = 2048
-"""Rows up to which all bounds of a partition are compared in one call."""
+"""Up to how many rows all bounds of a partition are compared in one call."""
 _BLOCK = 1 << 15
-"""Pairs of event and row that are compared at once: they stay in the cache."""
+"""How many pairs of event and row are compared at once: they stay in the cache."""
 _FEW = 16
-"""When less than one row of this many is left, only those that are left are compared further."""
+"""When less than one row of this many is left, only the rows that are left are compared further."""
 _NOWHERE = -1
-"""The code of a string that no row names, and of no string at all: it has no partition."""
+"""The code of a string that no row names, and of a missing string; it has no partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Group:
         return self.rows[start:end][np.flatnonzero(held)]
 
     def _match_many(self, mine: Array, start: int, end: int) -> Array:
-        """One attribute after the other, so that what is compared stays small."""
+        """Match one event; compare one attribute after the other, so that the arrays stay small."""
         held = self.high[0, start:end] >= mine[0]
         room = np.empty(end - start, bool)
         for i in range(1, len(mine)):
@@ -93,7 +93,7 @@ class Group:
                 yield self._match_pairs(mine, codes, counts, chunk)
 
     def _match_block(self, mine: Array, chunk: slice) -> tuple[Array, Array]:
-        """Match a chunk with a partition that all its events share."""
+        """Match a chunk of events with the partition that they share."""
         held = np.ones((chunk.stop - chunk.start, len(self.rows)), bool)
         for i in range(len(self.used)):
             value = mine[chunk, i, None]
@@ -162,8 +162,8 @@ class Columns:
 
 
 def _bounds(table: Table) -> tuple[Array, Array, Array]:
-    """(low, high, rows): bounds float64 (attributes, copies) of numbers and of codes, and the row
-    of each copy."""
+    """Return (low, high, rows): bounds float64 (attributes, copies) of numbers and of codes, and
+    the row of each copy."""
     rows = np.arange(len(table))
     chosen: dict[str, Array] = {}
     for name, members in table.members.items():
@@ -180,8 +180,8 @@ def _bounds(table: Table) -> tuple[Array, Array, Array]:
 
 
 def _groups(low: Array, high: Array, rows: Array, sizes: list[int]) -> Iterator[Group]:
-    """One for each attribute of strings, those with the most first; one for the rest. `sizes`: how
-    many strings each attribute has, 0 for numbers."""
+    """Yield a group for each attribute of strings, the attributes with the most strings first, and
+    one for the rest. `sizes`: how many strings each attribute has, 0 for numbers."""
     rest = np.arange(len(rows))
     for key in sorted(np.flatnonzero(sizes).tolist(), key=lambda i: -sizes[i]):
         mine = np.isfinite(low[key, rest])
@@ -193,8 +193,8 @@ def _groups(low: Array, high: Array, rows: Array, sizes: list[int]) -> Iterator[
 
 
 def _group(low: Array, high: Array, rows: Array, mine: Array, key: int, size: int) -> Group:
-    """Group the copies `mine` by their code for the attribute `key`, of `size` codes; all together
-    if `key` is -1."""
+    """Group the copies `mine` by their code for the attribute `key`, which has `size` codes; all
+    together if `key` is -1."""
     codes = np.zeros(len(mine), np.int64) if key < 0 else low[key, mine].astype(np.int64)
     lower = np.isfinite(low[:, mine]).sum(axis=1)
     used = np.flatnonzero(lower + np.isfinite(high[:, mine]).sum(axis=1))
@@ -207,7 +207,7 @@ def _group(low: Array, high: Array, rows: Array, mine: Array, key: int, size: in
 
 
 def _sorted(pieces: list[tuple[Array, Array]], count: int, mixed: bool) -> tuple[Array, Array]:
-    """(offsets, rows) of `count` events; `mixed`: the pieces' events do not ascend."""
+    """Return (offsets, rows) of `count` events; `mixed`: the events of the pieces do not ascend."""
     events = np.concatenate([np.empty(0, np.int64), *(events for events, _ in pieces)])
     rows = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in pieces)])
     offsets = np.zeros(count + 1, np.int64)

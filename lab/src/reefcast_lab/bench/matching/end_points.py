@@ -27,7 +27,7 @@ from reefcast.matching.kernel_cache import njit
 from reefcast_lab.bench.matching.table import Array, Table
 
 _BUCKET = 64
-"""Rows of a bucket, at least; there are no more than `_MOST_BUCKETS`."""
+"""The least number of rows in a bucket, unless there would be more than `_MOST_BUCKETS`."""
 _MOST_BUCKETS = 1024
 _MISSED = 0x80
 _MOST_PREDICATES = 127
@@ -77,8 +77,8 @@ def layout(table: Table, counts_ends: bool) -> Layout:
 
 
 def _buckets(column: Array) -> tuple[Array, Array, Array]:
-    """(values, rows, where the buckets start) of the finite ends; the first value of a bucket is
-    its least, then rows ascend."""
+    """Return (values, rows, starts of the buckets) of the finite ends. The first value of a bucket
+    is its least, after which rows ascend."""
     rows = np.flatnonzero(np.isfinite(column))
     rows = rows[np.argsort(column[rows], kind="stable")]
     count = min(_MOST_BUCKETS, -(-len(rows) // _BUCKET))
@@ -89,7 +89,7 @@ def _buckets(column: Array) -> tuple[Array, Array, Array]:
 
 
 def _takers(members: Array, codes: int) -> tuple[Array, Array]:
-    """(rows, where those of each code start): ascending for each code."""
+    """Return (rows, starts of each code); rows ascend for each code."""
     row, column = np.nonzero(members >= 0)
     code = members[row, column]
     order = np.argsort(code, kind="stable")
@@ -105,7 +105,7 @@ def _ends(lengths: Sequence[int]) -> Array:
 
 
 def _shifted(starts: Sequence[Array], lengths: Sequence[int]) -> Array:
-    """Places in each part as places in all of them together, and the end of all."""
+    """Return the places in each part as places in all parts joined, and the end of all."""
     offsets = _ends(lengths)
     parts = [part + offset for part, offset in zip(starts, offsets[:-1], strict=True)]
     return _joined([*parts, offsets[-1:]], np.int64)
@@ -113,7 +113,7 @@ def _shifted(starts: Sequence[Array], lengths: Sequence[int]) -> Array:
 
 @njit(cache=True)
 def _last_bucket(firsts: Array, start: int, end: int, value: float, strictly: bool) -> int:
-    """The last bucket whose least value is at most (strictly: below) `value`; before `start` if
+    """Return the last bucket whose least value is at most (strictly: below) `value`; `start` - 1 if
     there is none."""
     while start < end:
         middle = (start + end) >> 1
@@ -126,8 +126,8 @@ def _last_bucket(firsts: Array, start: int, end: int, value: float, strictly: bo
 
 @njit(cache=True)
 def _parts(at: Layout, list_: int, value: float) -> tuple[int, int, int, int]:
-    """Places where the list starts, where the bucket that `value` falls into starts and ends, and
-    where the list ends; only in that bucket must each end be compared."""
+    """Return where the list starts, where the bucket of `value` starts and ends, and where the list
+    ends. Only in that bucket must each end be compared."""
     first, end = at.lists[list_], at.lists[list_ + 1]
     bucket = _last_bucket(at.firsts, first, end, value, list_ % 2 != 0)
     middle = at.starts[max(bucket, first)]
@@ -136,7 +136,7 @@ def _parts(at: Layout, list_: int, value: float) -> tuple[int, int, int, int]:
 
 @njit(cache=True)
 def _count_off(at: Layout, list_: int, value: float) -> None:
-    """One off for each row that `value` satisfies one end of."""
+    """Subtract one for each row of which `value` satisfies an end."""
     first, middle, beyond, end = _parts(at, list_, value)
     if list_ % 2 == 0:
         for i in range(first, middle):
@@ -152,7 +152,7 @@ def _count_off(at: Layout, list_: int, value: float) -> None:
 
 @njit(cache=True)
 def _mark_missed(at: Layout, list_: int, value: float) -> None:
-    """Marks each row with an end that `value` does not satisfy."""
+    """Mark each row of which `value` does not satisfy an end."""
     first, middle, beyond, end = _parts(at, list_, value)
     if list_ % 2 == 0:
         for i in range(middle, beyond):
@@ -177,7 +177,8 @@ def _count_strings(at: Layout, codes: Array) -> None:
 
 @njit(cache=True)
 def _zeros(left: Array, out: Array, found: int) -> int:
-    """Appends the places of the bytes that are 0 to `out`; -1 if there is no room."""
+    """Append the places of the bytes that are 0 to `out`; return the new count, or -1 if there is
+    no room."""
     words = left.view(np.uint64)
     for i in range(len(words)):
         word = words[i]

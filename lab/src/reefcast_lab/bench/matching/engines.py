@@ -23,7 +23,7 @@ REEFCAST, FLOOR = "reefcast", "floor"
 BASELINES = ("columns", "counting", "rein")
 
 _REMOVED = 10_000
-"""Removals that are timed, at most."""
+"""How many removals are timed, at most."""
 
 
 @dataclass(frozen=True, slots=True)

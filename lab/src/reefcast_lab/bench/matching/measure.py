@@ -103,7 +103,8 @@ def measure(workload: Workload, tell: Tell) -> list[MatchTiming]:
 
 
 def _checked(engines: Sequence[Engine], workload: Workload) -> float:
-    """Matches per event; `InternalError` if an engine finds something else than the others."""
+    """Return the matches per event. Raises `InternalError` if an engine finds something else than
+    the others."""
     total = 0
     for number, batch in enumerate(workload.events.batches):
         expected = _sorted_rows(*engines[0].match_batch(batch))
@@ -126,7 +127,8 @@ def _sorted_rows(offsets: Array, rows: Array) -> list[list[int]]:
 
 @dataclass(slots=True)
 class _Times:
-    """`rounds`: microseconds per event of each; `events`: of each event, none for batches."""
+    """The times of one engine. `rounds`: microseconds per event of each; `events`: those of each
+    event, none for batches."""
 
     rounds: list[float]
     events: Array
@@ -174,7 +176,7 @@ def _batched(workload: Workload) -> Run:
 
 
 def _rounds(engines: Sequence[Engine], run: Run, batches: int) -> dict[str, _Times]:
-    """Every engine takes each batch at least once."""
+    """Time all engines; each takes each batch at least once."""
     times: dict[str, list[tuple[float, list[float]]]] = {engine.name: [] for engine in engines}
     spent: dict[str, float] = defaultdict(float)
     for number in range(MOST_ROUNDS):

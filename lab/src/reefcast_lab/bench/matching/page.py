@@ -109,7 +109,7 @@ _LOOKS: Mapping[str, dict[str, Any]] = {
     "counting": {"color": "#009e73", "marker": "^"},
     "rein": {"color": "#777777", "marker": "D"},
 }
-"""Colours that colour-blind people tell apart (Okabe and Ito), and marks for those who print."""
+"""Colours that colour-blind people can distinguish (Okabe and Ito), and marks for print."""
 
 
 def plot(rows: Sequence[MatchTiming]) -> str:

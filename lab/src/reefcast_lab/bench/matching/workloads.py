@@ -35,7 +35,7 @@ from reefcast_lab.bench.matching.table import Array, Events, Table, matches
 SELECTIVITIES = (0.02, 0.001)
 EVENTS = 1024
 _SAMPLE = (4000, 512)
-"""Filters and events to find the widths with."""
+"""How many filters and events are sampled to find the widths."""
 
 Rng = np.random.Generator
 
@@ -210,7 +210,7 @@ class Stock:
 
 
 def _clock(ranks: Array) -> Array:
-    """Times of day as the data set writes them: 1435 is 14:35."""
+    """Return times of day as the data set writes them: 1435 is 14:35."""
     minutes = np.floor(300 + ranks * 1139.999)
     return np.asarray(minutes // 60 * 100 + minutes % 60)
 
@@ -295,7 +295,8 @@ class Flights:
         return Table(lows, highs, members, vocabulary, integers_of(ranges))
 
     def _members(self, rng: Rng, count: int) -> dict[str, Array]:
-        """Where: =, IN of up to 4, the origin, or nothing; who: =, IN of up to 3, or nothing."""
+        """Draw the words of filters. Place: =, IN of up to 4, the origin, or nothing; carrier: =,
+        IN of up to 3, or nothing."""
         place = rng.choice(4, count, p=[0.4, 0.15, 0.2, 0.25])
         carrier = rng.choice(3, count, p=[0.35, 0.1, 0.55])
         how_many = {
@@ -343,7 +344,8 @@ class Zipf:
         return Events(columns)
 
     def _centres(self, rng: Rng, count: int) -> Array:
-        """Ranks around hot spots, each attribute's for itself; the first spots are the hottest."""
+        """Draw ranks around hot spots, for each attribute by itself; the first spots are the
+        hottest."""
         shape = (count, len(ZIPF))
         spots = rng.choice(_SPOTS, shape, p=zipf_weights(_SPOTS, 1))
         return np.asarray((spots * 0.618 % 1 + rng.normal(0, 0.004, shape)) % 1)

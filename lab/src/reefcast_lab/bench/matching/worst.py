@@ -79,12 +79,13 @@ def worst(name: str, rows: int) -> WorstRow:
 
 
 def _percentiles(times: Array) -> tuple[float, float, float]:
-    """p50, p99, max."""
+    """Return p50, p99 and the maximum."""
     return float(np.percentile(times, 50)), float(np.percentile(times, 99)), float(times.max())
 
 
 def _run(made: Made) -> tuple[tuple[Array, Array, Array, Array], int, int]:
-    """(microseconds of additions, removals, matches and matches in between; keys found; bytes)."""
+    """Return (microseconds of additions, removals, matches and matches in between; keys found;
+    bytes)."""
     table, events = made
     index: CompiledIndex[int] = CompiledIndex()
     publications = events.publications

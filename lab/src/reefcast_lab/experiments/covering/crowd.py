@@ -158,7 +158,7 @@ def _class(number: int) -> str:
 def _filters(
     subscriptions: int, degree: int, selectivity: float, rng: random.Random
 ) -> Iterator[tuple[int, bool, str]]:
-    """(class, whether it is a root, filter)."""
+    """Yield (class, whether it is a root, filter)."""
     width = round(selectivity * PRICES)
     classes = subscriptions // (degree + 1)
     over = subscriptions - classes * (degree + 1)

@@ -109,7 +109,7 @@ def _step(row: LoggedRow, at_s: float) -> Step:
 
 
 def _classes(column: str, values: Sequence[str]) -> Callable[[str], str]:
-    """From a value to the name of its process."""
+    """Return a function from a value to the name of its process."""
     try:
         numbers = sorted(map(float, values))
     except ValueError:
@@ -165,7 +165,7 @@ def usual(cases: Sequence[Case], share: float) -> list[Case]:
 
 
 def _homes(cases: Sequence[Case], topology: Topology, rng: random.Random) -> dict[str, str]:
-    """The broker of each performer's engine, as many of them at each."""
+    """Return the broker of each performer's engine; brokers have equally many."""
     performers = sorted({step.performer for case in cases for step in case.steps})
     rng.shuffle(performers)
     engines = topology.publishers
@@ -180,8 +180,8 @@ def _deployed(
     topology: Topology,
     rng: random.Random,
 ) -> list[Claim]:
-    """Engines advertise the completions of each process that they have a part in, and subscribe to
-    the triggers of those whose cases they begin."""
+    """Return the claims of deployment: engines advertise the completions of each process in which
+    they have a part, and subscribe to the triggers of those whose cases they begin."""
     parts = {(case.process, home_of[step.performer]) for case in cases for step in case.steps}
     begun = {(case.process, home_of[case.steps[0].performer]) for case in cases}
     claims = [Claim(client, home, triggers(), 0.0, advertises=True)]
@@ -198,7 +198,7 @@ def _deployed(
 def _waiting(
     case: Case, number: int, from_s: float, until_s: float, home_of: Mapping[str, str]
 ) -> Iterator[Claim]:
-    """What engines wait for while the case lasts: each step that comes before another, once."""
+    """Yield what engines wait for while the case lasts: each step that precedes another, once."""
     waits = {
         (home_of[later.performer], earlier.activity): None
         for earlier, later in pairwise(case.steps)

@@ -57,7 +57,7 @@ class GraphWork:
 
 
 class _Watched(NextHopIndex):
-    """An index that tells the graph what comes and goes."""
+    """An index that tells the graph which subscriptions come and go."""
 
     def __init__(self, index: NextHopIndex, work: GraphWork) -> None:
         self._index = index

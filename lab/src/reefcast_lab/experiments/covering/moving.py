@@ -60,16 +60,15 @@ def measure(run: Run) -> list[Measure]:
 
 
 def _rows(kernel: CoverKernel) -> Iterator[tuple[str, float]]:
-    """Yield, for the mean broker, the rows of the PRT, mean over time, and how far they stray from
-    that."""
+    """Yield the mean number of PRT rows per broker over time, and its standard deviation."""
     means = np.array([np.mean(sample.rows) for sample in kernel.samples])
     yield "rows", float(means.mean())
     yield "rows_deviation", float(means.std())
 
 
 def _by_tier(kernel: CoverKernel, topology: Topology) -> Iterator[tuple[str, float]]:
-    """Publications that came from neighbours and were for nobody at or beyond a broker, and all
-    that a broker routed: mean over the brokers of each tier, the core first."""
+    """Yield, for the mean broker of each tier (the core first), the false positives: publications
+    from neighbours that nobody at or beyond the broker wanted; and all that it routed."""
     for number, tier in enumerate(topology.tiers):
         share = 1 / len(tier)
         yield f"false_positives_{number}", share * counted(kernel, "false_positive", tier)

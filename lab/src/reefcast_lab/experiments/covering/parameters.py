@@ -55,8 +55,8 @@ def slow_costs(scale: str) -> CostModel:
 
 
 def _scaled(scale: str, row_cost: float, comparison_cost: float) -> CostModel:
-    """The paper's preset; the costs of rows and of comparisons times these, and times what makes
-    up for the small scale's small tables."""
+    """Return the paper's preset with the costs of rows and of comparisons multiplied by these
+    factors, and by that which compensates for the small tables of the small scale."""
     model, times = PADRES_2011, section("network", scale).rows_cost
     return replace(
         model,

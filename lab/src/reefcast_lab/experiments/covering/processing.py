@@ -44,8 +44,8 @@ def measure(run: Run) -> list[Measure]:
 
 
 def _of_brokers(kernel: CoverKernel, brokers: tuple[str, ...]) -> Iterator[tuple[str, float]]:
-    """Seconds of CPU of the mean broker; all that is spent on subscriptions beyond comparisons is
-    matching them with advertisements."""
+    """Yield the CPU seconds of the mean broker. What it spends on subscriptions beyond comparisons
+    is the matching with advertisements."""
     share = 1 / len(brokers)
     spent = {
         kind: share * sum(kernel.spent_s[broker][kind] for broker in brokers)

@@ -96,8 +96,8 @@ def _load(
     probes_s: float,
     seed: int,
 ) -> list[float]:
-    """The stream of publications from `from_s` on; from `probes_s` on probes, each half-way between
-    two of the others, and returns when these are published."""
+    """Publish the stream from `from_s` on, and from `probes_s` on probes, each half-way between two
+    of its publications; return the times of the probes."""
     gap_s = entries.publish_gap_s
     events = list(crowd.events(entries.publications, from_s, gap_s, seed))
     first_s = from_s + gap_s * (round((probes_s - from_s) / gap_s) + 0.5)
@@ -107,7 +107,7 @@ def _load(
 
 
 def _of_probes(delivered: Delivered, published_s: list[float]) -> dict[str, float]:
-    """Delays of what was published at these times (and nothing else was)."""
+    """Measure the delays of what was published at these times; nothing else was."""
     us = np.round((delivered.at_s - delivered.delay_s) * 1e6).astype(np.int64)
     probes = np.round(np.array(published_s) * 1e6).astype(np.int64)
     delay_s = delivered.delay_s[np.isin(us, [*probes, *(probes + 1), *(probes - 1)])]
@@ -121,8 +121,8 @@ def _of_probes(delivered: Delivered, published_s: list[float]) -> dict[str, floa
 
 
 def _congested_s(kernel: CoverKernel, from_s: float, queued: int) -> float:
-    """How long after the first unsubscription some core broker still had more waiting than that;
-    as far as samples were taken."""
+    """Return how long after `from_s` some core broker still had more than `queued` waiting, as far
+    as samples were taken."""
     late = [sample.at_s - from_s for sample in kernel.samples if max(sample.queued) > queued]
     return max(late, default=0.0)
 

@@ -61,7 +61,7 @@ def core_topology() -> Topology:
 
 
 def _domain(name: str) -> tuple[tuple[str, ...], list[Edge]]:
-    """Ten brokers in three levels: a head, three below it, and two below each of them."""
+    """Return ten brokers in three levels: a head, three below it, and two below each of these."""
     middle = [f"{name}.{i}" for i in range(1, 4)]
     leaves = [f"{broker}.{i}" for broker in middle for i in (1, 2)]
     links: list[Edge] = [(name, broker) for broker in middle]

@@ -100,7 +100,7 @@ def _measure(run: Run, degree: int, leavers: int, theta: float) -> Iterator[Meas
 
 
 def _load(simulated: Simulation, crowd: Crowd, entries: Section, from_s: float, seed: int) -> None:
-    """The stream of publications, from `from_s` on."""
+    """Publish the stream from `from_s` on."""
     number = round((entries.warm_s + entries.observe_s) / entries.publish_gap_s)
     script = Script(events=list(crowd.events(number, 0.0, entries.publish_gap_s, seed)))
     script.load(simulated, from_s)
@@ -121,8 +121,8 @@ def settled(
 
 
 def _of_bursts(kernel: CoverKernel, topology: Topology) -> dict[str, float]:
-    """Subscriptions that came to brokers in the place of others (the paper: in hops), at each core
-    broker and at the mean inner one; and the longest input queue of a core broker."""
+    """Count the subscriptions (the paper: in hops) that came to brokers to replace others, at each
+    core broker and at the mean inner one; and the longest input queue of a core broker."""
     core, inner = topology.tiers[0], topology.tiers[1]
     came = kernel.subscriptions_came
     figures = {f"nrs_{broker}": float(came[broker]) for broker in core}

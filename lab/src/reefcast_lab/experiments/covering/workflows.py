@@ -109,8 +109,9 @@ def _measure(run: Run, topology: Topology, entries: Section, script: Script) -> 
 
 
 def _of_spikes(delivered: Delivered, went: list[float], spike_s: float) -> dict[str, float]:
-    """Mean delays of what was published right after broad subscriptions `went`, and of all else;
-    and the largest right after, mean over these times."""
+    """Measure the mean delay of what was published within `spike_s` after broad subscriptions
+    `went`, and of everything else; and the largest delay within that time, as a mean over these
+    events."""
     published = delivered.at_s - delivered.delay_s
     near = np.zeros(len(published), np.bool_)
     largest = []
@@ -127,7 +128,7 @@ def _of_spikes(delivered: Delivered, went: list[float], spike_s: float) -> dict[
 
 
 def _mean_change(kernel: CoverKernel) -> float:
-    """How much the rows of a broker's PRT change from sample to sample, mean."""
+    """Return the mean change of a broker's PRT rows from sample to sample."""
     return float(np.abs(np.diff([sample.rows for sample in kernel.samples], axis=0)).mean())
 
 

@@ -104,7 +104,7 @@ def _clustered(sets: Flags, needed: Numbers, rng: Any) -> Any:
 
 @njit(cache=True)
 def _largest(gain: Numbers, rng: Any) -> int:
-    """Any place of the largest, each as likely."""
+    """Return a random place of the largest gain."""
     best, ties = 0, 1
     for i in range(1, len(gain)):
         if gain[i] > gain[best]:
@@ -118,7 +118,7 @@ def _largest(gain: Numbers, rng: Any) -> int:
 
 @njit(cache=True)
 def _less(gain: Numbers, column: Any) -> None:
-    """One less for those in the column who are not taken yet."""
+    """Subtract one from the gain of the nodes in the column that are not taken yet."""
     for i in range(len(gain)):
         if column[i] and gain[i] > 0:
             gain[i] -= 1
@@ -126,8 +126,8 @@ def _less(gain: Numbers, column: Any) -> None:
 
 @njit(cache=True)
 def _minimal(sets: Flags, first: Any, second: Any, links: Any) -> None:
-    """Pairs wait in a list for each number of topics that they would join; one is looked at again
-    when it is the best, as that number only falls."""
+    """Link pairs, the most useful first. They wait in a list for each number of topics that they
+    would join; a pair is looked at again when it is the best, because its number only falls."""
     nodes, topics = sets.shape
     part = np.empty((topics, nodes), np.int32)
     for topic in range(topics):
@@ -168,7 +168,7 @@ def _root(part: Any, topic: int, node: int) -> int:
 
 @njit(cache=True)
 def _joined(sets: Flags, part: Any, a: int, b: int) -> int:
-    """In how many topics the two are in different parts."""
+    """Return in how many topics the two nodes are in different parts."""
     found = 0
     for topic in range(sets.shape[1]):
         if sets[a, topic] and sets[b, topic]:

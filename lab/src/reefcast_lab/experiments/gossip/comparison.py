@@ -60,8 +60,8 @@ def measure(run: Run) -> list[Measure]:
 
 
 def _built(run: Run) -> tuple[Stack, Graph, float]:
-    """The overlays, their connections, and how many interests in topics of others a node has to
-    know of; by messages of one topic it learns of none."""
+    """Return the overlays, their connections, and how many interests of others a node must know.
+    With messages about one topic each, it learns of none."""
     if run.routing in (UNALIGNED, ALIGNED):
         found = usual_overlays(run.routing, run.scale, run.seed)
         return stack_of(found), Graph(*found.union()).undirected(), 0.0

@@ -65,7 +65,7 @@ def matrix_of_listeners(path: Path, users: int, artists: int) -> Flags:
 
 
 def _read(path: Path) -> list[tuple[int, int]]:
-    """Users and artists of the lines that have all columns, and at least one such line."""
+    """Read users and artists of the lines that have all columns; there must be one such line."""
     try:
         lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:

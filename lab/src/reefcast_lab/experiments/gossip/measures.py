@@ -51,7 +51,8 @@ def _sizes(found: Aligned) -> dict[str, float]:
 
 
 def _pieces(overlays: Overlays) -> dict[str, float]:
-    """`orphans`: subscriptions whose node is in nobody's view of the topic."""
+    """Measure the parts of overlays. `orphans`: subscriptions whose node is in no view of the
+    topic."""
     stack = stack_of(overlays)
     topics = np.repeat(stack.topic_of_member(), np.diff(stack.bounds))
     known = np.unique(topics * stack.nodes + stack.neighbours)
@@ -62,8 +63,8 @@ def _pieces(overlays: Overlays) -> dict[str, float]:
 
 
 def _degrees(graph: Graph) -> dict[str, float]:
-    """`in_beside_out`: the largest difference between the shares of the nodes that have at most
-    some in-degree, and that out-degree."""
+    """Measure the degrees. `in_beside_out`: the largest difference between the shares of the nodes
+    that have at most some in-degree, and that out-degree."""
     out, into = graph.out_degrees(), graph.in_degrees()
     apart = _apart(out, into)
     return {
@@ -102,8 +103,8 @@ def _shape(graph: Graph) -> dict[str, float]:
 
 
 def _fall(unique: Sequence[int]) -> dict[str, float]:
-    """`mostly_early`: whether most of the fall is done in the first few rounds; and the rounds for
-    half of it, and for nine tenths."""
+    """Measure the fall. `mostly_early`: whether most of it comes in the first few rounds; and the
+    rounds for half of it, and for nine tenths."""
     done = unique[0] - np.array(unique)
     whole = done[-1]
     return {
@@ -115,7 +116,8 @@ def _fall(unique: Sequence[int]) -> dict[str, float]:
 
 
 def _beside(found: Aligned, after: Graph) -> dict[str, float]:
-    """`highest_fall_most`: whether the highest degrees fell by a larger share than the low ones."""
+    """Compare the degrees. `highest_fall_most`: whether the highest fell by a larger share than the
+    low ones."""
     before = Graph(*found.before.union())
     falls = []
     for of in (Graph.out_degrees, Graph.in_degrees):
@@ -125,7 +127,7 @@ def _beside(found: Aligned, after: Graph) -> dict[str, float]:
 
 
 def _degree_curves(graph: Graph) -> Iterator[Measure]:
-    """By the share of the nodes that have at most so many."""
+    """Yield degrees by the share of the nodes that have at most this degree."""
     for name, degrees in (("out", graph.out_degrees()), ("in", graph.in_degrees())):
         values = np.quantile(degrees, SHARES, method="inverted_cdf")
         for share, value in zip(SHARES, values.tolist(), strict=True):
@@ -133,7 +135,7 @@ def _degree_curves(graph: Graph) -> Iterator[Measure]:
 
 
 def _view_curves(found: Aligned, routing: str, scale: str) -> Iterator[Measure]:
-    """By round; of what stays as it is, a line to compare with."""
+    """Yield view sizes by round; of a routing that never changes them, a line to compare with."""
     times = section("protocol", scale).rounds + 1 if routing == UNALIGNED else 1
     for name, sums in (("total", found.total * times), ("unique", found.unique * times)):
         for number, value in enumerate(sums):

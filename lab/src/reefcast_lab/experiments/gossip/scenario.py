@@ -58,8 +58,8 @@ def power_law(number: int, least: float, exponent: float) -> Floats:
 
 
 def _nearest(here: Floats, ids: Floats) -> Floats:
-    """The distance of each node from the nearest of these. All distances at once would not fit
-    into memory for 100 000 nodes."""
+    """Return the distance of each node from the nearest of these ids. All distances at once would
+    not fit into memory for 100 000 nodes."""
     nearest = np.full(len(here), np.inf)
     for each in ids:
         np.minimum(nearest, ((here - each) ** 2).sum(axis=1), out=nearest)

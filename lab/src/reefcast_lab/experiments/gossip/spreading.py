@@ -143,8 +143,8 @@ def _infect(
     fanout: int,
     rng: Any,
 ) -> tuple[int, int]:
-    """Deliveries and copies of one publication; `rows`: [its topic, node] -> the view, -1 for
-    none."""
+    """Return deliveries and copies of one publication; `rows`: [its topic, node] -> the view, -1
+    for none."""
     nodes = len(crashed)
     known = np.zeros(nodes, np.bool_)
     sent_by = np.full(nodes, -1, np.int64)
@@ -175,7 +175,7 @@ def _infect(
 
 @njit(cache=True)
 def _draw(view: Nodes, fanout: int, drawn: Numbers, rng: Any) -> int:
-    """Puts so many of a view into `drawn`, without repetition; returns how many."""
+    """Draw `fanout` nodes of a view into `drawn`, without repetition; return how many."""
     size = len(view)
     drawn[:size] = view
     if fanout == 0 or fanout >= size:

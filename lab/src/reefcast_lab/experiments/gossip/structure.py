@@ -105,7 +105,7 @@ def _triangles_over_pairs(bounds: Bounds, neighbours: Nodes) -> NDArray[np.float
 
 @njit(cache=True)
 def _breadth_first(bounds: Bounds, neighbours: Nodes) -> tuple[int, float, int]:
-    """The longest distance, the sum of all, and the number of pairs."""
+    """Return the longest distance, the sum of all distances, and the number of pairs."""
     size = len(bounds) - 1
     queue = np.empty(size, np.int32)
     hops = np.empty(size, np.int32)

@@ -71,6 +71,7 @@ def _of_one(
 
 
 def _covered(text: str, texts: Collection[str]) -> bool:
-    """A prefix that ends before an AND between predicates has one predicate less."""
+    """Return whether a shorter filter of the chain is among `texts`: a prefix that ends before an
+    AND between predicates has fewer of them."""
     parts = text.split(f"{AND}score")
     return any(f"{AND}score".join(parts[:number]) in texts for number in range(1, len(parts)))

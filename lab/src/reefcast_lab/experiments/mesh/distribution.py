@@ -86,7 +86,7 @@ def _spread(batches: Sequence[Ints]) -> Spread:
 
 
 class _Tree:
-    """Brokers by number, from the root outward; `parents`: of all but the root."""
+    """The brokers by number, from the root outward; `parents`: those of all but the root."""
 
     def __init__(self, tree: Graph) -> None:
         hops = hops_from(tree, next(iter(tree)))
@@ -108,8 +108,8 @@ class _Tree:
 
 
 def _matches(shape: _Tree, script: Script) -> Iterator[tuple[Ints, Flags, Flags]]:
-    """By batch: matching subscriptions (a number for each publication), whether a broker has any,
-    and whether the publisher sits there (both publications x brokers)."""
+    """Yield, by batch, the number of matching subscriptions of each publication; whether a broker
+    has any; and whether the publisher is there (the last two are publications x brokers)."""
     index = new_index()
     for key, claim in enumerate(script.claims):
         index.add(key, parse_filter(claim.filter))

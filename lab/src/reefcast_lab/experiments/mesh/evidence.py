@@ -24,7 +24,7 @@ def speeds(found: Found) -> str:
 
 
 def _share(found: Found, campaign: str, case: Case) -> str:
-    """What is delivered of what is due, and how much more that is than with S0."""
+    """Return the share of the deliveries that are due, and how much larger it is than with S0."""
     of = found.point(campaign, "delivered_share", case)
     base = found.point(campaign, "delivered_share", case._replace(routing="S0"))
     cell = found.cell(campaign, "delivered_share", case)

@@ -147,8 +147,8 @@ def _filters(wanted: Dataset, rng: random.Random) -> Iterator[str]:
 
 
 def _chain(feed: int, length: int, selectivity: float, rng: random.Random) -> Iterator[str]:
-    """Each one covers the next. An interval may reach beyond the scores: so all are equally likely
-    to be within it."""
+    """Yield filters, each of which covers the next. An interval may reach beyond the scores, so
+    that all scores are equally likely to be within it."""
     width = max(round(SCORES * selectivity / (1 - selectivity)), 1)
     text = f"feed = '{_feed(feed)}'"
     for level in range(length):

@@ -66,7 +66,7 @@ def _figures(observed: Observed) -> dict[str, float]:
 
 
 def _curves(observed: Observed) -> Iterator[Measure]:
-    """Shares of the deliveries by hops and by delay, and traffic over time."""
+    """Yield the shares of the deliveries by hops and by delay, and the traffic over time."""
     counts = np.bincount(observed.hops)
     for hops, share in enumerate((counts.cumsum() / counts.sum()).tolist()):
         yield Measure("share_by_hops", float(hops), share)

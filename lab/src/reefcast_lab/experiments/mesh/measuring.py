@@ -248,7 +248,7 @@ class MeshRun:
 
 
 def _options(entries: Section, strategy: str, fanout: int, brokers: Brokers) -> MeshOptions:
-    """The baseline has no soft links at all."""
+    """Return the options of a strategy; the baseline has no soft links at all."""
     soft = strategy != "S0"
     return msgspec.convert(
         {
@@ -266,8 +266,8 @@ def _options(entries: Section, strategy: str, fanout: int, brokers: Brokers) -> 
 def _in_their_own_time(
     options: MeshOptions, brokers: Iterable[str], spread: float, seed: int
 ) -> dict[str, MeshOptions]:
-    """By broker: rounds of all at the same instant would collide, as those whose room is taken by
-    their own requests refuse all others'."""
+    """Give each broker a round length of its own: with rounds at the same instant, brokers whose
+    room is taken by their own requests would refuse the requests of all others."""
     rng = random.Random(f"{seed}/mesh/rounds")
     return {
         broker: msgspec.structs.replace(

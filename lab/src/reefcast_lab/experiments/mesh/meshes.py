@@ -38,7 +38,7 @@ def covering_runs(scale: str) -> list[Run]:
 def _linked(
     run: Run, configuration: str, data: str, fanout: int, period: Period
 ) -> tuple[MeshRun, Counter[str]]:
-    """A network that has found its links, and the publications that came to each broker."""
+    """Return a network that has found its links, and how many publications came to each broker."""
     tree = network(configuration, run.scale)
     crowd = traffic(data, tree, (period,), run.scale, run.seed)
     mesh = MeshRun(tree, run.routing, fanout, brokers_with(), run.scale, run.seed)

@@ -41,7 +41,7 @@ def _hops(tree: Graph, number: dict[str, int]) -> Ints:
 
 
 def _nearer(tree: Graph, number: dict[str, int], hops: Ints) -> Ints:
-    """[a, b]: the neighbour of b that is one hop nearer to a; b where they are the same."""
+    """Return [a, b]: the neighbour of b that is one hop nearer to a; b itself where a is b."""
     nearer = np.tile(np.arange(len(tree)), (len(tree), 1))
     for broker, around in tree.items():
         b = number[broker]
@@ -53,7 +53,8 @@ def _nearer(tree: Graph, number: dict[str, int], hops: Ints) -> Ints:
 
 
 def _counts(hops: Ints, nearer: Ints, linked: NDArray[np.bool_]) -> Ints:
-    """By distance: the last hop to b comes from a broker of the path that is linked with it."""
+    """Count the paths, by increasing distance: the last hop to b comes from a broker of the primary
+    path that is linked with it."""
     counts = np.eye(len(hops), dtype=np.int64)
     longest = int(hops[linked].max(initial=0))
     for distance in range(1, int(hops.max(initial=0)) + 1):

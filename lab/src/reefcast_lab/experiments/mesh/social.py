@@ -138,8 +138,9 @@ def generate_trace(like: SocialStatistics, seed: int) -> list[Interaction]:
 
 
 def _partners(like: SocialStatistics, rng: random.Random) -> dict[str, list[str]]:
-    """Everybody holds out as many hands as there should be partners, at least one; hands meet at
-    random, and those that do so in vain (the same two again, somebody's own) count for nothing."""
+    """Draw the partners of each user. Every user has as many stubs as it should have partners, at
+    least one; stubs are paired at random, and useless pairs (the same two users again, or a user
+    with itself) are dropped."""
     users = [str(number) for number in range(1, like.users + 1)]
     middle = math.log(2 * like.pairs / like.users) - like.partners_sd**2 / 2
     wanted = [max(round(math.exp(rng.gauss(middle, like.partners_sd))), 1) for _ in users]

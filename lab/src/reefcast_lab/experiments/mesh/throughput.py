@@ -32,8 +32,8 @@ VARIANTS = ("half", "double")
 
 
 def _throughput_runs(name: str, scale: str) -> list[Run]:
-    """S0, which knows no fanout, stands beside the least and the largest; SH, which costs more than
-    it gives here, beside the largest."""
+    """Return the runs. S0, which has no fanout, stands beside the least and the largest; SH, which
+    costs more than it gains here, beside the largest."""
     entries = section("throughput", scale)
     fanouts, seeds = entries.fanouts, entries.seeds
     ends = [fanouts[0], fanouts[-1]]
@@ -76,7 +76,7 @@ def friends_runs(scale: str) -> list[Run]:
 
 
 def _variant_runs(name: str, scale: str, fanouts: Sequence[float]) -> list[Run]:
-    """How much the time decides that a publication takes."""
+    """Return the runs that show how much depends on the time that a publication takes."""
     seeds = section("throughput", scale).variant_seeds
     return [
         run

@@ -79,7 +79,8 @@ def _script(name: str, tree: Graph, number: int, scale: str, seed: int) -> Scrip
 
 
 def _advertisements(parts: Iterable[Iterable[Event]]) -> list[Claim]:
-    """One for each broker that publishes, of all that tells its publications from others'."""
+    """Return one advertisement for each publishing broker, with all the names that its publications
+    have."""
     told: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
     for events in parts:
         for event in events:

@@ -100,7 +100,8 @@ def count_sends(
 def _forwarding(
     tree: Graph, me: str, soft: Sequence[str], delta: int, *, direct: bool
 ) -> Callable[[Sequence[str], str | None], tuple[str, ...]]:
-    """Where a broker sends what these brokers want, by where it came from."""
+    """Return a function that gives a broker's next hops for the brokers that want a publication, by
+    where it came from."""
     closer, near = neighbourhood(tree, me, delta)
     anchors = {me: me}
     for broker, up in closer.items():

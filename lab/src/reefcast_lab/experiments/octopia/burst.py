@@ -101,8 +101,8 @@ def schedule(
 def _of_points(
     delivered: Delivered, burst_s: float, until_s: float, entries: Section
 ) -> dict[str, float]:
-    """`stable_s` of a run that never became stable is the time until its end, a lower bound, and
-    `stable` says so."""
+    """Measure when points are stable. For a run that never became stable, `stable_s` is the time
+    until its end, a lower bound, and `stable` says so."""
     when, largest = points(delivered, entries.point)
     stable_s = stable_after_s(
         when,
@@ -122,7 +122,7 @@ def _of_points(
 
 
 def _of_deliveries(delivered: Delivered, burst_s: float) -> dict[str, float]:
-    """Measure everything that was delivered from the start of the burst on."""
+    """Measure everything that was delivered since the start of the burst."""
     later = delivered.at_s >= burst_s
     delay_s, width = delivered.delay_s[later], delivered.width[later]
     return {
@@ -144,9 +144,10 @@ def _of_messages(result: Result, crowd: Market, entries: Section) -> dict[str, f
 def _of_queues(
     kernel: MeasuringKernel, overlay: Scot, crowd: Market, entries: Section
 ) -> dict[str, float]:
-    """Queues of target links when a publication was put on them, from the burst on; of all, and
-    the longest ever on aLinks and iLinks of the burst's own broker and of all others. And what the
-    busiest directed link carried before the burst: the rest of its rate is what drains it."""
+    """Measure the queues of target links when a publication was put on them, since the burst: of
+    all, and the longest ever on aLinks and iLinks of the burst's own broker and of all others.
+    Measure also what the busiest directed link carried before the burst: the rest of its rate is
+    what drains it."""
     assert crowd.burst is not None
     longest: dict[str, int] = {}
     count = total = 0
@@ -164,9 +165,9 @@ def _of_queues(
 
 
 def _limits_of_idr(kernel: MeasuringKernel, overlay: Scot, run: Run) -> dict[str, float]:
-    """How often IDR met its two limits, and what that cost: the queue that a copy had to wait
-    behind, in seconds of the link's time for one publication. The counters of the routers are of
-    their decisions between clusters; `a_link_crowded` is of all copies inside clusters."""
+    """Measure how often IDR met its two limits, and what that cost: the queue that a copy had to
+    wait behind, in seconds of the link's time for one publication. The counters of the routers are
+    about their decisions between clusters; `a_link_crowded` is about all copies inside clusters."""
     if run.routing != "idr":
         return {}
     counters: Counter[str] = Counter()
@@ -185,8 +186,8 @@ def _limits_of_idr(kernel: MeasuringKernel, overlay: Scot, run: Run) -> dict[str
 
 
 def _crowded_a_links(kernel: MeasuringKernel, overlay: Scot, one_s: float) -> dict[str, float]:
-    """Copies that went onto an aLink behind more than tau others, from the burst on: how many,
-    which share of all on aLinks, and how long they waited."""
+    """Measure the copies that went onto an aLink behind more than tau others since the burst: how
+    many, which share of all on aLinks, and how long they waited."""
     a_links = {edge for a, b in overlay.a_links for edge in ((a, b), (b, a))}
     put = sum(count for edge, (count, _, _) in kernel.queues().items() if edge in a_links)
     met = [figures for edge, figures in kernel.crowded().items() if edge in a_links]

@@ -53,7 +53,7 @@ def measure(run: Run) -> list[Measure]:
 def _publish(
     simulated: Simulation, crowd: Market, at_s: float, number: int, rate_per_s: float, seed: int
 ) -> None:
-    """Publishers drawn evenly, each with its next quote."""
+    """Publish `number` quotes of publishers drawn evenly, each with its next quote."""
     rng = random.Random(f"{seed}/octopia/delivery")
     share = -(-number // len(crowd.publishers))
     turns = [publisher for publisher in crowd.publishers for _ in range(share)]
@@ -104,7 +104,7 @@ def matching_delays(
 
 
 def _interested_brokers(crowd: Market) -> dict[str, set[str]]:
-    """Publisher -> brokers with clients that want what it publishes."""
+    """Return, by publisher, the brokers with clients that want what it publishes."""
     hosts: dict[str, set[str]] = {publisher.name: set() for publisher in crowd.publishers}
     for subscriber in crowd.subscribers:
         for number in subscriber.matches:
@@ -119,7 +119,7 @@ def _forwards_only(
 
 
 def _time_of(rows: Iterable[Row], publications: Sequence[Publication], rounds: int) -> float:
-    """Seconds in which an index of these rows matches them all, one by one."""
+    """Return the seconds in which an index of these rows matches all publications, one by one."""
     index: EventIndex[int] = new_index()
     for key, row in enumerate(rows):
         index.add(key, row.filter)

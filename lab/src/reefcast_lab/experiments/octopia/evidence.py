@@ -15,7 +15,8 @@ from reefcast_lab.experiments.octopia.parameters import section
 
 
 def _unsets(found: Found) -> str:
-    """O3 and O5 count the messages that the paper counts; these are OctopiA's others."""
+    """Say how many CIV_UNSETs OctopiA sends: O3 and O5 count only the messages that the paper
+    counts."""
     if not found.xs("publishers"):
         return ""
     unsets = found.cell("publishers", "civ_unset_messages", _largest(found, "publishers", "spr"))
@@ -55,7 +56,8 @@ def matching(found: Found) -> str:
 
 
 def _effects(found: Found, x: float) -> str:
-    """The matching delay of SPR over that of TID-S in percent, of each seed that both have."""
+    """Return the matching delay of SPR over that of TID-S in percent, for each seed that both
+    have."""
     of, against = (
         found.seeds("delivery", "matching_delay_s", Case(x, routing))
         for routing in ("spr", "tid-s")
@@ -88,12 +90,12 @@ COSTS = ("half", "", "double")
 
 
 def _halved_at(found: Found) -> float:
-    """The rate of the burst for which all costs were halved and doubled, too."""
+    """Return the rate of the burst for which all costs were also halved and doubled."""
     return (found.xs("burst", VARIANTS[0]) or found.xs("burst"))[-1]
 
 
 def _seeds_of_costs(found: Found, routing: str) -> tuple[set[int], list[Any]]:
-    """The seeds that a routing has with all costs, and the values of each seed by costs."""
+    """Return the seeds that a routing has with all costs, and the values of each seed by costs."""
     x = _halved_at(found)
     by_costs = [found.seeds("burst", "stable_s", Case(x, routing, costs)) for costs in COSTS]
     return set.intersection(*map(set, by_costs)), by_costs

@@ -126,7 +126,8 @@ def market(
 def _burst_subscribers(
     scot: Scot, homes: Sequence[str], burst: Publisher | None, share: float, rng: random.Random
 ) -> set[int]:
-    """Numbers of the subscriptions that match the burst: the first drawn of each cluster first."""
+    """Return the numbers of the subscriptions that match the burst; the first one drawn of each
+    cluster comes first."""
     if burst is None:
         return set()
     drawn = [i for i, home in enumerate(homes) if home != burst.broker]
@@ -141,7 +142,8 @@ def _burst_subscribers(
 
 
 def _stocks(wanted: int, rng: random.Random, seed: int) -> list[Quotes]:
-    """Histories of that many different symbols: of the file, if one is named, then made up."""
+    """Return histories of so many different symbols: first those of the file, if one is named, then
+    made-up ones."""
     entries = section("stocks")
     if wanted > entries.symbols + 1:
         raise ConfigurationError(

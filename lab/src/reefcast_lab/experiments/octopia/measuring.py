@@ -129,7 +129,8 @@ def delays_s(simulated: Simulation, kernel: MeasuringKernel, *, subscriptions: b
 
 
 def _last_stored_s(kernel: MeasuringKernel, claim: Claim) -> float:
-    """Other brokers may know it by another id than its client does."""
+    """Return when the last broker stored a claim. Other brokers may know it by another id than its
+    client does."""
     id = claim.client, claim.number
     known_as = kernel.nodes[claim.broker].core.known_as(id, claim.client)
     return max(at_s for key in {id, known_as} for at_s in kernel.stored_s.get(key, {}).values())

@@ -117,7 +117,7 @@ class Visit:
 
 
 def _visits(run: Run) -> Iterator[Visit]:
-    """What the routers of one network are asked about the sample."""
+    """Yield what the routers of one network are asked about the sample."""
     entries = section(NAME, run.scale)
     crowd, _, kernel, _ = settled_crowd(run, entries, entries.subscribers)
     overload_links(kernel, entries.overloaded_share, random.Random(f"{run.seed}/octopia/overload"))
@@ -136,7 +136,7 @@ def overload_links(kernel: MeasuringKernel, share: float, rng: random.Random) ->
 
 
 def _sample(crowd: Market, number: int) -> list[tuple[Publish, tuple[LinkName, str]]]:
-    """Publications in turn of all publishers; with the client and its broker."""
+    """Return publications of all publishers in turn, each with the client and its broker."""
     share = -(-number // len(crowd.publishers))
     made = [
         (
@@ -155,7 +155,7 @@ def _route(
     publish: Publish,
     home: tuple[LinkName, str],
 ) -> Iterator[Visit]:
-    """The visits of one publication, from its publisher on."""
+    """Yield the visits of one publication, from its publisher on."""
     waiting = [(publish, *home)]
     for copy, link, broker in waiting:
         router = kernel.nodes[broker].core.router
@@ -174,8 +174,9 @@ def _ask(visit: Visit) -> Decision:
 
 
 def _anew(visits: Sequence[Visit], turn: int) -> list[Visit]:
-    """The same visits of publications like the first ones, with ids of this turn. All copies of a
-    publication keep one id: what a router remembers within a turn is what it remembers live."""
+    """Return the same visits with publications like the first ones, and ids of this turn. All
+    copies of a publication keep one id, so that a router remembers within a turn what it would
+    remember live."""
     made: dict[PublicationId, Publication] = {}
     renewed = []
     for visit in visits:
@@ -189,7 +190,7 @@ def _anew(visits: Sequence[Visit], turn: int) -> list[Visit]:
 
 
 def _time_of(visits: Sequence[Visit]) -> float:
-    """Seconds for one of them, mean."""
+    """Return the mean seconds of a visit."""
     start = time.perf_counter()
     for visit in visits:
         visit.matched.rows = visit.rows

@@ -109,7 +109,8 @@ class NearestOnly(Network):
                 )
 
     def _heard(self, broker: str, topic: str, storage: str, hops: int | None) -> bool:
-        """Whether it is told further."""
+        """Handle an advertisement, or with hops None a withdrawal; return whether the broker passes
+        it on."""
         known = self._known[broker].setdefault(topic, {})
         if hops is None:
             return known.pop(storage, None) is not None

@@ -81,7 +81,7 @@ def _setup(made: Inputs, scale: str, seed: int) -> Setup:
 
 
 def _ask(simulation: Simulation, made: Inputs, scale: str, rng: random.Random) -> float:
-    """Once enough was published to be asked for; returns when the last one asks."""
+    """Ask all questions, once enough has been published; return the time of the last one."""
     entries = section("placement", scale)
     who = list(product(made.topics, made.brokers))
     rates = made.rates.ravel().tolist()
@@ -101,7 +101,7 @@ def _ask(simulation: Simulation, made: Inputs, scale: str, rng: random.Random) -
 def _publish(
     simulation: Simulation, made: Inputs, end_s: float, scale: str, rng: random.Random
 ) -> None:
-    """One publisher for each topic, at some broker, at even intervals."""
+    """Publish from one client for each topic, at some broker, at even intervals."""
     interval_s = 1.0 / section("placement", scale).publications_per_s
     for number, topic in enumerate(made.topics):
         client, broker = f"publisher {number}", rng.choice(made.brokers)
@@ -113,8 +113,8 @@ def _publish(
 
 
 def _check(result: Result, settle_s: float) -> None:
-    """Each answer is all that was published of the topic in the time asked about; of what is
-    younger than `settle_s`, which may be under way, some."""
+    """Check that each answer has everything published on the topic in the time asked about; events
+    younger than `settle_s` may be under way."""
     by_topic: dict[str, list[Publication]] = {}
     for one in result.published:
         by_topic.setdefault(one.publication.topics[0], []).append(one.publication)
@@ -129,7 +129,7 @@ def _check(result: Result, settle_s: float) -> None:
 
 
 def _check_way(asked: Asked, made: Inputs, placement: Placement) -> None:
-    """One of the nearest storages of the topic answered, over a shortest way."""
+    """Check that one of the nearest storages of the topic answered, over a shortest path."""
     (topic,) = asked.question.topics
     hops = made.hops[made.brokers.index(asked.broker)]
     nearest = min(int(hops[made.brokers.index(kept)]) for kept in placement[topic])
