@@ -105,7 +105,7 @@ def test_one_broker_of_a_scot_that_is_down_stops_no_publisher(routing: str) -> N
     product = scot(graph("ab", [("a", "b")]), 2)
     names = sorted(product.graph)
     for down in names[1:]:
-        network = Network(list(edges_of(product.graph)), 1, routing, scot=product, ordered=False)
+        network = Network(list(edges_of(product.graph)), 1, routing, scot=product)
         network.want("s0", down, "x >= 0")
         network.settle()
         network.kill(down)
@@ -404,7 +404,8 @@ def test_an_operator_routes_again_what_is_kept() -> None:
     """The session has moved to e, which replaces d."""
     network, _ = away_with_three()
     network.names = list("abce")
-    network._neighbours = {"a": ["b"], "b": ["a", "c"], "c": ["b", "e"], "e": ["c"]}
+    network.edges = [("a", "b"), ("b", "c"), ("c", "e")]
+    network.moves.filed = {name: network.linked(name) for name in network.names}
     network.disks["e"] = Disk()
     network.kill("c")
     network.start("c")

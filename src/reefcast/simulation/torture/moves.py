@@ -35,7 +35,7 @@ class Moves:
     """The moved links of a network. `filed`: the neighbours of each broker in the network file."""
 
     def __init__(self, network: Overlay, filed: dict[str, list[str]], put: Put) -> None:
-        self._filed = filed
+        self.filed = filed
         self._network = network
         self._put = put
         self._lost: list[tuple[str, str, Link]] = []
@@ -50,7 +50,7 @@ class Moves:
 
     def neighbours(self, name: str) -> list[str]:
         """Return the neighbours of a broker as it knows them itself."""
-        filed = self._filed[name]
+        filed = self.filed[name]
         return self._moved(name).applied_to(filed)
 
     def relink(self, name: str) -> None:
@@ -59,7 +59,7 @@ class Moves:
         edges[:] = [edge for edge in edges if name not in edge]
         edges += [
             (min(name, other), max(name, other))
-            for other in sorted(self._filed)
+            for other in sorted(self.filed)
             if other != name
             and (other in self.neighbours(name) or name in self.neighbours(other))
             and not (self._moved(name).has_left(other) or self._moved(other).has_left(name))

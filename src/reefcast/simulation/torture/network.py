@@ -453,6 +453,8 @@ class Network:
 
     def mend(self, edge: Directed) -> None:
         """Let a link work again that was cut; if an end has given it up, it begins anew."""
+        if edge not in self.cut:  # it has left the overlay since
+            return
         self.record.step(f"mend {edge}")
         self.cut.discard(edge)
         one, other = edge

@@ -24,9 +24,11 @@ Put = Callable[[str, Any, str], list[Effect]]
 
 
 class Linked(Protocol):
-    """The network as soft links see it. `links`: of all kinds."""
+    """The network as soft links see it. `edges`: the links of the overlay; `links`: of all
+    kinds."""
 
     cores: dict[str, Broker]
+    edges: list[Directed]
     links: dict[Directed, Link]
 
 
@@ -155,9 +157,10 @@ class SoftLinks:
 
     def killed(self, name: str) -> None:
         """Let all links of a broker break that was killed."""
-        for one, other in self.pairs():
-            if name in (one, other):
-                self.cut(one, other)
+        edges = self._network.edges
+        soft = {(min(pair), max(pair)) for pair in self._network.links if name in pair}
+        for one, other in sorted(soft.difference(edges, [edge[::-1] for edge in edges])):
+            self.cut(one, other)
 
 
 def _is_moving(router: Meshed) -> bool:
