@@ -69,13 +69,16 @@ class OverlayLinks:
             self._keep_connected(link)
 
     def _keep_connected(self, link: BrokerLink) -> None:
-        if link.dials or link.name == self._host.moved.new:  # who may not know of it
+        # Who has a link by a move that its other end may not know of dials, too, at first.
+        introduces = not link.dials and link.name == self._host.moved.new
+        if link.dials or introduces:
             self._dials[link.name] = self._loop.create_task(
                 keep_connected(
                     self._network.address(link.name),
                     partial(self.new_connection, link),
                     random.Random(f"{self._host.me.session}{link.name}"),
                     link.connection,
+                    lambda: not introduces or (link.connection is None and not link.peer_session),
                 )
             )
 
@@ -111,6 +114,8 @@ class OverlayLinks:
             return None
         connection.say_hello(link.answer(hello))
         link.greeted(connection, hello)
+        if not known:
+            self._keep_connected(link)
         return link
 
     def _is_late(self, connection: Connection, hello: Hello, link: BrokerLink) -> bool:
