@@ -51,8 +51,8 @@ def test_all_of_them_are_locked() -> None:
 def test_the_laboratory_is_of_the_same_version_and_needs_all_of_the_product() -> None:
     assert LABORATORY["version"] == PROJECT["version"]
     [product] = [each for each in LABORATORY["dependencies"] if each.startswith("reefcast")]
-    assert product == f"reefcast[plan,spark]=={PROJECT['version']}"
-    brought = {"plan", "spark", "broker"}  # the last by the others
+    assert product == f"reefcast[plan,security,spark]=={PROJECT['version']}"
+    brought = {"plan", "security", "spark", "broker"}  # the last by the others
     assert set(PROJECT["optional-dependencies"]) == brought
 
 
@@ -67,6 +67,7 @@ def test_a_package_of_an_extra_is_told_with_what_brings_it() -> None:
         "the command swim needs more packages (pyarrow is not installed): "
         "pip install 'reefcast[broker]'"
     )
+    assert "(argon2-cffi is not installed): pip install 'reefcast[security]'" in missed("argon2")
 
 
 @pytest.mark.parametrize("name", ["simpy", "reefcast.nothing", None])

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         ReefcastError,
         RefusedError,
         SlowConsumerError,
+        TlsError,
     )
     from reefcast.model.filters import Filter, parse_filter
     from reefcast.server.peer import Peer
@@ -89,6 +90,7 @@ __all__ = [
     "SessionRow",
     "SlowConsumerError",
     "Subscription",
+    "TlsError",
     "__version__",
     "connect",
     "decode_delivery",

@@ -84,6 +84,11 @@ class ConnectionLostError(PeerError):
     """The connection broke, or could not be established, within the given time."""
 
 
+class TlsError(ConnectionLostError):
+    """No connection that can be trusted was established: one end does not accept the certificate
+    of the other, or only one of them speaks TLS."""
+
+
 class NoReplyError(PeerError, TimeoutError):
     """Nobody replied to a request in time, or the request could not leave in time. It may have
     arrived all the same, and its effects with it."""

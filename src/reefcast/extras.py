@@ -12,12 +12,16 @@ from reefcast.errors import LocalError
 
 _BROKER = ("networkx", "numba", "numpy", "pyarrow", "rich", "tomlkit", "uvloop", "xxhash")
 _SPARK = ("jinja2", "matplotlib", "pandas", "pyspark")
+_SECURITY = ("argon2-cffi", "cryptography", "joserfc")
 EXTRAS = {
+    **dict.fromkeys(_SECURITY, "security"),
     **dict.fromkeys(_BROKER, "broker"),
     **dict.fromkeys(_SPARK, "spark"),
     "scipy": "plan",
 }
 """The extra that brings a package, as in pyproject.toml (a test compares them)."""
+_OF_MODULES = {"argon2": "argon2-cffi"}
+"""Packages whose module has another name."""
 
 
 @contextmanager
@@ -27,7 +31,8 @@ def extra_for(what: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
+        module = (error.name or "").partition(".")[0]
+        package = _OF_MODULES.get(module, module)
         if package not in EXTRAS:
             raise
         raise LocalError(

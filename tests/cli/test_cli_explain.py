@@ -299,3 +299,30 @@ def test_what_looks_like_a_mistake_is_told_on_standard_error() -> None:
         assert "warning" not in done.stdout
     done = CliRunner().invoke(group, ["explain", "symbol = 'IBM'", "symbol=IBM"])
     assert done.stderr == ""
+
+
+# --- grants ---------------------------------------------------------------------------------------
+
+ROLES = """
+[[broker]]
+name = "b1"
+listen = "127.0.0.1:7301"
+[[role]]
+name = "desk"
+subscribe = "desk = ${claims.desk} AND owner = ${user}"
+"""
+
+
+def test_with_a_role_what_its_user_gets_is_explained(tmp_path: Path) -> None:
+    file = tmp_path / "net.toml"
+    file.write_text(ROLES)
+    asked = ("--network", file, "--role", "desk", "--user", "anna", "--claim", "desk=fx")
+    (inside,) = records(*asked, "n > 0", "n=1", "desk=fx", "owner=anna")
+    (outside,) = records(*asked, "n > 0", "n=1", "desk=hr", "owner=anna")
+    assert inside["matches"] and not outside["matches"]
+    assert [node["text"] for node in outside["decisive"]] == ["desk = 'fx'"]
+    missing = refused("--network", file, "--role", "desk", "TRUE", "n=1")
+    assert "may see nothing" in missing and "${claims.desk} has no value" in missing
+    assert "no role 'hr'" in refused("--network", file, "--role", "hr", "TRUE", "n=1")
+    assert "give it with --network" in refused("--role", "hr", "TRUE", "n=1")
+    assert "say more about a --role" in refused("--user", "anna", "TRUE", "n=1")

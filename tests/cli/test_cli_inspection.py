@@ -236,6 +236,22 @@ def test_simulated_links_have_the_rates_of_the_last_window(
     assert "b a up 0 0.0 7 0" in rows
 
 
+def test_certificates_that_end_soon_are_spoken_of(capsys: pytest.CaptureFixture[str]) -> None:
+    ends = {"ends": "2026-12-01T08:00:00+00:00"}
+    told = shown(
+        capsys,
+        {
+            "a": an_answer([], certificate={**ends, "days": 4.9}),
+            "b": an_answer([], certificate={**ends, "days": -0.1}),
+            "c": an_answer([], certificate={**ends, "days": 20.0}),
+            "d": an_answer([], certificate=None),
+        },
+    )
+    assert "a: its certificate ends on 2026-12-01, in 5 days: renew it" in told
+    assert "b: its certificate has ended on 2026-12-01: renew it" in told
+    assert sum("its certificate" in line for line in told) == 2
+
+
 def test_a_broker_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert "b2 does not answer" in shown(capsys, {"b1": an_answer([]), "b2": None})
     assert "b2 does not answer" in shown(capsys, {"b2": None})

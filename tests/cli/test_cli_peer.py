@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from children import Children, ended, line_of
+from reefcast.cli.peer import _files
 from reefcast.server.supervisor import free_ports
+from reefcast.tls.files import TlsFiles
 
 
 @pytest.fixture
@@ -44,3 +46,15 @@ async def test_a_filter_without_a_topic_ends_the_peer(children: Children) -> Non
     code, _, errors = await children.run("peer", "--listen", listen, "--subscribe", "price > 10")
     assert code == 2
     assert "write topic = " in errors
+
+
+def test_an_authority_in_the_environment_gives_a_peer_no_tls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("REEFCAST_AUTHORITY", "a.pem")
+    monkeypatch.delenv("REEFCAST_CERTIFICATE", raising=False)
+    monkeypatch.delenv("REEFCAST_KEY", raising=False)
+    assert _files(TlsFiles()) == TlsFiles()
+    assert _files(TlsFiles(certificate="p.pem")) == TlsFiles("a.pem", "p.pem")
+    monkeypatch.setenv("REEFCAST_CERTIFICATE", "p.pem")
+    assert _files(TlsFiles()) == TlsFiles("a.pem", "p.pem")

@@ -13,6 +13,8 @@ from reefcast.client.connection import Connection, Handler
 from reefcast.errors import ConnectionLostError, RefusedError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Role
+from reefcast.protocol.proofs import Answer, Method, Question, encode_proof
+from reefcast.security.credentials import Nothing, Password
 
 
 class Transport(asyncio.Transport):
@@ -26,19 +28,25 @@ class Transport(asyncio.Transport):
 
 
 def handler(silence_s: float) -> Handler:
-    return Handler(lambda *_: None, lambda _: None, lambda: None, lambda: 0, silence_s)
+    return Handler(lambda *_: None, lambda _: None, lambda: None, lambda: 0, silence_s, Nothing())
 
 
 LONG = wire.frame(FrameKind.DROPPED, bytes(1000))
+SAID = wire.hello(Role.CLIENT, "c", "", "session")
 HELLO = wire.encode(FrameKind.HELLO, wire.hello(Role.BROKER, "b", "net", "session"))
 
 
 def greeted(silence_s: float) -> Connection:
     """Return a connection to a broker that has said hello."""
     handler = Handler(
-        lambda *_: None, lambda frames: deque(frames, 0), lambda: None, lambda: 0, silence_s
+        lambda *_: None,
+        lambda frames: deque(frames, 0),
+        lambda: None,
+        lambda: 0,
+        silence_s,
+        Nothing(),
     )
-    connection = Connection(handler)
+    connection = Connection(handler, SAID)
     connection.connection_made(Silent())
     connection.data_received(HELLO)
     assert connection.opened.done()
@@ -46,7 +54,7 @@ def greeted(silence_s: float) -> Connection:
 
 
 async def test_what_is_written_before_the_loss_is_noticed_does_no_harm() -> None:
-    connection = Connection(handler(5.0))
+    connection = Connection(handler(5.0), SAID)
     connection.connection_made(Transport())
     connection.connection_lost(None)
     connection.write(b"event")
@@ -83,25 +91,30 @@ class Noting(Silent):
         self.written += data
 
 
-PROOF = wire.frame(FrameKind.PROOF, b"who")
+PROOF = wire.frame(
+    FrameKind.PROOF, encode_proof(Question("net", "b", ("password", "token"), bytes(32)))
+)
+NOTHING = wire.frame(FrameKind.PROOF, encode_proof(Answer(Method.NOTHING)))
 
 
 async def test_a_client_answers_what_a_broker_asks_before_its_hello() -> None:
-    connection = Connection(handler(5.0)._replace(answer=lambda question: question.upper()))
+    connection = Connection(handler(5.0), SAID)
     connection.connection_made(transport := Noting())
     connection.data_received(PROOF + PROOF)
-    assert transport.written == 2 * wire.frame(FrameKind.PROOF, b"WHO")
+    assert transport.written == 2 * NOTHING
     assert not connection.opened.done()
     connection.data_received(HELLO)
     assert connection.opened.done()
     connection.abort()
 
 
-async def test_a_client_that_has_no_proof_says_so_to_its_program() -> None:
-    connection = Connection(handler(5.0))
+async def test_a_client_that_must_not_show_its_proof_says_so_to_its_program() -> None:
+    """Nobody knows where the other end of this transport is."""
+    secret = handler(5.0)._replace(credentials=Password("anna", lambda: "open sesame"))
+    connection = Connection(secret, SAID)
     connection.connection_made(Silent())
     connection.data_received(PROOF)
-    with pytest.raises(RefusedError, match="asks for a proof of who this client is"):
+    with pytest.raises(RefusedError, match="a password is not sent to broker 'b': others can read"):
         connection.opened.result()
     assert isinstance(connection.lost.result(), RefusedError)
 

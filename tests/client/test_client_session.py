@@ -64,7 +64,7 @@ def test_with_another_broker_it_counts_anew() -> None:
         hello = wire.hello(Role.BROKER, name, "net", f"session of {name}", resumed=resumed)
         session.established(hello)
         assert session.taken == taken
-        ((_, said),) = FrameReader().feed(session.hello())
+        ((_, said),) = FrameReader().feed(wire.encode(FrameKind.HELLO, session.hello()))
         assert wire.decode_hello(said).received == taken
         session.on_frames(FrameReader().feed(wire.encode(FrameKind.CONTROL, Settled(99))))
         session.lost()

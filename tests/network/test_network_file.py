@@ -15,10 +15,11 @@ from reefcast.network.file import (
     parse_network,
     read_network,
 )
-from reefcast.network.sections import BrokerEntry, NetworkSection, SessionsSection
+from reefcast.network.sections import BrokerEntry, NetworkSection, SessionsSection, TlsSection
 from reefcast.routing.acyclic import AcyclicOptions
 from reefcast.routing.covering.statistics import Window
 from reefcast.routing.scot import ScotOptions
+from reefcast.tls.files import TlsFiles
 
 GOOD = """
 [network]
@@ -330,3 +331,52 @@ def test_advisory_events_are_read_and_dumped() -> None:
     network = read_network(GOOD.replace("[[link]]", said, 1))
     assert network.sessions.advisories
     assert read_network(dump_network(network)) == network
+
+
+# --- TLS ------------------------------------------------------------------------------------------
+
+
+TLS = """
+[tls]
+certificate = "keys/{broker}.pem"
+key = "keys/{broker}.key"
+authority = "keys/authority.pem"
+"""
+
+
+def test_certificates_are_found_from_the_file(tmp_path: Path) -> None:
+    """Each broker has its own; with them it may be reached from elsewhere."""
+    file = tmp_path / "net.toml"
+    file.write_text(GOOD.replace("127.0.0.1", "10.0.0.1") + TLS)
+    network = load_network(file)
+    name = network.names[0]
+    assert network.tls.files(name) == TlsFiles(
+        f"{tmp_path}/keys/authority.pem",
+        f"{tmp_path}/keys/{name}.pem",
+        f"{tmp_path}/keys/{name}.key",
+    )
+    assert network.tls.on
+    assert read_network(dump_network(network)) == network
+    assert not read_network(GOOD).tls.on
+    assert network.for_peers().tls == TlsSection()
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ('[tls]\ncertificate = "a"', "has only certificate: give certificate, key and authority"),
+        ('[tls]\nauthority = "a"', "has only authority: give"),
+        ('[tls]\nkey = "a"', "has only key: give"),
+        ('[tls]\nclients = "required"', "no certificate and no authority"),
+        (TLS + 'clients = "some"', """clients = 'some' is none of "none", "optional", "required"""),
+        (TLS + 'ciphers = "all"', r"\[tls\] has no key 'ciphers'; it has certificate, key"),
+    ],
+)
+def test_half_of_tls_is_refused(more: str, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        read_network(GOOD + more)
+
+
+def test_tls_and_insecure_contradict_each_other() -> None:
+    with pytest.raises(ConfigurationError, match="remove one of them"):
+        read_network(GOOD.replace("[network]", "[network]\ninsecure = true") + TLS)

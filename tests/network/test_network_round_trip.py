@@ -44,6 +44,7 @@ OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     dict[str, Any]: TABLES,
     tuple[str, str]: st.tuples(TEXTS, TEXTS),
     Literal["always", "interval"]: st.sampled_from(("always", "interval")),
+    Literal["none", "optional", "required"]: st.sampled_from(["none", "optional", "required"]),
 }
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import reefcast
 from children import Children, line_of
 from live_networks import path_network, running
-from reefcast.network.sections import SessionsSection
+from reefcast.network.sections import RoleEntry, SessionsSection
 
 READY_S, WITHIN_S = 60.0, 300.0
 
@@ -58,12 +58,13 @@ class Network:
 
 @contextmanager
 def live_history(directory: Path) -> Iterator[Network]:
-    """Run two brokers in a thread, and the storage as a command."""
+    """Run two brokers in a thread, and the storage as a command. Nobody has the role `ibm`."""
 
     @asynccontextmanager
     async def network() -> AsyncIterator[list[str]]:
         brokers = path_network(2, session_s=600)
         brokers.sessions = SessionsSection(directory=str(directory / "sessions"))
+        brokers.role = [RoleEntry(name="ibm", publish="price < 200", subscribe="symbol = 'IBM'")]
         async with running(brokers) as urls, Children() as children:
             storage = await children.start(
                 "storage", urls[-1], "#", "--directory", directory / "history"

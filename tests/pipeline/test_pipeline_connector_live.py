@@ -17,7 +17,10 @@ from live_history import Network, live_history
 import reefcast
 import reefcast.spark
 from reefcast.client.encoding import encode_event
+from reefcast.pipeline.connector.options import Broker
 from reefcast.pipeline.connector.publishing import Publisher
+from reefcast.protocol.principal import Principal, UserRole
+from reefcast.server.greeting import LOCAL, Anonymous, Greeting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -61,6 +64,29 @@ def reader(spark: SparkSession, network: Network, topic: str, **options: Any) ->
 
 def quotes(spark: SparkSession, network: Network, **options: Any) -> DataFrame:
     return reader(spark, network, "quotes", schema=SCHEMA, **options).load()
+
+
+# --- grants ---------------------------------------------------------------------------------------
+
+
+def test_spark_sees_and_writes_what_its_user_may(
+    spark: SparkSession, network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = Principal("anna", frozenset({UserRole.CLIENT}), "test", ("ibm",))
+
+    def prove(self: Anonymous, greeting: Greeting) -> Principal:
+        return user if greeting.hello.name.startswith("spark") else LOCAL
+
+    monkeypatch.setattr(Anonymous, "prove", prove)
+    rows = quotes(spark, network, minPartitions=2).orderBy("seq").collect()
+    assert [(r.symbol, r.price) for r in rows] == [("IBM", 99.5), ("IBM", 120.0)]
+    assert quotes(spark, network).where("symbol <> 'IBM'").count() == 0
+    written = spark.createDataFrame([("IBM", 5.0), ("IBM", 500.0)], "symbol STRING, price DOUBLE")
+    with pytest.raises(Exception, match="lies outside what user 'anna' may publish"):
+        written.write.format("reefcast").options(url=network.url, topic="granted").mode(
+            "append"
+        ).save()
+    assert {event["price"] for event in network.events("granted")} <= {5.0}
 
 
 # --- batches --------------------------------------------------------------------------------------
@@ -291,7 +317,7 @@ def until(query: StreamingQuery, condition: Callable[[], bool]) -> None:
 def publish_late(url: str, topic: str, event: dict[str, object], late_s: float) -> None:
     """Publish an event as a publisher that had no connection for a while."""
     time_us = time.time_ns() // 1000 - round(late_s * 1e6)
-    publisher = Publisher(url, "late")
+    publisher = Publisher(Broker(url, {}), "late")
     publisher.send([encode_event(("late", 1), time_us, event, (topic,), b"")])
     publisher.flush()
     publisher.close()

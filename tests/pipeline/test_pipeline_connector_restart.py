@@ -17,6 +17,7 @@ import pytest
 from live_history import Listener, Network, live_history
 
 from reefcast.client.encoding import encode_event
+from reefcast.pipeline.connector.options import Broker
 from reefcast.pipeline.connector.publishing import Publisher
 
 PROGRAM = Path(__file__).with_name("spark_copy.py")
@@ -46,7 +47,7 @@ class Source(threading.Thread):
         self.published = BEFORE
 
     def run(self) -> None:
-        publisher = Publisher(self._network.url, "source")
+        publisher = Publisher(Broker(self._network.url, {}), "source")
         while not self._over.wait(1 / RATE_PER_S):
             time_us = time.time_ns() // 1000
             if self.published % LATE_EVERY == 0:

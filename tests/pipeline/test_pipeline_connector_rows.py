@@ -29,14 +29,14 @@ from pyspark.sql.types import (
 )
 
 import reefcast
-from live_networks import path_network, running, until
+from live_networks import make_network, path_network, running, until, url_of
 from reefcast.client import Event
 from reefcast.errors import ConfigurationError, FilterSyntaxError, InvalidValueError
 from reefcast.model import wire
 from reefcast.model.publication import Publication, Value
 from reefcast.pipeline.connector.checkpoint import Batch, last_batch
 from reefcast.pipeline.connector.columns import Columns, check_columns, converted, schema_of
-from reefcast.pipeline.connector.options import read_options, stream_options, write_options
+from reefcast.pipeline.connector.options import Broker, read_options, stream_options, write_options
 from reefcast.pipeline.connector.publishing import (
     Part,
     check_rows,
@@ -45,6 +45,8 @@ from reefcast.pipeline.connector.publishing import (
     part_of,
     publish,
 )
+from secured import PASSWORD, secured
+from tls_files import Office
 
 URL = "reefcast://127.0.0.1:7301"
 
@@ -218,7 +220,7 @@ async def test_a_task_that_fails_and_is_done_again_publishes_each_row_once() -> 
         raise KeyError("upstream")
 
     def attempt(some: Any) -> int:
-        return publish(urls[0], some, part, "fx")
+        return publish(Broker(urls[0], {}), some, part, "fx")
 
     async with running(path_network(2)) as urls, reefcast.connect(urls[1]) as client:
         subscription = await client.subscribe("topic = 'fx'", local_queue_limit=10_000)
@@ -226,7 +228,9 @@ async def test_a_task_that_fails_and_is_done_again_publishes_each_row_once() -> 
             await asyncio.to_thread(attempt, failing())
         assert await asyncio.to_thread(attempt, batches) == 5000
         assert await asyncio.to_thread(attempt, batches) == 5000
-        await asyncio.to_thread(publish, urls[0], batches[:1], part_of("q", 8, 0, 10**15), "fx")
+        await asyncio.to_thread(
+            publish, Broker(urls[0], {}), batches[:1], part_of("q", 8, 0, 10**15), "fx"
+        )
         await until(lambda: subscription.waiting >= 5500)
         numbers = [event["n"] for event in await subscription.next_batch()]
     assert numbers == [*range(5000), *range(500)]
@@ -237,7 +241,7 @@ async def test_what_a_broker_refuses_is_an_error_of_the_task() -> None:
     async with running(path_network(1)) as urls:
         part = Part("x" * 300, 1, 1)
         with pytest.raises(reefcast.ReefcastError, match="1 to 200 characters"):
-            await asyncio.to_thread(publish, urls[0], rows, part, "fx")
+            await asyncio.to_thread(publish, Broker(urls[0], {}), rows, part, "fx")
 
 
 # --- options --------------------------------------------------------------------------------------
@@ -255,6 +259,56 @@ def test_options_of_readers() -> None:
     assert (stream.start, stream.fail_on_data_loss, stream.most_rows) == ("earliest", False, None)
     assert stream_options({**given, "since": "5"}).start == 5000
     assert stream_options(given).start == "latest"
+
+
+def test_options_of_tls_go_to_the_client() -> None:
+    secure = URL.replace("reefcast", "reefcast+tls")
+    files = {"authority": "a.pem", "certificate": "c.pem", "key": "c.key", "serverName": "north"}
+    broker = write_options({"url": secure, **files}).broker
+    assert broker.url == secure
+    assert broker.access == {
+        "authority": "a.pem",
+        "certificate": "c.pem",
+        "key": "c.key",
+        "server_name": "north",
+    }
+    assert write_options({"url": secure}).broker.access == {}
+    with pytest.raises(
+        ConfigurationError, match=r"options for TLS are given, but .* has reefcast://"
+    ):
+        read_options({"url": URL, "subscribe": "fx", **files})
+
+
+@pytest.mark.live
+async def test_rows_are_published_as_a_user(tmp_path: Path) -> None:
+    network = secured(tmp_path)
+    (tmp_path / "password").write_text(PASSWORD)
+    user = {"user": "anna", "passwordFile": str(tmp_path / "password")}
+    url = url_of(network, "b1")
+    key = str(tmp_path / "network.key")
+    async with running(network), reefcast.connect(url, network_key=key) as client:
+        subscription = await client.subscribe("n = 7")
+        rows = pa.RecordBatch.from_pylist([{"n": 7}])
+        broker = write_options({"url": url, **user}).broker
+        assert await asyncio.to_thread(publish, broker, [rows], Part("p", 1, 1), "fx") == 1
+        assert (await anext(subscription))["n"] == 7
+    tokens = read_options({"url": url, "subscribe": "fx", "tokenFile": "t"}).selection.broker
+    assert tokens.access == {"token_file": "t"}
+
+
+@pytest.mark.live
+async def test_rows_are_published_over_tls(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    network = office.secured(make_network("a"), "required")
+    url = url_of(network, "a").replace("reefcast", "reefcast+tls")
+    files = office.issue("spark")._asdict()
+    async with running(network), reefcast.connect(url, **files) as client:
+        subscription = await client.subscribe("n = 7")
+        rows = pa.RecordBatch.from_pylist([{"n": 7}])
+        broker = write_options({"url": url, **files}).broker
+        count = await asyncio.to_thread(publish, broker, [rows], Part("p", 1, 1), "fx")
+        assert count == 1
+        assert (await anext(subscription))["n"] == 7
 
 
 @pytest.mark.parametrize(

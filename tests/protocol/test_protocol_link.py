@@ -178,7 +178,19 @@ def test_who_dialled_answers_before_it_hears_a_hello() -> None:
     one.handle(other.take())
     assert one.link.state is State.OPEN
     one.handle(wire.frame(FrameKind.PROOF, b"again"))
+    assert one.take() == wire.frame(FrameKind.PROOF, b"AGAIN")
+    one.link.answer = None
+    one.handle(wire.frame(FrameKind.PROOF, b"again"))
     assert one.heard[-1] == (FrameKind.PROOF, b"again") and not one.written
+
+
+def test_who_dialled_may_have_no_answer_now_and_give_one_later() -> None:
+    one = End("one")
+    one.link = Link(one.written.extend, answer=lambda question: None)
+    one.handle(wire.frame(FrameKind.PROOF, b"who"))
+    assert one.heard == [] and not one.written
+    one.link.prove(b"me")
+    assert one.take() == wire.frame(FrameKind.PROOF, b"me")
 
 
 def test_who_has_no_answer_takes_proof_for_no_hello() -> None:

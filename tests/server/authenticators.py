@@ -12,7 +12,8 @@ from reefcast.model.messages import ControlMessage, Publish, Unsubscribe
 from reefcast.model.wire import FrameKind, Role
 from reefcast.protocol.frames import FrameReader
 from reefcast.protocol.principal import Principal, UserRole
-from reefcast.server.connection import Connection, End, Shared
+from reefcast.server.connection import Connection, Shared
+from reefcast.server.end import End
 from reefcast.server.floods import Floods
 from reefcast.server.greeting import Authenticator, Greeting
 from reefcast.server.outbox import Flusher

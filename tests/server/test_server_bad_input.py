@@ -33,7 +33,7 @@ from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.routing.broker import Broker
 from reefcast.routing.clt import CivSet
 from reefcast.routing.router import Decision
-from reefcast.server.connection import End
+from reefcast.server.end import End
 from reefcast.server.greeting import LOCAL
 from reefcast.server.node import Node
 

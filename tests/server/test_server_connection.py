@@ -17,7 +17,8 @@ from reefcast.model.messages import ControlMessage, Publish, Unsubscribe
 from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.protocol.frames import FrameReader
-from reefcast.server.connection import Connection, End, Shared
+from reefcast.server.connection import Connection, Shared
+from reefcast.server.end import End
 from reefcast.server.floods import Floods
 from reefcast.server.outbox import Flusher, Outbox
 

@@ -31,6 +31,18 @@ def test_what_is_promised_holds(routing: str, seed: int) -> None:
     assert network.record.steps > 100
 
 
+@pytest.mark.parametrize(
+    ("routing", "seed"),
+    [
+        pytest.param("idr-mesh", 714, id="an event expires to the microsecond"),
+        pytest.param("spr", 1157, id="a path to a session that has ended"),
+        pytest.param("flooding", 20464, id="a cycle whose broker loses its memory"),
+    ],
+)
+def test_what_the_checkers_took_for_a_mistake(routing: str, seed: int) -> None:
+    assert not torture(seed, routing)[1]
+
+
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("routing", routings())
 def test_what_is_promised_holds_of_live_nodes(routing: str, seed: int) -> None:

@@ -15,7 +15,7 @@ from reefcast_lab.bench import quotes
 from reefcast_lab.bench.live import brokers, measure
 from reefcast_lab.bench.live.brokers import OURS
 from reefcast_lab.bench.live.measure import Bench
-from reefcast_lab.bench.live.points import Point
+from reefcast_lab.bench.live.points import TLS, Point
 from reefcast_lab.cli.bench import command
 
 pytestmark = pytest.mark.live
@@ -60,6 +60,12 @@ def test_a_chain_of_brokers_delivers_everything(bench: Bench) -> None:
         load = session.run(300)
     assert (load.deliveries, load.missing) == (600, 0)
     assert load.cpu_s is None or 0 < load.cpu_s < 60
+
+
+def test_what_goes_through_a_tunnel_with_tls_comes_whole(bench: Bench) -> None:
+    with bench.connected(OURS, Point(fanout=2, payload=50_000, way=TLS)) as session:
+        load = session.run(300)
+    assert (load.deliveries, load.missing) == (600, 0)
 
 
 def test_a_broker_that_is_not_there_is_told_of(bench: Bench) -> None:

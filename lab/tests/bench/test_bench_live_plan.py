@@ -26,6 +26,8 @@ ROW = BrokerFigures(
     others=0,
     selectivity=None,
     brokers=1,
+    way="direct",
+    grants=0,
     publications_per_s=100,
     deliveries_per_s=100,
     deliveries_per_publication=1.0,
@@ -50,7 +52,13 @@ def test_the_usual_plan_has_every_value_once_and_one_dimension_at_a_time() -> No
     assert beside == {(n, s) for n in (1_000, 10_000, 100_000) for s in (0.001, 0.02)}
     chains = [point for point in plan if point.brokers > 1]
     assert chains == [Point(brokers=3), Point(fanout=10, brokers=3)]
-    for point in plan[: -len(chains)]:
+    ways = [point for point in plan if point.way != "direct"]
+    assert ways == [
+        replace(load, way=way)
+        for load in (Point(), Point(fanout=10), Point(payload=1024))
+        for way in ("tunnel", "tls")
+    ]
+    for point in plan[: -len(chains + ways)]:
         away = (point.fanout != 1, point.payload, point.attributes != 7, point.others)
         assert sum(map(bool, away)) <= 1
     assert len(points.full()) == len(set(points.full())) == 5 * 3 * 2 * 7
@@ -60,6 +68,7 @@ def test_a_point_is_read_from_its_numbers() -> None:
     assert parse("") == Point()
     assert parse("fanout=10, payload=1024") == Point(fanout=10, payload=1024)
     assert parse("others=5,selectivity=0.02,attributes=50") == Point(1, 0, 50, 5, 0.02)
+    assert parse("way=tls") == Point(way="tls")
     assert str(parse("others=5000,selectivity=0.02")) == (
         "fan-out 1, 5,000 other subscriptions of 2.0%"
     )
@@ -73,6 +82,7 @@ def test_a_point_is_read_from_its_numbers() -> None:
         ("fanout=0", "'0' must be 1 to 5000"),
         ("payload=a", "'a' must be 0 to"),
         ("selectivity=0.5", "'0.5' must be 0.001 or 0.02"),
+        ("way=far", "'far' must be direct or tunnel or tls"),
     ],
 )
 def test_what_is_no_point_is_refused(text: str, said: str) -> None:

@@ -81,7 +81,7 @@ def command(
         format=f"%(asctime)s {name or ALONE} %(levelname)s %(message)s",
     )
     if network is not None and name is not None:
-        _run(load_network(network), name, until_eof=until_eof, as_json=as_json)
+        _run(network, name, until_eof=until_eof, as_json=as_json)
     else:
         sessions = SessionsSection(directory="" if directory is None else str(directory))
         _run_alone(
@@ -108,13 +108,14 @@ def _check(
         )
 
 
-def _run(network: NetworkFile, name: str, *, until_eof: bool, as_json: bool) -> None:
+def _run(file: Path, name: str, *, until_eof: bool, as_json: bool) -> None:
     """Run one broker of a network."""
     from reefcast.server.process import run_broker
 
+    network = load_network(file)
     entry = network.entry(name)
     text = f"broker {name} listens on {entry.listen}"
-    run_broker(network, name, lambda _: _say(entry, text, as_json), until_eof=until_eof)
+    run_broker(network, name, lambda _: _say(entry, text, as_json), file=file, until_eof=until_eof)
 
 
 def _run_alone(port: int, sessions: SessionsSection, *, until_eof: bool, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from reefcast.cli.secured import client_options
 from reefcast.client.address import default_urls
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -17,9 +18,10 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+:\d+(,|$)")
 
 
 def words_argument(metavar: str) -> Callable[[C], C]:
-    """Add the arguments behind the command's name: perhaps a URL, then `metavar`. See
-    `split_words`."""
-    return click.argument("words", nargs=-1, metavar=f"[URL] {metavar}")
+    """Add the arguments behind the command's name: perhaps a URL, then `metavar` (see
+    `split_words`); and the options for a URL with TLS (see `secured`)."""
+    argument = click.argument("words", nargs=-1, metavar=f"[URL] {metavar}")
+    return lambda command: argument(client_options(command))
 
 
 def split_words(words: tuple[str, ...], required: str = "") -> tuple[str, tuple[str, ...]]:

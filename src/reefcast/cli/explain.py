@@ -20,6 +20,7 @@ from reefcast.cli.event_rows import (
 )
 from reefcast.cli.explain_text import place_lines, plan_lines, summary, tree_lines, verdict_lines
 from reefcast.cli.filter_arguments import tell_doubts
+from reefcast.cli.granted_filters import Whose, narrowed, user_options
 from reefcast.cli.options import INPUT_FILE, json_option
 from reefcast.errors import InvalidValueError, LocalError
 from reefcast.model.explanation import Explanation, Node, explain
@@ -41,6 +42,7 @@ Event = dict[str, Value]
 )
 @source_options("Explain for every row of this file.")
 @topic_option
+@user_options
 @click.option(
     "--plan",
     is_flag=True,
@@ -54,6 +56,10 @@ def command(
     path: Path | None,
     format: str | None,
     topics: tuple[str, ...],
+    network: Path | None,
+    roles: tuple[str, ...],
+    user: str,
+    claims: tuple[str, ...],
     plan: bool,
     as_json: bool,
 ) -> None:
@@ -70,6 +76,11 @@ def command(
     It shows each condition of the filter with its verdict and the values that it saw. The
     conditions marked by > decided: for a match they suffice, whatever the others are; otherwise the
     event would match if just these were different. With --filters it prints a line for each filter.
+
+        reefcast explain --network net.toml --role fx-desk "price > 5" desk=hr
+
+    With --role it explains why a user's subscription gets an event, or not. It asks no broker, and
+    shows nothing but what it is given.
     """
     filters = [] if filters_path is None else list(_filters(filters_path))
     if plan:
@@ -81,6 +92,7 @@ def command(
             raise click.UsageError("nothing to explain: give a FILTER, or --filters FILE")
         filters, arguments = [parse_filter(arguments[0])], arguments[1:]
     tell_doubts(filters)
+    filters = narrowed(filters, Whose(network, roles, user, claims))
     if arguments and path is not None:
         raise click.UsageError("give either EVENTs or --file, not both")
     rows = _events(arguments) if arguments else _rows(path, format)

@@ -11,8 +11,8 @@ import click
 from reefcast.cli.broker_url import split_words, words_argument
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import Time, Whole, json_option
+from reefcast.cli.secured import connect
 from reefcast.cli.subscribe import json_line, text_line
-from reefcast.client import connect
 from reefcast.client.loop import new_event_loop
 
 

@@ -31,6 +31,8 @@ LONGEST_CELL, LONGEST_UNBROKEN = 60, 16
 """Characters: longer cells are cut, and columns with longer ones give way in a narrow terminal
 (shorter ones, too, if that does not make the rest fit)."""
 KINDS = {"a_link": "aLink", "i_link": "iLink", "soft": "soft", "": ""}
+SOON_DAYS = 14
+"""Days before its end at which a certificate is spoken of."""
 OVERLOADED, BAD = "bold white on red", "bold red"
 
 
@@ -62,6 +64,8 @@ def print_status(answers: Answers) -> None:
     """Print one table for each subject; leave out empty ones."""
     there = {name: answer for name, answer in answers.items() if answer is not None}
     _print("Brokers", BROKERS, _brokers(answers))
+    for line in _ending_soon(there):
+        click.echo(line)
     if _print("LST", LINKS, _links(there)):
         _say_load(there)
     idle = sum(_is_idle(link) for answer in there.values() for link in _links_of(answer))
@@ -141,6 +145,16 @@ def _brokers(answers: Answers) -> Iterator[Sequence[str | Text | None]]:
             str(counters.get("delivered", 0)),
             memory and f"{memory:.0f} MB",
         )
+
+
+def _ending_soon(answers: Mapping[str, Answer]) -> Iterator[str]:
+    """Yield a line for each broker whose certificate must be renewed."""
+    for name, answer in answers.items():
+        certificate = answer.get("certificate")
+        if certificate and certificate["days"] < SOON_DAYS:
+            day, days = certificate["ends"][:10], certificate["days"]
+            when = f"ends on {day}, in {days:.0f} days" if days > 0 else f"has ended on {day}"
+            yield f"{name}: its certificate {when}: renew it"
 
 
 def _links_up(links: Sequence[Answer]) -> str | None:

@@ -11,7 +11,9 @@ SECTIONS = {
     "Run a network": {
         "broker": "Run one broker: alone, or one of a network file.",
         "network": "Check, run and inspect a whole network of brokers.",
+        "certificates": "Make certificates for a network of brokers, from an authority of its own.",
         "peer": "Run a peer: a broker of routing gossip that is in no network file.",
+        "user": "Add, remove and list the users of a network.",
         "storage": "Run a storage, which keeps what is published under some topics, and answers "
         "for it.",
     },

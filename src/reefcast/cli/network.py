@@ -17,6 +17,7 @@ from reefcast.cli.network_custody import command as custody_command
 from reefcast.cli.network_move_link import command as move_command
 from reefcast.cli.network_move_storages import command as place_command
 from reefcast.cli.options import json_option, network_argument, rows_option, table_option
+from reefcast.cli.secured import own_files, own_options
 from reefcast.cli.terminal import plain_console
 from reefcast.network.file import NetworkFile, load_network
 
@@ -202,6 +203,7 @@ def plan_of(network: NetworkFile, file: Path) -> dict[str, Any]:
 
 @command.command(epilog="Exit codes: 0 every broker and every storage answers; 1 one does not.")
 @network_argument
+@own_options
 @table_option
 @rows_option
 @json_option("the answers by broker")
@@ -223,7 +225,7 @@ def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> 
 
     described = load_network(network)
     check_tables(described, tables)
-    answers = asyncio.run(overlay_status(described, StatusRequest(tables, rows)))
+    answers = asyncio.run(overlay_status(described, StatusRequest(tables, rows), own_files()))
     storages = _storages(described)
     if as_json:
         for name, answer in answers.items():
@@ -244,7 +246,7 @@ def _storages(network: NetworkFile) -> list[dict[str, Any]]:
 
     if not network.storage:
         return []
-    known = asyncio.run(storages_known(network))
+    known = asyncio.run(storages_known(network, own_files()))
     rows = []
     for entry in network.storage:
         answers = answered(entry, known[entry.broker] or frozenset())

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from reefcast.cli.options import json_option, network_argument
+from reefcast.cli.secured import own_files, own_options
 from reefcast.network.file import NetworkFile, load_network
 
 
@@ -18,6 +19,7 @@ from reefcast.network.file import NetworkFile, load_network
     epilog="Exit codes: 0 it is done, or shown; 1 BROKER does not answer, or NEIGHBOUR is here.",
 )
 @network_argument
+@own_options
 @click.argument("broker")
 @click.argument("neighbour")
 @click.option("--drop", "wish", flag_value="drop", help="Drop it; who waits is told so.")
@@ -42,10 +44,11 @@ def command(network: Path, broker: str, neighbour: str, wish: str | None, as_jso
 async def _ask(
     network: NetworkFile, broker: str, neighbour: str, wish: str | None
 ) -> dict[str, Any]:
-    from reefcast.server.admin import admin_connection
+    from reefcast.server.admin import admin_connection, asking, operator_of
 
     network.entry(broker)
-    async with admin_connection(*network.address(broker)) as asked:
+    tls, shown = asking(network, broker, own_files()), operator_of(network)
+    async with admin_connection(*network.address(broker), tls, shown) as asked:
         before = after = await asked.status()
         if wish is not None:
             after = await asked.give_up(neighbour, reroute=wish == "reroute")

@@ -12,6 +12,7 @@ import click
 
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.options import Number, json_option, network_argument
+from reefcast.cli.secured import own_files, own_options
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import NetworkFile, load_network
 
@@ -39,6 +40,7 @@ class Outcome(NamedTuple):
     "or NETWORK could not be changed.",
 )
 @network_argument
+@own_options
 @click.argument("broker")
 @click.option(
     "--from", "old", metavar="OLD", required=True, help="The broker that has the link now."
@@ -86,9 +88,10 @@ def command(network: Path, broker: str, old: str, new: str, wait_s: float, as_js
 
 
 async def _move(network: NetworkFile, broker: str, old: str, new: str, wait_s: float) -> Outcome:
-    from reefcast.server.admin import admin_connection
+    from reefcast.server.admin import admin_connection, asking, operator_of
 
-    async with admin_connection(*network.address(broker)) as asked:
+    tls, shown = asking(network, broker, own_files()), operator_of(network)
+    async with admin_connection(*network.address(broker), tls, shown) as asked:
         links = _primary_links(await asked.status())
         if new in links and old not in links:
             return Outcome("was moved before")

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.options import DIRECTORY, INPUT_FILE, Number, json_option, network_argument
+from reefcast.cli.secured import own_files, own_options
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import NetworkFile, load_network
 from reefcast.network.placing import planned_storages, say_the_same, widened, with_storages
@@ -40,6 +41,7 @@ class Steps(NamedTuple):
     "again.",
 )
 @network_argument
+@own_options
 @click.argument("plan", metavar="PLAN", type=INPUT_FILE)
 @click.option(
     "--directory",
@@ -117,12 +119,12 @@ async def _place(
 
     async def until_answered(storages: Storages) -> list[str]:
         async def look() -> list[str]:
-            return unanswered(network, storages, await storages_known(network))
+            return unanswered(network, storages, await storages_known(network, own_files()))
 
         return await _until_none(look, until_s)
 
     async def not_gone() -> list[str]:
-        return still_answered(steps.wide, steps.then, await storages_known(network))
+        return still_answered(steps.wide, steps.then, await storages_known(network, own_files()))
 
     # Who is not there now may have what nobody else has.
     missing = await until_answered(steps.before)

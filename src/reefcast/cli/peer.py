@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import click
 
 from reefcast.cli.filter_arguments import check_filters
-from reefcast.cli.options import json_option
+from reefcast.cli.options import INPUT_FILE, json_option
+from reefcast.cli.secured import client_options, connect, own_files
 from reefcast.cli.subscribe import json_line, text_line
-from reefcast.client import Event, Subscription, connect
+from reefcast.client import Event, Subscription
+from reefcast.security.credentials import NETWORK_KEY
 from reefcast.server.peer import Peer
+from reefcast.tls.environment import completed
+from reefcast.tls.files import TlsFiles
 
 
 @click.command()
@@ -31,6 +37,13 @@ from reefcast.server.peer import Peer
     default="",
     help="Brokers or peers of the network, tried until one answers. By default the peer starts a "
     "network of its own.",
+)
+@client_options
+@click.option(
+    "--network-key",
+    type=INPUT_FILE,
+    help="The file with the network's key, if its brokers demand it; the environment variable "
+    "REEFCAST_NETWORK_KEY_FILE may name it, too.",
 )
 @click.option(
     "--subscribe",
@@ -50,6 +63,7 @@ def command(
     *,
     listen: str,
     join: str,
+    network_key: Path | None,
     filters: tuple[str, ...],
     insecure: bool,
     verbose: bool,
@@ -71,12 +85,31 @@ def command(
         format=f"%(asctime)s {listen} %(levelname)s %(message)s",
     )
     addresses = [address.strip() for address in join.split(",") if address.strip()]
-    peer = Peer(listen, join=addresses, insecure=insecure)
-    run(partial(_serve, peer, filters, as_json))
+    files = _files(own_files())
+    key = str(network_key or os.environ.get(NETWORK_KEY, ""))
+    peer = Peer(
+        listen,
+        join=addresses,
+        certificate=files.certificate,
+        key=files.key,
+        authority=files.authority,
+        insecure=insecure,
+        network_key=key,
+    )
+    run(partial(_serve, peer, key, filters, as_json))
+
+
+def _files(given: TlsFiles) -> TlsFiles:
+    """Return what the peer shows and trusts, by the command line and the environment. An authority
+    in the environment alone is for clients, and gives a peer no TLS."""
+    said = completed(given._asdict())
+    if not said["certificate"]:
+        return given
+    return TlsFiles(said["authority"], said["certificate"], said["key"])
 
 
 async def _serve(
-    peer: Peer, filters: tuple[str, ...], as_json: bool, told_to_stop: asyncio.Event
+    peer: Peer, key: str, filters: tuple[str, ...], as_json: bool, told_to_stop: asyncio.Event
 ) -> None:
     async with peer:
         network = peer.node.network.network.name
@@ -85,17 +118,17 @@ async def _serve(
         else:
             click.echo(f"peer {peer.name} is in network {network}")
         if filters:
-            await _print_events(peer, filters, as_json, told_to_stop)
+            await _print_events(peer, key, filters, as_json, told_to_stop)
         else:
             await told_to_stop.wait()
 
 
 async def _print_events(
-    peer: Peer, filters: tuple[str, ...], as_json: bool, told_to_stop: asyncio.Event
+    peer: Peer, key: str, filters: tuple[str, ...], as_json: bool, told_to_stop: asyncio.Event
 ) -> None:
     """Print events until the peer is told to stop."""
     stopping = asyncio.create_task(told_to_stop.wait())
-    async with connect(peer.url, name="peer") as client:
+    async with connect(peer.url, name="peer", network_key=key) as client:
         subscription = await client.subscribe(*filters)
         click.echo("reefcast: subscribed", err=True)
         printing = asyncio.create_task(_print(subscription, json_line if as_json else text_line))

@@ -28,7 +28,8 @@ from reefcast.cli.exit_codes import DONE, INTERRUPTED
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import Number, json_option
 from reefcast.cli.progress import Progress
-from reefcast.client import Client, connect
+from reefcast.cli.secured import connect
+from reefcast.client import Client
 from reefcast.client.loop import new_event_loop
 from reefcast.errors import ConfigurationError, InvalidValueError
 

@@ -10,8 +10,8 @@ from reefcast.cli.broker_url import split_words, words_argument
 from reefcast.cli.event_rows import assignment, topic_option
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import Whole, json_option
+from reefcast.cli.secured import connect
 from reefcast.cli.subscribe import json_line, text_line
-from reefcast.client import connect
 from reefcast.client.event import TO
 from reefcast.client.loop import new_event_loop
 

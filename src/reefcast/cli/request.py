@@ -13,8 +13,9 @@ from reefcast.cli.broker_url import split_words, words_argument
 from reefcast.cli.event_rows import assignment, topic_option
 from reefcast.cli.exit_codes import DONE, INTERRUPTED, NO
 from reefcast.cli.options import Number, Whole, json_option
+from reefcast.cli.secured import connect
 from reefcast.cli.subscribe import json_line, text_line
-from reefcast.client import Event, connect
+from reefcast.client import Event
 from reefcast.client.loop import new_event_loop
 from reefcast.client.requests import TIMEOUT_S
 

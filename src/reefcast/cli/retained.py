@@ -12,8 +12,9 @@ import msgspec
 from reefcast.cli.broker_url import split_words, words_argument
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import json_option
+from reefcast.cli.secured import connect
 from reefcast.cli.subscribe import record_of, text_line
-from reefcast.client import Client, Event, connect
+from reefcast.client import Client, Event
 from reefcast.client.loop import new_event_loop
 from reefcast.client.retaining import RetainedValue, retained_values
 

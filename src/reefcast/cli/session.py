@@ -12,8 +12,9 @@ import msgspec
 
 from reefcast.cli.broker_url import split_words, words_argument
 from reefcast.cli.options import Whole, json_option
+from reefcast.cli.secured import connect
 from reefcast.cli.subscribe import record_of, text_line
-from reefcast.client import Client, DurableSession, QueuedEvent, connect
+from reefcast.client import Client, DurableSession, QueuedEvent
 from reefcast.client.loop import new_event_loop
 from reefcast.sessions.messages import MOST_LETTERS, SessionRow
 

@@ -12,11 +12,14 @@ import click
 
 from reefcast.cli.broker_url import split_words
 from reefcast.cli.options import DIRECTORY, Number, Whole, json_option
+from reefcast.cli.secured import client_options, given
+from reefcast.client.address import Address
 from reefcast.errors import ConfigurationError
-from reefcast.network.file import load_network
+from reefcast.network.file import NetworkFile, load_network
 from reefcast.network.storages import storage_named
 
 if TYPE_CHECKING:
+    from reefcast.client import Options
     from reefcast.history.limits import Limits
     from reefcast.model.values import Kind
     from reefcast.network.sections import StorageEntry
@@ -28,6 +31,7 @@ SEAL_AFTER_S = 3600.0
 
 @click.command()
 @click.argument("words", nargs=-1, required=True, metavar="NETWORK NAME | [URL] TOPIC...")
+@client_options
 @click.option(
     "--directory",
     type=DIRECTORY,
@@ -109,7 +113,8 @@ def command(
         seal_after_s=seal_after_s,
         forget=forget,
     )
-    run_store(url, topics, keeping, until_eof=until_eof, ready=partial(_say, as_json))
+    said = partial(_say, as_json)
+    run_store(url, topics, keeping, shown=given(), until_eof=until_eof, ready=said)
 
 
 def _check_named(context: click.Context, words: tuple[str, ...]) -> None:
@@ -164,18 +169,41 @@ def _run_named(network: Path, name: str, *, until_eof: bool, as_json: bool) -> N
 
     described = load_network(network)
     entry = storage_named(name, described.storage)
-    host, port = described.address(entry.broker)
     run_store(
-        f"reefcast://{f'[{host}]' if ':' in host else host}:{port}",
+        str(Address(*described.address(entry.broker), described.tls.on)),
         entry.topics,
         _keeping(entry),
         entry.joining,
         name=name,
         network=described.network.name,
+        shown={**_tls(described, name), **_key(described)},
         until_eof=until_eof,
         ready=partial(_say_named, entry, as_json),
         follow=Following(network, entry).follow,
     )
+
+
+def _tls(network: NetworkFile, name: str) -> Options:
+    """Return what the storage shows and trusts, by the network file and the command line."""
+    files, told = network.tls.files(name), given()
+    if not network.tls.on:
+        return told
+    if "certificate" in told:
+        files = files._replace(certificate="", key="")
+    named: Options = {
+        "authority": files.authority,
+        "certificate": files.certificate,
+        "key": files.key,
+    }
+    return {**named, **told}
+
+
+def _key(network: NetworkFile) -> Options:
+    """Return what proves that the storage is a part of the network: its key, if that is at hand."""
+    from reefcast.server.admin import key_at_hand
+
+    key = key_at_hand(network)
+    return {"network_key": key} if key else {}
 
 
 def _keeping(entry: StorageEntry) -> Keeping:

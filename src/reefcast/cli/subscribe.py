@@ -17,6 +17,7 @@ from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import Number, Time, Whole, json_option
 from reefcast.cli.output import Output
+from reefcast.cli.secured import connect
 from reefcast.client import (
     Client,
     Event,
@@ -24,7 +25,6 @@ from reefcast.client import (
     OwedEvent,
     Replay,
     Subscription,
-    connect,
 )
 from reefcast.client.durable import PREFETCH
 from reefcast.client.history import MOST_HANDOVER_S

@@ -1,4 +1,4 @@
-"""Addresses of brokers, as URLs: `reefcast://host:port`."""
+"""Addresses of brokers, as URLs: `reefcast://host:port`, or `reefcast+tls://host:port`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from urllib.parse import urlsplit
 
 from reefcast.errors import ConfigurationError
 
-SCHEME = "reefcast"
+SCHEME, TLS_SCHEME = "reefcast", "reefcast+tls"
 DEFAULT_PORT = 7301
 VARIABLE = "REEFCAST_URL"
 
 
 class Address(NamedTuple):
+    """Where a broker listens. `tls`: whether the connection has TLS."""
+
     host: str
     port: int
+    tls: bool = False
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{SCHEME}://{host}:{self.port}"
+        return f"{TLS_SCHEME if self.tls else SCHEME}://{host}:{self.port}"
 
 
 def default_urls() -> str:
@@ -52,12 +55,14 @@ def _parse_address(text: str) -> Address:
         port = parts.port
     except ValueError as error:
         raise ConfigurationError(f"the URL {text!r} cannot be read: {error}") from error
-    if parts.scheme != SCHEME or not parts.hostname:
+    if parts.scheme not in (SCHEME, TLS_SCHEME) or not parts.hostname:
         raise ConfigurationError(
-            f"the URL {text!r} does not name a broker; write {SCHEME}://host:port"
+            f"the URL {text!r} does not name a broker; write {SCHEME}://host:port, or "
+            f"{TLS_SCHEME}://host:port"
         )
     if parts.path.strip("/") or parts.query or parts.fragment or parts.username:
         raise ConfigurationError(
-            f"the URL {text!r} says more than host and port; write {SCHEME}://host:port"
+            f"the URL {text!r} says more than host and port; write {parts.scheme}://host:port"
         )
-    return Address(parts.hostname, DEFAULT_PORT if port is None else port)
+    port = DEFAULT_PORT if port is None else port
+    return Address(parts.hostname, port, parts.scheme == TLS_SCHEME)

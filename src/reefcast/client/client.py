@@ -34,6 +34,7 @@ from reefcast.client.replay import Replay
 from reefcast.client.requesting import Requesting
 from reefcast.client.requests import Requests
 from reefcast.client.retaining import Retain, RetainingClient, check_not_retained, check_only
+from reefcast.client.secure import security
 from reefcast.client.session import Session
 from reefcast.client.sessions import SessionClient
 from reefcast.client.settings import (
@@ -49,6 +50,7 @@ from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import Hello
+from reefcast.security.credentials import credentials_of
 from reefcast.timing import MACHINE, Backoff, now_us
 
 WRITE_AT_BYTES = 64 * 1024
@@ -74,7 +76,6 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
         self._connection: Connection | None = None
         self._closing = False
         machine = MACHINE.get()
-        first_s, max_s = settings["backoff_first_s"], settings["backoff_max_s"]
         self._write_is_due = False
         client_id = client_id or f"{settings['name']}-{machine.token(6)}"
         self._stored: Storing | None = None
@@ -87,19 +88,21 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
         )
         self._session.replier = self
         self._outbox = self._session.outbox
-        self._requests = Requests(self._session, f"{client_id}/{machine.token(8)}")
+        self._requests = Requests(self._session, self._session.reply_address)
         self._handler = Handler(
             self._on_hello,
             self._session.on_frames,
             self._session.room.fire,
             lambda: self._session.taken,
             settings["silence_s"],
+            credentials_of(settings),
         )
         self._dialler = Dialler(
             addresses,
-            Backoff(first_s, max_s, machine.generator()),
+            Backoff(settings["backoff_first_s"], settings["backoff_max_s"], machine.generator()),
             self._handler,
             self._session.hello,
+            security(settings, addresses),
         )
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._runner = self._loop.create_task(self._run(), name=f"reefcast {client_id}")

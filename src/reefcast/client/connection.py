@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
 from reefcast.client.address import Address
+from reefcast.client.secure import Security
 from reefcast.errors import (
+    ConfigurationError,
     ConnectionLostError,
+    ReefcastError,
     RefusedError,
     SlowConsumerError,
+    TlsError,
 )
 from reefcast.model import wire
 from reefcast.model.wire import Close, FrameKind, Hello
 from reefcast.protocol.link import Link, Overdue
+from reefcast.protocol.proofs import Answer, Credentials, Respondent, encode_proof
+from reefcast.security.showing import circumstances
+from reefcast.tls.wording import in_words, of_tls
 
 WRITE_BUFFER_BYTES = 256 * 1024
 ACK_EVERY, ACK_EVERY_BYTES, ACK_DELAY_S = 1024, 256 * 1024, 1.0
@@ -23,39 +31,41 @@ ACK_EVERY, ACK_EVERY_BYTES, ACK_DELAY_S = 1024, 256 * 1024, 1.0
 them: after a reconnect, the hello says which frames have arrived. It costs a broker 5 us, which
 should be little beside the deliveries."""
 _DELIVER = int(FrameKind.DELIVER)
-
-
-def _nothing_to_prove(question: bytes) -> bytes:
-    raise RefusedError("the broker asks for a proof of who this client is, and the client has none")
+_log = logging.getLogger("reefcast.client")
 
 
 class Handler(NamedTuple):
     """The callbacks of a connection. `on_hello` comes first; if it or `on_frames` raises, the
     connection ends. `taken`: the number of numbered frames processed from this broker. `silence_s`:
-    seconds of silence after which the connection is lost. `answer`: the answer to a PROOF frame, by
-    which brokers ask who the client is."""
+    seconds of silence after which the connection is lost. `credentials`: what is shown to brokers
+    that ask who the client is."""
 
     on_hello: Callable[[Hello, Connection], None]
     on_frames: Callable[[Iterable[tuple[int, Any]]], None]
     on_writable: Callable[[], None]
     taken: Callable[[], int]
     silence_s: float
-    answer: Callable[[bytes], bytes] = _nothing_to_prove
+    credentials: Credentials
 
 
 class Connection(asyncio.Protocol):
-    """`opened` is done after the broker's hello; `lost` when the connection is gone, with None if
-    another attempt is worthwhile, else with the error that must end the client. `reason` then says
-    why it is gone."""
+    """`hello`: what the client says first. `opened` is done after the broker's hello; `lost` when
+    the connection is gone, with None if another attempt is worthwhile, else with the error that
+    must end the client. `reason` then says why it is gone. `secure`: the address of the broker, if
+    there is TLS."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, hello: Hello, secure: Address | None = None) -> None:
         self._handler = handler
+        self._hello = hello
+        self._secure = secure
         self._loop = asyncio.get_running_loop()
         self.link = Link(
-            self.write, answer=handler.answer, ack_every=ACK_EVERY, ack_delay_s=ACK_DELAY_S
+            self.write, answer=self._answer, ack_every=ACK_EVERY, ack_delay_s=ACK_DELAY_S
         )
         self._unacknowledged_bytes = 0
         self._transport: asyncio.Transport | None = None
+        self._respondent: Respondent
+        self._answering: asyncio.Task[None] | None = None
         self._close_frame: Close | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._numbered = False
@@ -108,6 +118,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        shown = transport.get_extra_info
+        self._known = shown("ssl_object") is not None
+        self._respondent = Respondent(self._handler.credentials, circumstances(self._hello, shown))
 
     def data_received(self, data: bytes) -> None:
         if self.lost.done():
@@ -125,11 +138,15 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None  # uvloop raises if a transport that is gone is written to
+        if self._answering is not None:
+            self._answering.cancel()
         self.link.lost()
         if self._timer is not None:
             self._timer.cancel()
         close = self._close_frame
-        if close is None or close.retry:
+        if self._secure and close is None and error is not None and not self.opened.done():
+            self._finish(_no_tls(self._secure, error))
+        elif close is None or close.retry:
             self._finish(None, close.reason if close else str(error or "end of stream"))
         elif close.too_slow:
             self._finish(SlowConsumerError(f"the broker ended the connection: {close.reason}"))
@@ -149,6 +166,7 @@ class Connection(asyncio.Protocol):
 
     def _expect_hello(self, frames: Iterator[tuple[int, Any]]) -> None:
         for _, hello in frames:  # a link passes nothing else before that
+            self._respondent.check(hello, known=self._known)
             self._handler.on_hello(hello, self)
             most = wire.MAX_FRAME_BYTES + wire.AROUND_BYTES
             self.link.admit(self._handler.silence_s, wire.PING_INTERVAL_S, self._loop.time(), most)
@@ -156,6 +174,36 @@ class Connection(asyncio.Protocol):
             self._set_timer()
             self.opened.set_result(None)
             return
+
+    def _answer(self, question: bytes) -> bytes | None:
+        """Answer a broker that asks who the client is, now or, if the answer takes time, later."""
+        try:
+            answer = self._respondent.respond(question)
+        except Exception as error:
+            self._not_answered(error)
+            return None
+        if isinstance(answer, bytes | None):
+            return answer
+        self._answering = self._loop.create_task(self._answer_later(answer))
+        return None
+
+    async def _answer_later(self, answer: Awaitable[Answer]) -> None:
+        try:
+            self.link.prove(encode_proof(await answer))
+        except Exception as error:
+            self._not_answered(error)
+
+    def _not_answered(self, error: Exception) -> None:
+        """Handle that there is no answer: an open connection goes on as long as the broker lets
+        it, and what the network does wrong is worth another attempt."""
+        if self.opened.done():
+            _log.warning("the broker asks for a newer proof, and there is none: %s", error)
+        else:
+            again = isinstance(error, OSError | TimeoutError)
+            if not isinstance(error, ReefcastError):  # from the program's own function
+                reason = f"there is no proof of who this client is: {error!r}"
+                error = ConfigurationError(reason)
+            self.abort(None if again else error, str(error))
 
     def _acknowledge(self, size: int) -> None:
         """Acknowledge frames, of which `size` bytes have been handled."""
@@ -211,22 +259,45 @@ class Connection(asyncio.Protocol):
 
 
 async def open_connection(
-    address: Address, handler: Handler, hello: bytes, timeout_s: float
+    address: Address,
+    handler: Handler,
+    hello: Hello,
+    timeout_s: float,
+    security: Security | None = None,
 ) -> Connection:
-    """Connect, send the hello and wait for the broker's; all within `timeout_s`.
+    """Connect, send the hello and wait for the broker's; all within `timeout_s`. `security`: for an
+    address with TLS.
 
-    Raises `OSError`, `TimeoutError` or `ConnectionLostError` where another attempt may help, and
-    `RefusedError`, `SlowConsumerError` or `ProtocolError` where it will not.
+    Raises `OSError`, `TimeoutError` or `ConnectionLostError` where another attempt may help
+    (`TlsError` where somebody must change something first), and `RefusedError`, `SlowConsumerError`
+    or `ProtocolError` where it will not.
     """
     loop = asyncio.get_running_loop()
+    tls: dict[str, Any] = {}
+    if address.tls:
+        assert security is not None, "it was made for these addresses"
+        tls = security.arguments(timeout_s)
     async with asyncio.timeout(timeout_s):
-        _, connection = await loop.create_connection(
-            lambda: Connection(handler), address.host, address.port
-        )
         try:
-            connection.write(hello)
+            _, connection = await loop.create_connection(
+                lambda: Connection(handler, hello, address if tls else None),
+                address.host,
+                address.port,
+                **tls,
+            )
+        except OSError as error:
+            if of_tls(error):
+                raise _no_tls(address, error) from error
+            raise
+        try:
+            connection.write(wire.encode(FrameKind.HELLO, hello))
             await connection.opened
         except BaseException:
             connection.abort()
             raise
     return connection
+
+
+def _no_tls(address: Address, error: Exception) -> TlsError:
+    broker = f"the broker at {address.host}:{address.port}"
+    return TlsError(f"no connection to {address}: {in_words(error, broker)}")

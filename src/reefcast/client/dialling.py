@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 
 from reefcast.client.address import Address
 from reefcast.client.connection import Connection, Handler, open_connection
-from reefcast.errors import ConnectionLostError
+from reefcast.client.secure import Security
+from reefcast.errors import ConnectionLostError, TlsError
+from reefcast.model.wire import Hello
 from reefcast.timing import Backoff
 
 LONGEST_ATTEMPT_S, SHORTEST_ATTEMPT_S = 5.0, 0.1
@@ -16,19 +18,21 @@ LONGEST_ATTEMPT_S, SHORTEST_ATTEMPT_S = 5.0, 0.1
 
 class Dialler:
     """`backoff`: the pauses between attempts; `hello`: returns the first frame of each
-    connection."""
+    connection; `security`: for addresses with TLS."""
 
     def __init__(
         self,
         addresses: Sequence[Address],
         backoff: Backoff,
         handler: Handler,
-        hello: Callable[[], bytes],
+        hello: Callable[[], Hello],
+        security: Security | None = None,
     ) -> None:
         self.backoff = backoff
         self._addresses = list(addresses)
         self._handler = handler
         self._hello = hello
+        self._security = security
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -37,7 +41,9 @@ class Dialler:
         return self._addresses[0]
 
     async def connect(self, patience_s: float, *, pause_first: bool) -> Connection:
-        """Try the addresses in turn, the one that last worked first."""
+        """Try the addresses in turn, the one that last worked first. Raises `ConnectionLostError`
+        after `patience_s`; without a pause first also `TlsError` at once, because a certificate
+        that is not accepted at the first time is somebody's mistake."""
         give_up_at_s = self._loop.time() + patience_s
         pause_s = self.backoff.pause_s() if pause_first else 0.0
         while True:
@@ -45,6 +51,8 @@ class Dialler:
             try:
                 return await self._try_addresses(give_up_at_s)
             except (OSError, TimeoutError, ConnectionLostError) as error:
+                if isinstance(error, TlsError) and not pause_first:
+                    raise
                 pause_s = self.backoff.pause_s()
                 if self._loop.time() + pause_s > give_up_at_s:
                     where = ", ".join(map(str, self._addresses))
@@ -62,7 +70,9 @@ class Dialler:
             timeout_s = max(SHORTEST_ATTEMPT_S, min(LONGEST_ATTEMPT_S, share_s))
             hello = self._hello()
             try:
-                connection = await open_connection(address, self._handler, hello, timeout_s)
+                connection = await open_connection(
+                    address, self._handler, hello, timeout_s, self._security
+                )
             except (OSError, TimeoutError, ConnectionLostError) as error:
                 last_error = error
                 continue

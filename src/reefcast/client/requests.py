@@ -2,8 +2,9 @@
 
 Rules
 -----
-- A request is a publication that carries `reply.to`, the address of the client that asks, and
-  `reply.number`, that client's number for the request. An address is never used again.
+- A request is a publication that carries `reply.to`, the address of the client that asks
+  (`protocol.replies`), and `reply.number`, that client's number for the request. An address is
+  never used again.
 - A reply carries the address as `reply.for`, and the same `reply.number`. So a client has one
   subscription for the replies to all of its requests: `reply.for = '<address>'`.
 - That subscription has settled before a request leaves. After a reconnect to a broker that does not

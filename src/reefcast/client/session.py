@@ -43,6 +43,7 @@ from reefcast.model import wire
 from reefcast.model.messages import Confirmed, ControlMessage, Refused, ServiceMessage, Settled
 from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.protocol.registrations import Registration, Registrations, State
+from reefcast.protocol.replies import reply_address
 from reefcast.retaining.messages import TO_CLIENTS
 
 if TYPE_CHECKING:
@@ -140,7 +141,12 @@ class Session:
 
     # --- connections ------------------------------------------------------------------------------
 
-    def hello(self) -> bytes:
+    @property
+    def reply_address(self) -> str:
+        """The address for replies to this client."""
+        return reply_address(self.client_id, self._key)
+
+    def hello(self) -> Hello:
         """Return the first frame of each connection."""
         settings = self.settings
         hello = wire.hello(
@@ -156,7 +162,7 @@ class Session:
             queue_limit=settings["queue_limit"],
         )
         self._attempts += 1
-        return wire.encode(FrameKind.HELLO, hello)
+        return hello
 
     def established(self, hello: Hello) -> None:
         """Resume after the broker's hello: send again what it has not acknowledged, and everything
@@ -297,6 +303,8 @@ class Session:
 
     def _on_dropped(self, payload: bytes) -> None:
         told = wire.decode_dropped(payload)
+        if not told.count:  # in the place of what it may not see any more
+            return
         by_number = self.registrations.by_number
         for numbers, count in told.groups:
             for owner in dict.fromkeys(by_number[n].owner for n in numbers if n in by_number):

@@ -12,6 +12,7 @@ from reefcast.errors import ConfigurationError
 from reefcast.model.messages import MOST_ORDER_S
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import BROKER_PING_S, QUEUE_POLICIES
+from reefcast.security.credentials import TokenSource, credentials_of
 
 P = ParamSpec("P")
 OnDeliveries = Callable[[list[bytes]], None]
@@ -53,8 +54,73 @@ class Options(TypedDict, total=False):
             "are confirmed, and `publish` returns when they are in the file.",
         ),
     ]
+    authority: Annotated[
+        str,
+        Option(
+            "",
+            "the file (PEM) of the authority that a broker must have its certificate from, for "
+            "`reefcast+tls://` URLs (default: $REEFCAST_AUTHORITY, or the authorities of the "
+            "operating system).",
+        ),
+    ]
+    certificate: Annotated[
+        str,
+        Option(
+            "",
+            "the file (PEM) of the certificate that says who this client is (default: "
+            "$REEFCAST_CERTIFICATE, or none).",
+        ),
+    ]
+    key: Annotated[
+        str,
+        Option(
+            "",
+            "the file (PEM) of its private key (default: $REEFCAST_KEY, or the file of the "
+            "certificate).",
+        ),
+    ]
+    server_name: Annotated[
+        str,
+        Option(
+            "",
+            "the name that the broker's certificate must have (default: $REEFCAST_SERVER_NAME, or "
+            "the host of the URL).",
+        ),
+    ]
     network: Annotated[
         str, Option("", "the network that the broker must belong to (default: any).")
+    ]
+    user: Annotated[
+        str,
+        Option(
+            "",
+            "the user who the client is, with `password` or `password_file`. Without any of these, "
+            "a token or a key, the environment says who it is (`REEFCAST_USER` and others).",
+        ),
+    ]
+    password: Annotated[
+        str, Option("", "the user's password; it is sent only where nobody else can read it.")
+    ]
+    password_file: Annotated[
+        str, Option("", "the path of a file with the password, read at each connection.")
+    ]
+    token: Annotated[
+        str | TokenSource,
+        Option(
+            "",
+            "a token (JWT) that says who the client is, or a function that returns one, at once or "
+            "as a coroutine: it is called for each connection, and before a token expires. After "
+            "an `OSError` in it the client tries again.",
+        ),
+    ]
+    token_file: Annotated[
+        str, Option("", "the path of a file with the token, read whenever one is needed.")
+    ]
+    network_key: Annotated[
+        str,
+        Option(
+            "", "the path of the file with the network's key, for a client that is a part of it."
+        ),
     ]
     queue_limit: Annotated[
         int,
@@ -182,6 +248,7 @@ def complete(options: Options) -> Options:
         raise ConfigurationError(f"queue_limit {limit} is negative")
     check_local_queue_limit(settings["local_queue_limit"])
     _check_times(settings)
+    credentials_of(settings)
     return settings
 
 

@@ -141,6 +141,8 @@ BACKWARD = (Items, End)
 FORWARD = (More, Cancel)
 FROM_STORAGES = (Stores, *BACKWARD)
 """Messages that only a client that is a storage sends."""
+FROM_CLIENTS = (Find, Request, *FORWARD, *FROM_STORAGES)
+"""Messages that clients send, storages among them."""
 MESSAGES = (Stores, Stored, Find, Found, Request, Items, End, More, Cancel)
 CLIENT_CODEC = Codec((*MESSAGES, *SESSION_MESSAGES, *CLIENT_MESSAGES))
 """Encodes the messages between clients and their brokers."""

@@ -7,12 +7,15 @@ Rules
 - A client asks its broker which storages answer for some topics (`Find`), and then sends each of
   them a request. The request takes the shortest route, and collects its path. Messages along the
   path need no table.
+- What a client may see (`routing.granting`) is put into its requests where they enter: storages
+  answer what both the filter and the grant match. When that changes, its open requests end, and
+  what still comes for them is dropped; it asks again by itself, from behind what it has.
 - A request that cannot go on is ended with a reason; so are the open requests of a storage when its
   link goes down or it goes away, and a client's messages along a broken path. The client may ask
   again, from behind the last position that it has.
 
 Source: section 3 of `papers/storing-replication.txt`. Costs: a broker keeps only the requests of
-its own storages."""
+its own storages, and of clients that may not see everything."""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from reefcast.errors import ProtocolError
+from reefcast.errors import LocalError, ProtocolError
 from reefcast.history.messages import (
     BACKWARD,
     FORWARD,
@@ -31,6 +34,7 @@ from reefcast.history.messages import (
     End,
     Find,
     Found,
+    Items,
     OnPath,
     Request,
     RequestId,
@@ -38,9 +42,13 @@ from reefcast.history.messages import (
     Stores,
 )
 from reefcast.history.table import Key, StorageTable
+from reefcast.model.filters import parse_filter
+from reefcast.model.grants import Grant
 from reefcast.model.messages import LinkName, Send, ServiceMessage
 from reefcast.routing.services import Service
 from reefcast.routing.tables import TableView
+
+REGRANTED = "what this user may see has changed"
 
 
 class HistoryService(Service):
@@ -56,6 +64,8 @@ class HistoryService(Service):
         self._clients: set[LinkName] = set()
         self._stores: dict[LinkName, set[str]] = {}
         self._open: dict[LinkName, dict[RequestId, tuple[str, ...]]] = {}
+        self._grants: dict[LinkName, Grant] = {}
+        self._asked: dict[LinkName, set[RequestId]] = {}
 
     def handle(self, message: ServiceMessage, link: LinkName, *, client: bool) -> Sequence[Send]:
         if isinstance(message, Stores | Find) is not client and not isinstance(
@@ -132,6 +142,8 @@ class HistoryService(Service):
         if client:
             self._clients.discard(link)
             self._stores.pop(link, None)
+            self._grants.pop(link, None)
+            self._asked.pop(link, None)
         elif link in self._brokers:
             self._brokers.remove(link)
         else:  # a link beside the overlay
@@ -159,6 +171,11 @@ class HistoryService(Service):
         if self._me in path or len(path) > MOST_HOPS - 2:
             return self._end(request.id, (*path, self._me), len(path), "it went in a circle")
         path = (*path, self._me)
+        if client and link in self._grants:
+            try:
+                request = self._narrowed(request, link)
+            except LocalError as error:
+                return self._end(request.id, path, len(path) - 1, str(error))
         to = self.table.next_link(request.storage)
         if to is None:
             why = f"there is no path to storage {request.storage!r} any more"
@@ -167,8 +184,35 @@ class HistoryService(Service):
             self._open.setdefault(to, {})[request.id] = path
         return [Send(to, replace(request, path=path))]
 
+    def _narrowed(self, request: Request, client: LinkName) -> Request:
+        """Return a client's request as far as it may see. Raises `LocalError`."""
+        filter = self._grants[client].narrowed(parse_filter(request.filter))
+        self._asked.setdefault(client, set()).add(request.id)
+        return replace(request, filter=filter.text)
+
+    def granted(self, client: LinkName, grant: Grant | None) -> Sequence[Send]:
+        """Note what a client may see, and end what it has asked before."""
+        ids = self._asked.pop(client, set())
+        if grant is None:
+            self._grants.pop(client, None)
+        else:
+            self._grants[client] = grant
+        return [
+            send for id in sorted(ids) for send in self._end(id, (client, self._me), 1, REGRANTED)
+        ]
+
+    def _is_for_nobody(self, message: OnPath) -> bool:
+        """Return whether this is an answer to a request of a client that must not see it; note the
+        end of a request."""
+        asked = self._asked.get(message.path[0], set())
+        known = message.id in asked
+        if isinstance(message, End | Cancel):
+            asked.discard(message.id)
+        return not known and isinstance(message, Items)
+
     def _end(self, id: RequestId, path: tuple[str, ...], at: int, reason: str) -> list[Send]:
         """Send the end of an answer back from this broker, which is at that place of the path."""
+        self._asked.get(path[0], set()).discard(id)
         if not self._is_up(path[at - 1]):
             return []
         return [Send(path[at - 1], End(id=id, path=path, at=at - 1, reason=reason))]
@@ -185,6 +229,8 @@ class HistoryService(Service):
         to = path[at + step]
         if isinstance(message, End | Cancel):
             self._open.get(path[-1], {}).pop(message.id, None)
+        if message.path[0] in self._grants and at == 1 and self._is_for_nobody(message):
+            return [Send(link, Cancel(id=message.id, path=path, at=at + 1))]
         if self._is_up(to):
             return [Send(to, replace(message, at=at + step))]
         if isinstance(message, FORWARD):

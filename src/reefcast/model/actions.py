@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from reefcast.model.expression import (
     And,
@@ -27,6 +27,7 @@ from reefcast.model.expression import (
     Not,
     Or,
 )
+from reefcast.model.parameters import AmongGiven, Parameter, fault_of
 from reefcast.model.patterns import check_topic_pattern, like_parts
 from reefcast.model.publication import INT64_MAX
 from reefcast.model.values import Kind
@@ -128,13 +129,18 @@ def _between(part: Part, negation: Token | None, low: Part, high: Part) -> Part:
 
 
 def _in(part: Part, negation: Token | None, *listed: Part) -> Part:
-    kind = listed[0].kind
-    assert kind is not None
-    for value in listed:
-        _demand(value, kind, f"an IN list that starts with {_WHAT[kind]}")
-    _demand(part, kind, f"IN with a list of which each is {_WHAT[kind]}")
+    kind = next((value.kind for value in listed if value.kind is not None), None)
+    if kind is not None:
+        for value in listed:
+            _demand(value, kind, f"an IN list that starts with {_WHAT[kind]}")
+        _demand(part, kind, f"IN with a list of which each is {_WHAT[kind]}")
     values = tuple(value.expression for value in listed if isinstance(value.expression, Literal))
-    expression = In(part.expression, values, negation is not None)
+    expression: Expression = In(part.expression, values, negation is not None)
+    if len(values) < len(listed):
+        given = (value.expression for value in listed)
+        some = tuple(each for each in given if isinstance(each, Literal | Parameter))
+        # It is no part of expressions that are evaluated: `substituted` puts an `In` in its place.
+        expression = cast(Expression, AmongGiven(part.expression, some, negation is not None))
     return _node(expression, Kind.BOOLEAN, part.position, part)
 
 
@@ -233,6 +239,13 @@ def _attribute(token: Token) -> Part:
     return Part(Attribute(name), None, _at(token))
 
 
+def _parameter(token: Token) -> Part:
+    name = str(token)[2:-1]
+    if fault := fault_of(name):
+        raise Fault(_at(token), fault)
+    return Part(Parameter(name), None, _at(token))
+
+
 def _unquoted(token: Token) -> str:
     """Return a text without the quotes around it; doubled quotes inside become one."""
     quote = token[0]
@@ -264,6 +277,7 @@ ACTIONS: dict[str, Callable[..., Any]] = {
     "string": _string,
     "boolean": _boolean,
     "attribute": _attribute,
+    "parameter": _parameter,
 }
 
 

@@ -19,6 +19,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from reefcast.model.publication import PublicationId
+from reefcast.model.subjects import Subject
 
 CHUNK = 1024
 """Numbers of one publisher whose bits stand together in `PutSeen`."""
@@ -71,6 +72,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     - `link`: the name of the link that its rows have in the core; new for each life of a session.
     - `subscriptions`: number -> filter. `last_subscription`: the highest number given so far.
     - `created_s`: when it was made.
+    - `subject`: who its owner was when he last opened it, None for one who may do everything.
     """
 
     name: str
@@ -80,6 +82,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     options: SessionOptions = SessionOptions()
     subscriptions: dict[int, str] = msgspec.field(default_factory=dict)
     last_subscription: int = 0
+    subject: Subject | None = None
 
 
 # --- changes -------------------------------------------------------------------------------------

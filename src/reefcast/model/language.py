@@ -5,6 +5,7 @@ without lark. This module has the parser, and the explanation of syntax errors."
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn, cast
 
@@ -12,6 +13,7 @@ from reefcast.errors import FilterSyntaxError
 from reefcast.model import quick
 from reefcast.model.actions import Fault, transformer
 from reefcast.model.expression import Expression
+from reefcast.model.parameters import parameters_of
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -19,11 +21,24 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 64 * 1024
 """Characters in a filter."""
+_PARAMETER = re.compile(r"""'[^']*'|"[^"]*"|(\$\{)""")
+NO_PARAMETERS = (
+    "a value such as ${user} stands in the filters of roles only ([[role]] in a network file)"
+)
 
 
 def parse(text: str) -> Expression:
     """Return the expression that `text` says. Raises `FilterSyntaxError` with the line, the column
     and what was expected."""
+    expression = parse_with_parameters(text)
+    if "${" in text and parameters_of(expression):
+        at = next(found.start() for found in _PARAMETER.finditer(text) if found[1])
+        _fail(text, at, NO_PARAMETERS)
+    return expression
+
+
+def parse_with_parameters(text: str) -> Expression:
+    """Return the expression of a role's filter, which may have parameters; otherwise as `parse`."""
     _check_characters(text)
     expression = quick.read(text)
     return _slowly(text) if expression is None else expression
@@ -158,7 +173,8 @@ def _foreign_sign(text: str, position: int) -> tuple[int, str]:
 
 def _in_words(terminals: set[str]) -> tuple[str, ...]:
     """Return the terminals in words: operands first, then keywords, then signs, the end last."""
-    words = {_WORDS.get(name) or name.lstrip("_"): None for name in sorted(terminals, key=_rank)}
+    names = sorted(terminals - {"PARAMETER"}, key=_rank)
+    words = {_WORDS.get(name) or name.lstrip("_"): None for name in names}
     return tuple(words)
 
 

@@ -20,6 +20,7 @@ import msgspec
 
 from reefcast.model.keeping import Change, EventNumber
 from reefcast.model.publication import Publication, PublicationId
+from reefcast.model.subjects import Subject
 
 EntityId = tuple[str, int]
 SESSION_MARK = "$"
@@ -262,10 +263,13 @@ class LinkUp(msgspec.Struct, frozen=True):
     connection that merely came back is no input at all (the link layer resends).
 
     `kept`: the publications, in their order, that the other end did not acknowledge in its former
-    life; those that it may have got then are marked `again`."""
+    life; those that it may have got then are marked `again`. `subject`: the user of a client, None
+    for one that may do everything (`model.grants`); `inbox`: its address for replies."""
 
     kind: LinkKind
     kept: tuple[Publish, ...] = ()
+    subject: Subject | None = None
+    inbox: str = ""
 
 
 class LinkDown(msgspec.Struct, frozen=True):
@@ -292,6 +296,13 @@ class GiveUp(msgspec.Struct, frozen=True, tag="give_up"):
 
     neighbour: LinkName
     reroute: bool
+
+
+class Regrant(msgspec.Struct, frozen=True):
+    """The user of a client is another one from now on, or may do something else; with the roles
+    that the broker was given (`Broker.take_roles`)."""
+
+    subject: Subject | None
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -345,6 +356,7 @@ Input = (
     | Leave
     | Kept
     | Fetched
+    | Regrant
 )
 
 

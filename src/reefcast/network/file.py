@@ -5,7 +5,6 @@ A file that contradicts itself, or has an unknown key, is refused with a sentenc
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable
 from datetime import date, datetime, time
@@ -17,26 +16,33 @@ import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.wire import QUEUE_POLICIES
+from reefcast.network.roles import grants_of
 from reefcast.network.sections import (
     SECTIONS,
     BrokerEntry,
+    CertificateEntry,
     LimitsSection,
     LinkEntry,
     NetworkSection,
     OverloadSection,
     RequestsSection,
     RetainedSection,
+    RoleEntry,
     Section,
+    SecuritySection,
     SessionsSection,
     StatisticsSection,
     StorageEntry,
+    TlsSection,
     TraceSection,
     check_choices,
     check_keys,
 )
 from reefcast.network.storages import check_storages
+from reefcast.network.subjects import subject_of
 from reefcast.overlay.scot import Place, Scot, scot_of
 from reefcast.overlay.topology import Graph, graph
+from reefcast.protocol.privacy import is_loopback
 from reefcast.routing.covering.statistics import Window
 from reefcast.routing.links import Overload
 from reefcast.routing.registry import check_overlay, routing_named
@@ -47,7 +53,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 """A key that TOML accepts without quotation marks."""
 _TIMES = (datetime, date, time)
 _TABLES = (
-    *("network", "routing", "trace", "limits", "overload"),
+    *("network", "tls", "security", "routing", "trace", "limits", "overload"),
     *("statistics", "requests", "sessions", "retained"),
 )
 """The sections that stand once in a file, in the order in which they are written."""
@@ -57,6 +63,7 @@ class NetworkFile(Section, kw_only=True):
     """A whole overlay; see `load_network`."""
 
     network: NetworkSection = msgspec.field(default_factory=NetworkSection)
+    tls: TlsSection = msgspec.field(default_factory=TlsSection)
     trace: TraceSection = msgspec.field(default_factory=TraceSection)
     limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
     overload: OverloadSection = msgspec.field(default_factory=OverloadSection)
@@ -65,9 +72,12 @@ class NetworkFile(Section, kw_only=True):
     requests: RequestsSection = msgspec.field(default_factory=RequestsSection)
     sessions: SessionsSection = msgspec.field(default_factory=SessionsSection)
     retained: RetainedSection = msgspec.field(default_factory=RetainedSection)
+    security: SecuritySection | None = None
+    certificate: list[CertificateEntry] = msgspec.field(default_factory=list)
     broker: list[BrokerEntry] = msgspec.field(default_factory=list)
     link: list[LinkEntry] = msgspec.field(default_factory=list)
     storage: list[StorageEntry] = msgspec.field(default_factory=list)
+    role: list[RoleEntry] = msgspec.field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -108,7 +118,12 @@ class NetworkFile(Section, kw_only=True):
             host, _ = entry.address
         except ConfigurationError:
             return None
-        return entry if self.network.insecure or is_loopback(host) else None
+        return entry if self.may_be_reached or is_loopback(host) else None
+
+    @property
+    def may_be_reached(self) -> bool:
+        """Whether brokers may listen where other machines reach them."""
+        return self.tls.on or self.network.insecure
 
     def for_peers(self) -> NetworkFile:
         """Return what a peer must know of this network: what holds for all, and the brokers in the
@@ -160,20 +175,13 @@ class NetworkFile(Section, kw_only=True):
         """Return the network itself. Raises `ConfigurationError` if it contradicts itself."""
         _check_brokers(self)
         _check_overlay(self)
+        _check_tls(self)
         _check_advisories(self)
+        _check_security(self)
         _check_numbers(self)
         check_storages(self.storage, self.names)
+        grants_of(self.role)
         return self
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _check_brokers(network: NetworkFile) -> None:
@@ -192,16 +200,40 @@ def _check_brokers(network: NetworkFile) -> None:
         seen[entry.name] = entry.listen
         if entry.listen:
             host, _ = entry.address
-            if not network.network.insecure and not is_loopback(host):
+            if not network.may_be_reached and not is_loopback(host):
                 raise ConfigurationError(
-                    f"broker {entry.name} would listen on {host}, which others can reach: "
-                    "listen on 127.0.0.1, or set insecure = true in [network]"
+                    f"broker {entry.name} would listen on {host}, which others can reach: give the "
+                    "file a section [tls] (reefcast certificates make), listen on 127.0.0.1, or "
+                    "set insecure = true in [network]"
                 )
     addresses = [listen for listen in seen.values() if listen]
     if len(set(addresses)) < len(addresses):
         twice = next(each for each in addresses if addresses.count(each) > 1)
         raise ConfigurationError(
             f"two brokers have the same listen address {twice}; give each one of its own"
+        )
+
+
+def _check_tls(network: NetworkFile) -> None:
+    tls = network.tls
+    if bool(tls.certificate) is not bool(tls.authority) or (tls.key and not tls.certificate):
+        given = [name for name in ("certificate", "key", "authority") if getattr(tls, name)]
+        raise ConfigurationError(
+            f"[tls] has only {' and '.join(given)}: give certificate, key and authority, or none"
+        )
+    if tls.on and network.network.insecure:
+        raise ConfigurationError(
+            "insecure = true in [network] is for networks without [tls]: remove one of them"
+        )
+    if not tls.on and tls.clients != "none":
+        raise ConfigurationError(
+            f'[tls] has clients = "{tls.clients}", but no certificate and no authority'
+        )
+    both = sorted({entry.name for entry in network.storage}.intersection(network.names))
+    if tls.on and both:
+        raise ConfigurationError(
+            f"a storage and a broker have the name {both[0]!r}, so their certificates would be one "
+            "file: give the storage another name"
         )
 
 
@@ -228,6 +260,40 @@ def _check_advisories(network: NetworkFile) -> None:
             "topics only: set advisories = false in [sessions], or use a routing with links, such "
             "as acyclic"
         )
+
+
+def _check_security(network: NetworkFile) -> None:
+    security = network.security
+    if security is None:
+        if network.certificate:
+            raise ConfigurationError(
+                "[[certificate]] says who users are, which needs a [security] section"
+            )
+        return
+    alone = len(network.broker) < 2 and not network.storage
+    if not (security.key or network.tls.on or alone):
+        raise ConfigurationError(
+            "[security] has no key, by which brokers and storages prove that they belong to this "
+            "network: make one with `openssl rand -hex 32 > network.key`, and set "
+            'key = "network.key"'
+        )
+    if security.audit_bytes < 1 or security.audit_files < 0:
+        raise ConfigurationError("[security] audit_bytes must be above 0, audit_files 0 or more")
+    if network.certificate and network.tls.clients == "none":
+        raise ConfigurationError(
+            "a [[certificate]] says who a client is, and [tls] asks clients for none: set clients "
+            'to "optional" or "required"'
+        )
+    known = {entry.name for entry in network.role}
+    used = {*security.anonymous, *(role for each in network.certificate for role in each.roles)}
+    if known and used - known:
+        raise ConfigurationError(
+            f"there is no [[role]] named {min(used - known)!r}, which [security] anonymous or a "
+            "[[certificate]] gives"
+        )
+    subjects = [subject_of(entry.subject) for entry in network.certificate]
+    if len(set(subjects)) < len(subjects):
+        raise ConfigurationError("two [[certificate]]s have the same subject")
 
 
 def _check_numbers(network: NetworkFile) -> None:
@@ -282,9 +348,15 @@ def _check_all_keys(plain: dict[str, Any]) -> None:
 
 
 def load_network(file: Path | str) -> NetworkFile:
-    """Load a network from a file. Raises `ConfigurationError`, which names the file."""
+    """Load a network from a file; the other files that it names are found from there. Raises
+    `ConfigurationError`, which names the file."""
     try:
-        return read_network(Path(file).read_bytes())
+        network = read_network(Path(file).read_bytes())
+        folder = Path(file).absolute().parent
+        network.tls = network.tls.below(folder)
+        if network.security is not None:
+            network.security = network.security.below(folder)
+        return network
     except OSError as error:
         raise ConfigurationError(f"{file}: {error.strerror}") from error
     except ConfigurationError as error:
@@ -312,15 +384,16 @@ def dump_network(network: NetworkFile) -> str:
     lines: list[str] = []
     for name in _TABLES:
         if plain[name]:
-            lines += [f"[{name}]", *_toml_lines(plain[name]), ""]
-    for name in ("broker", "link", "storage"):
+            lines += [f"[{name}]", *toml_lines(plain[name]), ""]
+    for name in ("certificate", "broker", "link", "storage", "role"):
         for entry in plain[name]:
             given = {key: value for key, value in entry.items() if value != {}}  # as by default
-            lines += [f"[[{name}]]", *_toml_lines(given), ""]
+            lines += [f"[[{name}]]", *toml_lines(given), ""]
     return "\n".join(lines)
 
 
-def _toml_lines(section: dict[str, Any]) -> list[str]:
+def toml_lines(section: dict[str, Any]) -> list[str]:
+    """Return the keys of a table as lines of TOML; those that are None are left out."""
     return [
         f"{key if _BARE_KEY.fullmatch(key) else _toml_value(key)} = {_toml_value(value)}"
         for key, value in section.items()
@@ -332,7 +405,7 @@ def _toml_value(value: Any) -> str:
     """Return a value as TOML. A finite number, a boolean and most text are written alike in JSON
     and in TOML."""
     if isinstance(value, dict):
-        return "{" + ", ".join(_toml_lines(value)) + "}"
+        return "{" + ", ".join(toml_lines(value)) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
     if isinstance(value, _TIMES):

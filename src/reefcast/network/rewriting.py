@@ -13,15 +13,21 @@ from reefcast.network.file import NetworkFile, read_network
 
 
 def rewrite(file: Path, change: Callable[[str, NetworkFile], str]) -> NetworkFile:
-    """Replace the text of `file` by what `change` makes of the text and the network in it; return
-    the new network. Readers meanwhile see the old file or the new one; other writers wait.
+    """Replace the text of `file` by what `change` makes of the text and the network in it, as
+    `rewrite_text` does. Raises `ConfigurationError` also if the file was wrong before."""
+    return rewrite_text(file, lambda text: change(text, read_network(text)))
 
-    Raises `ConfigurationError` if the file is wrong, or would be, and `OSError` if it cannot be
-    written, and what `change` raises; the file then stays as it was."""
+
+def rewrite_text(file: Path, change: Callable[[str], str]) -> NetworkFile:
+    """Replace the text of `file` by what `change` makes of it; return the new network. Readers
+    meanwhile see the old file or the new one; other writers wait.
+
+    Raises `ConfigurationError` if the file would be wrong, `OSError` if it cannot be written, and
+    what `change` raises; the file then stays as it was."""
     file = file.resolve()
-    with _alone_in(file.parent):
+    with alone_in(file.parent):
         text = file.read_bytes().decode()
-        changed = change(text, read_network(text))
+        changed = change(text)
         after = read_network(changed)
         if changed != text:
             replace_text(file, changed)
@@ -29,7 +35,7 @@ def rewrite(file: Path, change: Callable[[str, NetworkFile], str]) -> NetworkFil
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
+def alone_in(folder: Path) -> Iterator[None]:
     """Lock the folder, so that nobody else rewrites a file in it; the file itself will be
     replaced."""
     descriptor = os.open(folder, os.O_RDONLY)

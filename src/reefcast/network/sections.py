@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from reefcast.errors import ConfigurationError
+from reefcast.tls.files import TlsFiles
+
+OWN_NAME = "{broker}"
 
 
 class Section(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -19,12 +23,52 @@ class NetworkSection(Section):
     - `name`: the name of the network; brokers of different networks refuse each other.
     - `routing`: the name of a routing, or `my_module:MyRouting` for one of your own. Its options
       are the keys of `[routing]`.
-    - `insecure`: allow addresses other than loopback, although there is no encryption.
+    - `insecure`: allow addresses other than loopback without `[tls]`, and so without encryption.
     """
 
     name: str = "reefcast"
     routing: str = "acyclic"
     insecure: bool = False
+
+
+class TlsSection(Section):
+    """TLS, for everybody who connects to a broker; empty: there is none. Paths are relative to the
+    network file, and `{broker}` stands for the name of the broker, or of the storage, that reads
+    its own file. New files count for new connections, without a restart.
+
+    - `certificate`: the certificate that a broker shows, in PEM. Among its alternative names is the
+      URI `reefcast://NETWORK/broker/NAME`, which proves the broker to others.
+    - `key`: its private key; by default in the file of the certificate.
+    - `authority`: the certificates of the authorities from which brokers and clients must have
+      theirs.
+    - `clients`: "none": clients prove nothing by a certificate; "optional": those that show one are
+      known by its subject; "required": clients without one are turned away. Brokers, peers and
+      storages show theirs to each other in any case.
+    """
+
+    certificate: str = ""
+    key: str = ""
+    authority: str = ""
+    clients: Literal["none", "optional", "required"] = "none"
+
+    @property
+    def on(self) -> bool:
+        """Whether connections use TLS."""
+        return bool(self.certificate)
+
+    def files(self, name: str) -> TlsFiles:
+        """Return the files of the broker or the storage with this name."""
+        certificate, key = (each.replace(OWN_NAME, name) for each in (self.certificate, self.key))
+        return TlsFiles(self.authority, certificate, key)
+
+    def below(self, folder: Path) -> TlsSection:
+        """Return the section with paths that begin at the root, or the folder of the process."""
+        paths = {
+            name: str(folder / getattr(self, name))
+            for name in ("certificate", "key", "authority")
+            if getattr(self, name)
+        }
+        return msgspec.structs.replace(self, **paths)
 
 
 class TraceSection(Section):
@@ -176,6 +220,57 @@ class RetainedSection(Section):
     max_ahead_s: float = 60.0
 
 
+class SecuritySection(Section):
+    """Who may connect. Without this section everybody on this machine may do everything. Paths are
+    relative to the network file.
+
+    - `users`: the file of the users who have a password, and of users' roles, written by `reefcast
+      user`; brokers read it again when it changes. Empty: there are none.
+    - `tokens`: the file with the keys that sign tokens (JWT): a JWK set, a public key in PEM, or a
+      secret; read again when it changes. Empty: no tokens.
+    - `issuer`: what the claim `iss` of a token must be; empty: anything.
+    - `audience`: what must be in the claim `aud` of a token; empty: anything.
+    - `roles_claim`: the claim of a token that names the user's roles: a list, or a text with spaces
+      between them. The names of nested claims have dots between them.
+    - `key`: the file with the key of the network (32 characters or more), by which brokers, peers
+      and storages prove that they belong to it. Whoever has it may do everything.
+    - `anonymous`: the roles of a client that proves nothing. Empty: it is refused.
+    - `audit`: the directory of the audit log, in which each broker has a file; empty: no log.
+    - `audit_bytes`: how long such a file becomes before the next one is begun.
+    - `audit_files`: how many full files are kept.
+    """
+
+    users: str = ""
+    tokens: str = ""
+    issuer: str = ""
+    audience: str = ""
+    roles_claim: str = "roles"
+    key: str = ""
+    anonymous: list[str] = msgspec.field(default_factory=list)
+    audit: str = ""
+    audit_bytes: int = 10_000_000
+    audit_files: int = 10
+
+    def below(self, folder: Path) -> SecuritySection:
+        """Return the section with the paths of files that are named from this folder."""
+        names = {name: getattr(self, name) for name in ("users", "tokens", "key", "audit")}
+        found = {name: str(folder / path) for name, path in names.items() if path}
+        return msgspec.structs.replace(self, **found)
+
+
+class CertificateEntry(Section):
+    """A client certificate that stands for a user.
+
+    - `subject`: the whole subject of the certificate, such as "CN=billing, O=Reef", in any order.
+    - `user`: the user.
+    - `roles`: the user's roles; by default those in the users file.
+    """
+
+    subject: str
+    user: str
+    roles: list[str] = msgspec.field(default_factory=list)
+
+
 class BrokerEntry(Section):
     """A broker of the network.
 
@@ -261,8 +356,30 @@ class StorageEntry(Section):
         return [topic for topic in self.topics if topic not in self.joining]
 
 
+class RoleEntry(Section):
+    """What users with a role may publish, see and do. Filters may use values of the user:
+    `${user}`, and `${claims.NAME}` of his token. Only users that prove who they are have roles; a
+    client of a network without security may do everything.
+
+    - `name`: its name.
+    - `publish`: a filter of what they may publish; by default nothing; "TRUE": everything.
+    - `subscribe`: a filter of what they may see, in whatever way; by default nothing; "TRUE":
+      everything.
+    - `rights`: rights of administration: "status" (ask brokers for their status, list the durable
+      sessions of others, subscribe to advisory events), "move" (move links), "place" (be a
+      storage), "drain" (give up what a broker keeps for a neighbour; consume, change and end
+      durable sessions of others).
+    """
+
+    name: str
+    publish: str | None = None
+    subscribe: str | None = None
+    rights: list[str] = msgspec.field(default_factory=list)
+
+
 SECTIONS: dict[str, type[Section]] = {
     "[network]": NetworkSection,
+    "[tls]": TlsSection,
     "[trace]": TraceSection,
     "[limits]": LimitsSection,
     "[overload]": OverloadSection,
@@ -270,9 +387,12 @@ SECTIONS: dict[str, type[Section]] = {
     "[requests]": RequestsSection,
     "[sessions]": SessionsSection,
     "[retained]": RetainedSection,
+    "[security]": SecuritySection,
+    "[[certificate]]": CertificateEntry,
     "[[broker]]": BrokerEntry,
     "[[link]]": LinkEntry,
     "[[storage]]": StorageEntry,
+    "[[role]]": RoleEntry,
 }
 """The section classes by their titles in the file. `[routing]` is defined by the routing."""
 

@@ -9,6 +9,9 @@ from reefcast.errors import ProtocolError
 from reefcast.model.wire import HEAD, HEAD_BYTES, LENGTH_BYTES, MAX_FRAME_BYTES, FrameKind
 
 _PUBLICATIONS = (int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN))
+TLS = b"\x16\x03"
+"""How the first bytes of TLS begin (RFC 8446, section 5.1)."""
+TLS_HINT = ": the other end speaks TLS, and this one does not"
 RUN = -1
 """Stands for the kind of frames that a cutter took: see `FrameReader`."""
 Cutter = Callable[[bytes, int], tuple[Any, int]]
@@ -63,6 +66,7 @@ class FrameReader:
             if not 1 <= length <= self.max_bytes:
                 raise ProtocolError(
                     f"frame of {length} bytes; a frame has 1 to {self.max_bytes} bytes"
+                    f"{TLS_HINT if data.startswith(TLS) else ''}"
                 )
             end = start + LENGTH_BYTES + length
             if end > size:

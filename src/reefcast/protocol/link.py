@@ -5,6 +5,7 @@ Rules
 - The first frame in either direction is HELLO. It settles the version (`model.versions`). The user
   of the link decides what the other end is, and whether it is admitted (`admit` or `close`). Until
   then it may exchange PROOF frames with the other end, which answers each before it gets a hello.
+  An end that has an `answer` goes on answering while the link is open.
 - Numbered frames that were taken over are acknowledged: several at once, or a few after a short
   delay.
 - An end that has sent nothing for `ping_s` sends PING. An end from which nothing came for
@@ -53,8 +54,8 @@ class Overdue(Enum):
 
 class Link:
     """One end of a connection; see the module's docstring. `offer`: the versions and features of
-    this end; `answer`, only of an end that dialled: answers a PROOF that comes before the other
-    end's hello; `ack_every`, `ack_delay_s`: after how many numbered frames an acknowledgement goes
+    this end; `answer`, only of an end that dialled: answers a PROOF, or returns None if there is no
+    answer now; `ack_every`, `ack_delay_s`: after how many numbered frames an acknowledgement goes
     at once, and how long it waits for so many.
 
     `agreed`: the version and features of both ends, once there was a hello. `taken`: counts the
@@ -66,7 +67,7 @@ class Link:
         self,
         write: Callable[[bytes], None],
         offer: Offer = wire.OFFER,
-        answer: Callable[[bytes], bytes] | None = None,
+        answer: Callable[[bytes], bytes | None] | None = None,
         *,
         ack_every: int = ACK_EVERY,
         ack_delay_s: float = ACK_DELAY_S,
@@ -80,7 +81,7 @@ class Link:
         self.tick_s = TICK_S
         self._write = write
         self._offer = offer
-        self._answer = answer
+        self.answer = answer
         self._ack_every, self._ack_delay_s = ack_every, ack_delay_s
         self._reader = FrameReader(MAX_HELLO_BYTES)
         self._heard = False
@@ -133,16 +134,26 @@ class Link:
             return self._handle_early(kind, payload)
         if kind == FrameKind.PING:
             return None
+        if kind == FrameKind.PROOF and self.answer is not None:
+            return self._handle_question(payload, self.answer)
         return wire.decode_number(payload) if kind == FrameKind.ACK else payload
 
     def _handle_early(self, kind: int, payload: bytes) -> Any:
         """Handle a frame that came before the other end was admitted."""
         if self.state is State.GREETING:
             return self._handle_proof(kind, payload)
-        if kind == FrameKind.PROOF and self._answer is not None:
-            self._write(wire.frame(FrameKind.PROOF, self._answer(payload)))
-            return None
+        if kind == FrameKind.PROOF and self.answer is not None:
+            return self._handle_question(payload, self.answer)
         return self._handle_hello(kind, payload)
+
+    def _handle_question(self, payload: bytes, answer: Callable[[bytes], bytes | None]) -> None:
+        answered = answer(payload)
+        if answered is not None:
+            self.prove(answered)
+
+    def prove(self, payload: bytes) -> None:
+        """Send an answer to a PROOF frame."""
+        self._write(wire.frame(FrameKind.PROOF, payload))
 
     @staticmethod
     def _handle_proof(kind: int, payload: bytes) -> bytes:

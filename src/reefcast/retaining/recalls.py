@@ -8,7 +8,7 @@ Rules
 - A *watch* is told of what was published before its time is over, whenever it comes: that may have
   passed before the subscription was there. Of later values it is told of those that come late,
   because this broker or a part of the network was cut off.
-- What has changed since the question is answered as it is now.
+- What has changed since the question is answered as it is now; so is what the client may see.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from reefcast.errors import LocalError
 from reefcast.matching import new_index
 from reefcast.model.filters import Filter
+from reefcast.model.grants import NOTHING, Grant
 from reefcast.model.messages import LinkName, Send
 from reefcast.model.wire import decode_publication, decode_publications
 from reefcast.retaining.exchange import MOST_BYTES
@@ -62,13 +63,17 @@ class Matcher:
 
 
 class _Recall:
-    """A question. `keys`: those that are still to be looked at; `found`: what matches, and is still
-    to be sent; `until_s`: until when it watches, 0 if it does not."""
+    """A question. `filter`: what it asks for; `keys`: those that are still to be looked at;
+    `found`: what matches, and is still to be sent; `until_s`: until when it watches, 0 if it does
+    not."""
 
-    __slots__ = ("found", "keys", "matcher", "until_s")
+    __slots__ = ("filter", "found", "keys", "matcher", "until_s")
 
-    def __init__(self, filter: Filter, keys: Iterable[bytes], until_s: float) -> None:
-        self.matcher = Matcher(filter)
+    def __init__(
+        self, filter: Filter, visible: Filter, keys: Iterable[bytes], until_s: float
+    ) -> None:
+        self.filter = filter
+        self.matcher = Matcher(visible)
         self.keys = deque(keys)
         self.found: deque[Entry] = deque()
         self.until_s = until_s
@@ -84,9 +89,25 @@ class Recalls:
         self._open: dict[LinkName, dict[int, _Recall]] = {}
         self._watches: dict[tuple[LinkName, int], _Recall] = {}
         self._longest_s = 0.0
+        self._grants: dict[LinkName, Grant] = {}
+
+    def granted(self, client: LinkName, grant: Grant | None) -> None:
+        """Note what a client may see from now on, in the answers to its open questions, too."""
+        if grant is None:
+            self._grants.pop(client, None)
+        else:
+            self._grants[client] = grant
+        for recall in self._open.get(client, {}).values():
+            try:
+                visible = recall.filter if grant is None else grant.narrowed(recall.filter)
+            except LocalError:
+                visible = NOTHING
+            recall.matcher = Matcher(visible)
+            recall.found = deque(recall.matcher.matching(list(recall.found)))
 
     def begin(self, asked: Recall, filter: Filter, client: LinkName, now: float) -> list[Send]:
-        """Begin an answer. Raises `LocalError` if the client has asked too much."""
+        """Begin an answer. Raises `LocalError` if the client has asked too much, or may see
+        nothing."""
         its = self._open.setdefault(client, {})
         if len(its) >= MOST_RECALLS:
             raise LocalError(
@@ -94,7 +115,9 @@ class Recalls:
                 "of its subscriptions"
             )
         until_s = now + asked.watch_s if asked.watch_s else 0.0
-        recall = its[asked.token] = _Recall(filter, self._values.keys(), until_s)
+        grant = self._grants.get(client)
+        visible = filter if grant is None else grant.narrowed(filter)
+        recall = its[asked.token] = _Recall(filter, visible, self._values.keys(), until_s)
         if until_s:
             self._watches[client, asked.token] = recall
             self._longest_s = max(self._longest_s, asked.watch_s)
@@ -147,6 +170,7 @@ class Recalls:
 
     def left(self, client: LinkName) -> None:
         """Forget the questions of a client that is gone."""
+        self._grants.pop(client, None)
         for token in self._open.pop(client, {}):
             self._watches.pop((client, token), None)
 

@@ -6,7 +6,8 @@ Rules
   between brokers. `values` says which value is the last, `exchange` how brokers agree, `recalls`
   how clients are answered.
 - A client's value must lie within its advertisements, as any publication (`claim`); what clears a
-  key must be able to.
+  key must be able to. A value is cleared only by who may publish such a value.
+- What a client may see (`routing.granting`) is part of what it asks.
 - *No gap*: who subscribes, waits until that has settled, and then asks for what is retained, misses
   no value: it comes as a publication, or is in the answer, or both. For a client sends `Retain`
   before the publication, links keep their order, and each broker tells all neighbours before it
@@ -28,6 +29,7 @@ from typing import Any
 
 from reefcast.errors import ConfigurationError, LocalError, ProtocolError
 from reefcast.model.filters import TOPIC, Filter, parse_filter
+from reefcast.model.grants import Grant
 from reefcast.model.messages import LinkName, Publish, Send, ServiceMessage
 from reefcast.model.publication import Publication, Value
 from reefcast.model.wire import decode_publication
@@ -91,6 +93,7 @@ class RetainingService(Service):
         self._epoch_s, self._unable = epoch_s, unable
         self._now = 0.0
         self._refused = 0
+        self._grants: dict[LinkName, Grant] = {}
 
     # --- time, and the disk -----------------------------------------------------------------------
 
@@ -128,12 +131,32 @@ class RetainingService(Service):
         if self._unable:
             raise LocalError(self._unable)
         if isinstance(message, Retain | Clear):
-            return self._take(_entry_of(message, client), message, client)
+            entry = _entry_of(message, client)
+            if isinstance(message, Clear):
+                self._check_clearing(entry, client)
+            return self._take(entry, message, client)
         if isinstance(message, Recall):
             return self._recalls.begin(message, parse_filter(message.filter), client, self._now)
         if isinstance(message, RecallOn):
             return self._recalls.go_on(message.token, client)
         self._recalls.forget(message.token, client)
+        return []
+
+    def _check_clearing(self, entry: Entry, client: LinkName) -> None:
+        """Raise `LocalError` if the value that a client clears is none that it could have
+        published."""
+        grant, known = self._grants.get(client), self.values.get(entry.key)
+        if grant is not None and known is not None and known.body:
+            objection = grant.objection(publication_of(known))
+            if objection is not None:
+                raise LocalError(f"this value is not yours to clear: {objection}")
+
+    def granted(self, client: LinkName, grant: Grant | None) -> Sequence[Send]:
+        if grant is None:
+            self._grants.pop(client, None)
+        else:
+            self._grants[client] = grant
+        self._recalls.granted(client, grant)
         return []
 
     def _take(self, entry: Entry, message: Asked, client: LinkName) -> list[Send]:
@@ -183,6 +206,7 @@ class RetainingService(Service):
     def link_down(self, link: LinkName, *, client: bool) -> Sequence[Send]:
         if client:
             self._recalls.left(link)
+            self._grants.pop(link, None)
         else:
             self._exchange.down(link)
         return []

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from reefcast.errors import FilterSyntaxError
 from reefcast.matching import new_index
 from reefcast.model.filters import TRUE, Filter
+from reefcast.model.grants import both
 from reefcast.model.publication import Publication
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ class Advertised:
         self._filters: dict[int, Filter] = {}
         self._any_of: AnyOf | None = None
         self._everything = 0  # how many of them are TRUE
+        self._grant: Filter | None = None
+        self._granted: tuple[dict[int, Filter], AnyOf] | None = None
         self.asked: Sequence[Filter | AnyOf] = ()
 
     def __contains__(self, number: object) -> bool:
@@ -69,12 +73,19 @@ class Advertised:
         self._everything += filter == TRUE
         if self._any_of is not None:
             self._any_of.came(number, filter)
+        if self._granted is not None and self._grant is not None:
+            granted = within(self._grant, filter)
+            if granted is not None:
+                self._granted[0][number] = granted
+                self._granted[1].came(number, granted)
         self._choose()
 
     def remove(self, number: int) -> None:
         self._everything -= self._filters.pop(number) == TRUE
         if self._any_of is not None:
             self._any_of.went(number)
+        if self._granted is not None and self._granted[0].pop(number, None) is not None:
+            self._granted[1].went(number)
         self._choose()
 
     def _choose(self) -> None:
@@ -89,7 +100,26 @@ class Advertised:
             self._any_of = AnyOf(self._filters)
         return self._any_of
 
+    def grant(self, filter: Filter | None) -> None:
+        """Let compiled calls know what the client may publish at all; None: everything."""
+        self._grant, self._granted = filter, None
+
     def index(self) -> CompiledIndex[Any] | None:
-        """Return an index of all advertisements, however few, for compiled calls; None if they
-        match everything."""
-        return None if self._everything else self._all_in_one().index
+        """Return an index of all advertisements, however few, as far as the client may publish
+        what they say, for compiled calls; None if they match everything. What it does not match
+        may lie within them all the same."""
+        if self._grant is None or self._grant == TRUE:
+            return None if self._everything else self._all_in_one().index
+        if self._granted is None:
+            found = {number: within(self._grant, each) for number, each in self._filters.items()}
+            granted = {number: each for number, each in found.items() if each is not None}
+            self._granted = granted, AnyOf(granted)
+        return self._granted[1].index
+
+
+def within(grant: Filter, advertised: Filter) -> Filter | None:
+    """Return what of an advertisement a client may publish; None if that makes no filter."""
+    try:
+        return both(grant, advertised)
+    except FilterSyntaxError:
+        return None

@@ -18,13 +18,14 @@ Tables: `clients` (advertisements, what is held), `settlement`, the router's (SR
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from reefcast.errors import FilterSyntaxError, LocalError, ProtocolError
 from reefcast.matching import new_index as compiled_index
 from reefcast.model.filters import parse_filter
+from reefcast.model.grants import NO_GRANTS, Grants
 from reefcast.model.messages import (
     Advertise,
     Away,
@@ -32,10 +33,8 @@ from reefcast.model.messages import (
     Confirmed,
     Demote,
     Effect,
-    EntityId,
     Fetched,
     GiveUp,
-    Header,
     Input,
     Kept,
     Leave,
@@ -49,6 +48,7 @@ from reefcast.model.messages import (
     Promote,
     Publish,
     Refused,
+    Regrant,
     Relearned,
     Send,
     ServiceMessage,
@@ -63,7 +63,7 @@ from reefcast.model.messages import (
 )
 from reefcast.overlay.scot import Neighbours
 from reefcast.routing.advising import ADVISORY_TIMER
-from reefcast.routing.capabilities import OpensLinks, SoftLink, capability, moves_links
+from reefcast.routing.capabilities import OpensLinks, capability, moves_links
 from reefcast.routing.clients import ClientState
 from reefcast.routing.confirming import Confirming
 from reefcast.routing.consequences import Consequences
@@ -74,9 +74,11 @@ from reefcast.routing.delivering import HOME_TIMER, MOST_SESSIONS, Delivering
 from reefcast.routing.failures import Failures
 from reefcast.routing.forwarding import Forwarding
 from reefcast.routing.gate import HOLD_TIMER, Gate, Onward
+from reefcast.routing.granting import Granting
 from reefcast.routing.holding import HELD
 from reefcast.routing.links import LinkQueues, Links, Overload
 from reefcast.routing.neighbour_links import PATIENCE_S, NeighbourLinks
+from reefcast.routing.observed import Observed
 from reefcast.routing.on_disk import Rows
 from reefcast.routing.ordering import TIMER as ORDER_TIMER
 from reefcast.routing.ordering import Ordering
@@ -86,8 +88,7 @@ from reefcast.routing.reserve import Reserve
 from reefcast.routing.router import Decision, RoutingOptions, Surroundings
 from reefcast.routing.services import Service, Services, serve
 from reefcast.routing.standing import STANDING_TIMER
-from reefcast.routing.status import links_status, router_status
-from reefcast.routing.tables import MOST_ROWS, IndexFactory
+from reefcast.routing.tables import IndexFactory
 from reefcast.sessions.home import Home
 from reefcast.sessions.messages import FROM_CLIENTS
 
@@ -95,15 +96,16 @@ ROUND_TIMER = "round"
 NO_ROWS: Rows = {}
 _CHANGES = (Advertise, Unadvertise, Subscribe, Unsubscribe)
 Handler = Callable[[Any, LinkName, float], list[Effect]]
-OF_THE_DRIVER = (LinkUp, LinkDown, Timer, MoveLink, GiveUp, Leave, Kept, Fetched)
+OF_THE_DRIVER = (LinkUp, LinkDown, Timer, MoveLink, GiveUp, Leave, Kept, Fetched, Regrant)
 """Inputs that come by no link that must be up."""
 
 
-class Broker:
+class Broker(Observed):
     """One broker. `neighbours`: the brokers to which it has links, up or not, and from which it
     should hear when it relearns. `most_held`: publications that wait here for one of them;
     `patience_s`: how long after the start settling waits for neighbours that were not up. `home`,
-    `rows`, `most_sessions`, `custody`: see `Delivering`; `advisories`: see `Reserve`."""
+    `rows`, `most_sessions`, `custody`: see `Delivering`; `advisories`: see `Reserve`; `grants`:
+    what users may do."""
 
     def __init__(
         self,
@@ -126,6 +128,7 @@ class Broker:
         most_sessions: int = MOST_SESSIONS,
         custody: CustodyLimits = LIMITS,
         advisories: bool = False,
+        grants: Grants = NO_GRANTS,
     ) -> None:
         self.name, self.links = name, Links(queues, overload)
         self._neighbours, self._scot = tuple(neighbours), scot
@@ -160,12 +163,15 @@ class Broker:
         )
         parts = (self.router, self._then, self.delivering, self._failures, self.reserve)
         self._forwarding = Forwarding(*parts, self.plain_way.forget)
+        self._services = Services((*services, self.delivering.relay))
+        shared = (self.clients, self._ordering, self._services)
+        self.granting = Granting(self.router, self._then, *shared, grants)
+        self.delivering.hosting.users.grant_of = self.granting.of
         self._gate = self._new_gate()
         self.neighbours = NeighbourLinks(
             name, self.router, self._then, patience_s, away=self.delivering.away
         )
         self._handlers = self._own_handlers() | dict.fromkeys(FROM_CLIENTS, self._asked)
-        self._services = Services((*services, self.delivering.relay))
         self.delivering.serve(self._services, rows)
         for service in self._services:
             self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
@@ -188,6 +194,7 @@ class Broker:
             Timer: self._timer,
             MoveLink: self._move,
             GiveUp: self.delivering.give_up,
+            Regrant: self._regrant,
             Leave: self.neighbours.leave,
         }
 
@@ -204,7 +211,7 @@ class Broker:
         route = partial(self._forwarding.route, hosted=True)
         onward = Onward(route, self.delivering.failed, self._client_left)
         parts = (self.name, self.router, self._then, self.counters, self._failures)
-        return Gate(*parts, onward, self.reserve, self.delivering.standing)
+        return Gate(*parts, onward, self.reserve, self.granting, self.delivering.standing)
 
     # --- entry ------------------------------------------------------------------------------------
 
@@ -285,6 +292,7 @@ class Broker:
                 return self._gate.advertise(client, message, filter, now)
             if isinstance(message, Unadvertise):
                 return self._gate.unadvertise(client, message)
+            message, filter = self.granting.row_of(client, message, filter)
         sends = self.router.change(message, filter, link, local=client is not None)
         work = self._then.begin_work(link, message)
         if isinstance(message, Subscribe):
@@ -328,6 +336,11 @@ class Broker:
             raise ProtocolError(f"{link!r} sent {type(message).__name__}; only clients do")
         return self.delivering.asked(message, link, now)
 
+    def _regrant(self, item: Regrant, link: LinkName, now: float) -> list[Effect]:
+        effects = self.delivering.regranted(item, link, now)
+        client = self.clients.get(link)  # none if it is behind a circuit
+        return effects + ([] if client is None else self.granting.change(client, item.subject))
+
     def _neighbour_changed(self, change: Promote | Demote) -> list[Effect]:
         """Tell the services of a neighbour whose link was promoted or demoted."""
         self._neighbours = tuple(link for link in self._neighbours if link != change.link)
@@ -345,7 +358,7 @@ class Broker:
             effects.append(self._next_round(now))
         if up.kind is LinkKind.CLIENT:
             self.delivering.link_up(up, link)
-            return effects + self._client_up(link)
+            return effects + self._client_up(link, up)
         if up.kind is LinkKind.SOFT:
             effects += self._then.act(self._opens_links.soft_up(link))
             return effects + self._then.unopened.came_up(link)
@@ -367,20 +380,22 @@ class Broker:
     def _move(self, move: MoveLink, link: LinkName, now: float) -> list[Effect]:
         return self._then.act(moves_links(self.router).move(move.old, move.new))
 
-    def _client_up(self, link: LinkName) -> list[Effect]:
+    def _client_up(self, link: LinkName, up: LinkUp) -> list[Effect]:
         old = self.clients.get(link)
         if old is not None and not old.leaving:
             raise LocalError(f"broker {self.name}: client {link!r} is connected already")
         client = ClientState(link)
         effects = self._gate.release_for(old, client) if old is not None else []
         self.clients[link] = client
-        return effects + self._then.act(self._services.link_up(link, client=True))
+        effects += self._then.act(self._services.link_up(link, client=True))
+        return effects + self._then.act(self.granting.came(client, up.subject, up.inbox))
 
     def _client_left(self, client: ClientState) -> list[Effect]:
         client.holding, client.superseded = False, None
         del self.clients[client.name]
         self._ordering.left(client.name)
         self.reserve.left(client.name)
+        self.granting.left(client.name)
         effects = self._then.act(self.router.link_down(client.name))
         return effects + self._then.act(self._services.link_down(client.name, client=True))
 
@@ -435,66 +450,3 @@ class Broker:
 
     def _next_round(self, now: float) -> SetTimer:
         return SetTimer(ROUND_TIMER, now + self._opens_links.round_s, background=True)
-
-    # --- what drivers ask -------------------------------------------------------------------------
-
-    @property
-    def soft_links(self) -> Mapping[LinkName, SoftLink]:
-        """The links besides those of the overlay that it has, or is about to open or close."""
-        return self._opens_links.soft_links
-
-    def alongside(self, link: LinkName) -> Sequence[LinkName]:
-        """Return the soft links that lead to brokers behind this neighbour."""
-        return self._opens_links.alongside(link)
-
-    @property
-    def messages(self) -> tuple[type[PeerMessage | ServiceMessage], ...]:
-        """The messages that only brokers exchange, of its routing and of its services."""
-        return (*self.router.messages, *self._services.messages)
-
-    @property
-    def header(self) -> type[Header]:
-        """The header that copies carry from hop to hop."""
-        return self.router.header
-
-    def known_as(self, id: EntityId, client: LinkName) -> EntityId:
-        """Return the id by which other brokers know the client's own `id`."""
-        return self._then.settling.known_as(id, client)
-
-    # --- what can be seen -------------------------------------------------------------------------
-
-    def waiting(self, sent: Iterable[Publish] = ()) -> Iterator[Publish]:
-        """Yield the publications in memory only that wait, and of those that the driver `sent`."""
-        held = (publish for client in self.clients.values() for publish in client.held)
-        yield from self.delivering.in_memory((*held, *self.neighbours.waiting(), *sent))
-
-    @property
-    def holds_publications(self) -> bool:
-        """Whether publications wait here for their publisher's advertisement to settle."""
-        return any(client.held for client in self.clients.values())
-
-    def tables(self) -> dict[str, int]:
-        """Return the number of rows of each table, under the papers' names."""
-        return {name: len(table) for name, table in self.router.tables().items()}
-
-    @property
-    def relearning(self) -> bool:
-        """Whether neighbours still have to tell what they know, or answers are still to come."""
-        return self.neighbours.relearning
-
-    def status(
-        self, now: float, asked: Collection[str] = (), most_rows: int = MOST_ROWS, skip: int = 0
-    ) -> dict[str, Any]:
-        """Return what operators see at `now`, as plain data (see `routing.status`): `most_rows`
-        rows, behind the first `skip`, of the tables in `asked` and of those that are always shown.
-        Drivers add what only they know."""
-        self.links.pass_time(now)
-        return {
-            "broker": self.name,
-            "relearning": self.relearning,
-            **links_status(self.links, self._neighbours, self._scot, self.soft_links),
-            "owed": self.delivering.status(now),
-            **router_status(
-                self.router, self._services, self.counters, asked, (skip, skip + most_rows)
-            ),
-        }

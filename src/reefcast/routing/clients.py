@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from reefcast.model.covering import may_hold
 from reefcast.model.filters import TRUE, Filter
+from reefcast.model.grants import Grant
 from reefcast.model.messages import (
     Advertise,
     EntityId,
@@ -18,6 +19,7 @@ from reefcast.model.messages import (
 )
 from reefcast.model.publication import Publication, Value
 from reefcast.routing.advertised import Advertised
+from reefcast.routing.tables import REPLACED
 
 if TYPE_CHECKING:
     from reefcast.matching.index import CompiledIndex
@@ -27,7 +29,8 @@ class ClientState:
     """`unsettled`: advertisements under way; `holding`: publications wait for them, in `held`;
     `withdrawn`: advertisements withdrawn since, whose routes these publications still need;
     `superseded`: withdraws the implicit TRUE when all of the client's own advertisements have
-    settled; `leaving`: its link is down, but the held publications have not been sent yet."""
+    settled; `leaving`: its link is down, but the held publications have not been sent yet.
+    `grant`: what its user may do, None: everything; `inbox`: its address for replies."""
 
     def __init__(self, name: LinkName) -> None:
         self.name = name
@@ -38,10 +41,21 @@ class ClientState:
         self.withdrawn: list[Unadvertise] = []
         self.superseded: Unadvertise | None = None
         self.ever_advertised = False
+        self.grant: Grant | None = None
+        self.inbox = ""
         self._implicit: EntityId | None = None
         self._advertised = Advertised()
         self._subscriptions: set[int] = set()
         self._last_number = 0
+
+    def take_grant(self, grant: Grant | None, inbox: str) -> None:
+        """Note what its user may do from now on."""
+        self.grant, self.inbox = grant, inbox
+        self._advertised.grant(None if grant is None else grant.publish)
+
+    def sees(self, publication: Publication) -> bool:
+        """Return whether its user may see a publication that waits for it."""
+        return self.grant is None or self.grant.sees(publication, self.inbox)
 
     def advertise_implicitly(self, broker: str, seq: int) -> EntityId:
         """Note an advertisement TRUE, under an id of its own, for a client that publishes without
@@ -75,6 +89,8 @@ class ClientState:
     def _add(self, message: object, number: int, filter: Filter) -> str | None:
         if number <= self._last_number:
             return f"number {number} is not above {self._last_number}; ids are never used again"
+        if number >= REPLACED:
+            return f"number {number} is too large: a client's numbers are below {REPLACED}"
         self._last_number = number
         if isinstance(message, Advertise):
             self._supersede_implicit()
@@ -112,6 +128,8 @@ class ClientState:
         """Return why this client must not publish this; None if it may."""
         if publication.publisher != self.name:
             return f"publisher {publication.publisher!r} is not this client ({self.name!r})"
+        if self.grant is not None and (why := self.grant.objection(publication)) is not None:
+            return why
         for filter in self._advertised.asked:
             if filter.matches(publication):
                 return None
@@ -125,7 +143,9 @@ class ClientState:
         if isinstance(claim, Publication):
             if self.ever_advertised or claim.publisher != self.name:
                 return self.objection(claim)
-            return None
+            return None if self.grant is None else self.grant.objection(claim)
+        if self.grant is not None and (why := self.grant.objection_to_key(claim)) is not None:
+            return why
         if not self.ever_advertised or any(may_hold(each, claim) for each in self._advertised):
             return None
         key = " and ".join(f"{name} {value!r}" for name, value in claim.items())

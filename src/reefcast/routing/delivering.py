@@ -34,10 +34,12 @@ from reefcast.model.messages import (
     GiveUp,
     Input,
     Kept,
+    LinkKind,
     LinkName,
     LinkUp,
     Publish,
     Refused,
+    Regrant,
     Send,
     ServiceMessage,
     SetTimer,
@@ -215,9 +217,16 @@ class Delivering:
             self._home.due(now)
         return []
 
+    def regranted(self, item: Regrant, link: LinkName, now: float) -> list[Effect]:
+        """Handle that a client, or the owner of a session, may do something else from now on."""
+        self.hosting.regranted(link, item.subject, now)
+        return self._then.act(self.relay.regranted(link))
+
     def link_up(self, up: LinkUp, link: LinkName) -> LinkUp:
         """Handle that a link comes up without memory; return what is to be sent again by it: also
         what it has acknowledged, and not answered."""
+        if up.kind is LinkKind.CLIENT and link not in self.sessions:
+            self.hosting.users.is_now(link, up.subject)
         self.confirming.forgets(link)
         self._disk.forget(link)
         waits = self._then.holding.for_link(link)
@@ -294,6 +303,7 @@ class Delivering:
         if self.standing is not None:
             self.standing.left(link)
         self.hosting.left(link, now)
+        self.hosting.users.left(link)
 
     def advised(self, now: float) -> tuple[Sequence[Publish], LinkName]:
         """Return the advisory events that are to be published now, and by which link."""

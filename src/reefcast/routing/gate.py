@@ -5,6 +5,8 @@ Rules
 -----
 - A client's publications must lie within its advertisements, whatever the routing; a client that
   never advertised advertises TRUE by its first publication, until it advertises something itself.
+  And within what its user may publish (`granting`): a wider advertisement stands, for that may
+  change; one of which nothing could ever be published is refused.
 - They wait until all its advertisements have settled, so that no settled subscriber misses the
   first ones; but at most `HOLD_S`, in case a part of the network is away, or as long as the broker
   itself relearns its tables. Publications that are to be confirmed wait without a limit, and so do
@@ -40,6 +42,7 @@ from reefcast.routing.capabilities import Refuses, capability
 from reefcast.routing.clients import ClientState
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.failures import Failures
+from reefcast.routing.granting import Granting
 from reefcast.routing.reserve import Reserve
 from reefcast.routing.router import Router
 from reefcast.routing.standing import Standing
@@ -70,6 +73,7 @@ class Gate:
         failures: Failures,
         onward: Onward,
         reserve: Reserve,
+        granting: Granting,
         standing: Standing | None = None,
     ) -> None:
         self._broker = broker
@@ -79,6 +83,7 @@ class Gate:
         self._failures = failures
         self._onward = onward
         self._reserve = reserve
+        self._granting = granting
         self._refuses = capability(router, Refuses)
         self._standing = standing
 
@@ -91,6 +96,8 @@ class Gate:
             found = self._refuses.objection(filter)
         elif isinstance(message, Advertise) and filter is not None:
             found = self._reserve.objection_to_advertising(filter, client.name)
+        if filter is not None:
+            found = found or self._granting.objection(client, message, filter)
         found = found or client.change(message, filter)
         if found is None:
             self._reserve.changed(message, filter, client.name)
@@ -99,8 +106,8 @@ class Gate:
     def publish(self, client: ClientState, batch: Sequence[Publish], now: float) -> list[Effect]:
         """Accept publications of the client, in this order."""
         effects: list[Effect] = []
-        if not client.ever_advertised and batch:
-            id = client.advertise_implicitly(self._broker, batch[0].publication.seq)
+        if not client.ever_advertised and (first := _first_granted(client, batch)):
+            id = client.advertise_implicitly(self._broker, first.publication.seq)
             effects += self.advertise(client, Advertise(id, TRUE.text), TRUE, now)
         accepted = self._accept(client, batch, effects)
         if client.holding:
@@ -209,3 +216,11 @@ class Gate:
             going = self._hold_back(client, client.held)
             return self._onward.route(going, client.name) if going else []
         return self.release(client)
+
+
+def _first_granted(client: ClientState, batch: Sequence[Publish]) -> Publish | None:
+    """Return the first publication that the client's user may publish."""
+    if client.grant is None:
+        return batch[0] if batch else None
+    objection = client.grant.objection
+    return next((each for each in batch if objection(each.publication) is None), None)

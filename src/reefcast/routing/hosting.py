@@ -27,9 +27,9 @@ The core's part:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from reefcast.errors import LocalError, ProtocolError
 from reefcast.model import wire
@@ -44,6 +44,7 @@ from reefcast.model.messages import (
     LinkUp,
     Publish,
     Refused,
+    Regrant,
     Send,
     ServiceMessage,
     SessionNews,
@@ -51,6 +52,8 @@ from reefcast.model.messages import (
     Subscribe,
     Unsubscribe,
 )
+from reefcast.model.subjects import Subject
+from reefcast.routing.session_users import Question, SessionUsers
 from reefcast.sessions.home import Home
 from reefcast.sessions.messages import (
     AboutSession,
@@ -64,7 +67,6 @@ from reefcast.sessions.messages import (
     Detach,
     Done,
     Failed,
-    Handed,
     Letters,
     ListSessions,
     Look,
@@ -75,16 +77,17 @@ from reefcast.sessions.messages import (
     Resize,
     Sessions,
 )
-from reefcast.sessions.outcome import Delivery, Outcome, Told
+from reefcast.sessions.outcome import Outcome, Told
 from reefcast.sessions.status import SessionStatus
 from reefcast.sessions.translating import (
     changed_options,
-    in_parts,
+    handed_to,
     letters_of,
     number_of,
     rows_of,
 )
 
+REGRANTED = "what this user may see has changed"
 EVERYBODY = "*"
 """In the place of an owner: all of them."""
 NO_HOME = (
@@ -101,13 +104,6 @@ WORTH_SAYING = (Told.FULL, Told.DROPPED, Told.EXPIRED, Told.DEAD_LETTER, Told.DA
 
 Wish = tuple[Input, LinkName]
 _SessionKey = tuple[str, str]
-
-
-class _Question(NamedTuple):
-    """Who looks into a session, and the token of that."""
-
-    client: LinkName
-    token: int
 
 
 class _Reply:
@@ -138,7 +134,7 @@ class Hosting:
         most: int,
         counters: Counter[str],
     ) -> None:
-        self._me, self._home = me, home
+        self._me, self._home, self.users = me, home, SessionUsers()
         self._new_link = new_link
         self._most = most
         self._counters = counters
@@ -182,11 +178,19 @@ class Hosting:
         """Return whether this broker is the home of the session with this owner and name."""
         return self._home is not None and self._home.has(*key)
 
+    def subjects(self) -> dict[LinkName, Subject]:
+        """Return who the owners of its sessions are, by their links, and who the clients behind
+        circuits are; without those that may do everything."""
+        sessions = [] if self._home is None else self._home.sessions()
+        owners = {each.link: each.subject for each in sessions if each.subject is not None}
+        return self.users.behind() | owners
+
     def start(self) -> None:
         """Have the core enter the links and rows of stored sessions, before any other input."""
         for status in [] if self._home is None else self._home.sessions():
             self._links[status.link] = (status.owner, status.name)
-            self._wishes.append((LinkUp(LinkKind.CLIENT), status.link))
+            up = LinkUp(LinkKind.CLIENT, subject=status.subject)
+            self._wishes.append((up, status.link))
             for number, filter in sorted(status.subscriptions.items()):
                 self._wish_for_row(status.link, number, filter, [])
 
@@ -240,10 +244,11 @@ class Hosting:
             if isinstance(reply, _Reply):
                 self._came(reply)
         for read in outcome.read:
-            asked, letters = read.question, letters_of(read.letters)
-            if isinstance(asked, _Question):
-                self._say(asked.client, Letters(token=asked.token, letters=letters))
-        for client, handed in self._handed(outcome.deliveries):
+            asked = read.question
+            if isinstance(asked, Question):
+                letters = letters_of(self.users.visible(asked, read.letters))
+                self._say(asked.client, Letters(token=asked.asked.token, letters=letters))
+        for client, handed in handed_to(self._consumers, outcome.deliveries):
             self._say(client, handed)
         for ended in outcome.ended:
             client, number = self._consumers.get(ended.consumer, ("", 0))
@@ -277,13 +282,36 @@ class Hosting:
         reply = _Reply(client, Done(token=asked.token, value=int(status is None)))
         if status is not None:
             home.configure(asked.owner, asked.session, options, now, reply=reply)
+            self._owner_came(status, client)
             return
         if len(self._links) >= self._most:
             raise LocalError(f"this broker has {self._most} sessions already, which is its limit")
         link = SESSION_MARK + self._new_link()
-        home.create(asked.owner, asked.session, link, options, now, reply=reply)
+        owner = self.users.owner(asked.owner, client)
+        home.create(asked.owner, asked.session, link, options, now, subject=owner, reply=reply)
         self._links[link] = (asked.owner, asked.session)
-        self._wishes.append((LinkUp(LinkKind.CLIENT), link))
+        self._wishes.append((LinkUp(LinkKind.CLIENT, subject=owner), link))
+
+    def _owner_came(self, status: SessionStatus, client: LinkName) -> Subject | None:
+        """Have a session narrowed by what its owner may see now, if he has come himself; return who
+        he is."""
+        subject = self.users.of(client)
+        if not self.users.is_owner(status.owner, client) or subject == status.subject:
+            return status.subject
+        self._wishes.append((Regrant(subject), status.link))
+        return subject
+
+    def regranted(self, link: LinkName, subject: Subject | None, now: float) -> None:
+        """Handle that a client, or the owner of a session (by its link), may do something else. A
+        client's consumers end, and attach again, with filters of what it may see now."""
+        key = self._links.get(link)
+        if key is not None and self._home is not None:
+            self._home.belongs_to(*key, subject, now)
+            return
+        self.users.is_now(link, subject)
+        for number in list(self._of_client.get(link, ())):
+            self._say(link, ConsumerEnded(consumer=number, reason=REGRANTED, again=True))
+        self.left(link, now)
 
     def _close(self, home: Home, asked: CloseSession, client: LinkName, now: float) -> None:
         reply = _Reply(client, Done(token=asked.token))
@@ -301,6 +329,7 @@ class Hosting:
 
     def _add_filter(self, home: Home, asked: AddFilter, client: LinkName, now: float) -> None:
         status = home.status(asked.owner, asked.session)
+        self.users.check(asked.filter, self._owner_came(status, client))
         number = number_of(status, asked.filter)
         reply = _Reply(client, Done(token=asked.token))
         if asked.retained:
@@ -326,8 +355,10 @@ class Hosting:
         key = self._links.get(link)
         if self._home is None or key is None or reply.recalls is None:
             return
+        sees = self.users.sees(self._home.status(*key).subject)
         for publish in self.recalled(reply.recalls):
-            self._home.owe(publish, {link: (number,)}, now)
+            if sees(publish.publication):
+                self._home.owe(publish, {link: (number,)}, now)
         self._home.when_kept(*key, now, reply)
 
     def _deposit(self, home: Home, asked: Deposit, client: LinkName, now: float) -> None:
@@ -336,10 +367,10 @@ class Hosting:
         text = status.subscriptions.get(asked.number)
         if text is None:
             raise LocalError(f"session {asked.session!r} has no subscription {asked.number}")
-        filter = parse_filter(text)
+        filter, sees = parse_filter(text), self.users.sees(status.subject)
         for body in asked.bodies:
             publication = wire.decode_publication(body)
-            if not filter.matches(publication):
+            if not (filter.matches(publication) and sees(publication)):
                 continue
             to = {status.link: (asked.number,)}
             verdict = home.owe(Publish(publication, body=body), to, now)
@@ -380,8 +411,8 @@ class Hosting:
         reply.message = Done(token=asked.token, value=count)
 
     def _look(self, home: Home, asked: Look, client: LinkName, now: float) -> None:
-        question = _Question(client, asked.token)
-        home.read(asked.owner, asked.session, asked.after, asked.most, question, dead=asked.dead)
+        question, most = Question(client, asked), self.users.looks_at(asked, client)
+        home.read(asked.owner, asked.session, asked.after, most, question, dead=asked.dead)
 
     def _list(self, home: Home, asked: ListSessions, client: LinkName, now: float) -> None:
         if asked.session:
@@ -408,11 +439,9 @@ class Hosting:
     # --- consumers --------------------------------------------------------------------------------
 
     def _attach(self, home: Home, asked: Attach, client: LinkName, now: float) -> None:
-        name = self._name(client, asked.consumer)
+        name, filter = self._name(client, asked.consumer), self.users.narrowed(asked.filter, client)
         reply = _Reply(client, Done(token=asked.token))
-        home.attach(
-            asked.owner, asked.session, name, asked.window, now, filter=asked.filter, reply=reply
-        )
+        home.attach(asked.owner, asked.session, name, asked.window, now, filter=filter, reply=reply)
         self._consumers[name] = (client, asked.consumer)
         self._of_client.setdefault(client, {})[asked.consumer] = None
 
@@ -459,17 +488,6 @@ class Hosting:
         del its[number]
         if not its:
             del self._of_client[client]
-
-    def _handed(self, deliveries: Sequence[Delivery]) -> Iterator[tuple[LinkName, Handed]]:
-        """Yield messages with the deliveries of each consumer, in their order."""
-        by_consumer: dict[str, list[Delivery]] = {}
-        for delivery in deliveries:
-            by_consumer.setdefault(delivery.consumer, []).append(delivery)
-        for name, its in by_consumer.items():
-            if name in self._consumers:
-                client, number = self._consumers[name]
-                for events in in_parts(its):
-                    yield client, Handed(consumer=number, events=events)
 
     # --- answers ----------------------------------------------------------------------------------
 

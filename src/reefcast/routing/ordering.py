@@ -17,7 +17,7 @@ Costs: up to `order_s` of delay for publications behind a gap, none for others."
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from reefcast.model.messages import (
     TableChange,
     Unsubscribe,
 )
+from reefcast.model.publication import Publication
 from reefcast.routing.failures import Failures
 
 TIMER = "order:"
@@ -155,6 +156,14 @@ class Ordering:
     def left(self, link: LinkName) -> None:
         """Forget a client that is gone, with everything held for it."""
         self._clients.pop(link, None)
+
+    def withdraw(self, link: LinkName, sees: Callable[[Publication], bool]) -> None:
+        """Drop what is held for a client that must not see it any more."""
+        client = self._clients.get(link)
+        for publisher, line in [] if client is None else list(client.waiting.items()):
+            line.held = [held for held in line.held if sees(held.publish.publication)]
+            if not line.held and client is not None:
+                del client.waiting[publisher]
 
     def arranged(self, effects: list[Effect], now: float) -> list[Effect]:
         """Return the effects, with deliveries held and released as their clients want."""

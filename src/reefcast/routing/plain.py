@@ -80,6 +80,7 @@ class PlainWay:
             return None
         filters, leads = rows
         client, own, number = self._clients.get(link), ANYTHING, -1
+        topical = filters.is_topical or self._reserve.guards
         if client is None:
             if link not in router.brokers:
                 return None
@@ -88,7 +89,8 @@ class PlainWay:
             return None
         else:
             within = client.advertised_index()
-            own = ANYTHING if within is None else within.address
+            if within is not None:
+                own, topical = within.address, topical or within.is_topical
         self._links.pass_time(now)
         limits = self._sets.limits()
         if limits is None:
@@ -98,7 +100,6 @@ class PlainWay:
             leads.limit(hop, most)
         courses = self._known(leads).table(link, is_client=client is not None)
         name = b"" if client is None else link.encode()
-        topical = filters.is_topical or own != ANYTHING or self._reserve.guards
         return Source(filters, leads, number, own, name, courses, topical)
 
     # --- what the routing has said ----------------------------------------------------------------

@@ -27,10 +27,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from reefcast.errors import ProtocolError
-from reefcast.model import wire
 from reefcast.model.messages import (
     SESSION_MARK,
-    ControlMessage,
     LinkName,
     Send,
     ServiceMessage,
@@ -40,6 +38,7 @@ from reefcast.routing.hosting import Hosting
 from reefcast.routing.searching import Search, Searches, SessionKey
 from reefcast.routing.services import Service
 from reefcast.routing.tables import TableView
+from reefcast.sessions.circuit_parts import Parts, in_parts, whole
 from reefcast.sessions.messages import (
     FROM_CLIENTS,
     FROM_HOMES,
@@ -57,23 +56,20 @@ from reefcast.sessions.relay_messages import (
     Cut,
     Gone,
     Here,
+    IsUser,
     Nowhere,
     OfCircuit,
-    OnCircuit,
     ToClient,
     ToHome,
     Where,
 )
 
-PART_BYTES = 256 * 1024
-"""The most that one message on a circuit carries."""
 CANNOT_BE_ASKED = "a broker that cannot be asked now"
 BROKEN = "the way to the broker that has session {session!r} broke"
 
 _asked = Codec(FROM_CLIENTS)
 _said = Codec(FROM_HOMES)
 _Consumer = tuple[LinkName, int]
-_Parts = dict[LinkName, list[bytes]]
 
 
 class _Entry:
@@ -83,7 +79,7 @@ class _Entry:
     def __init__(self, id: str, key: SessionKey, link: LinkName) -> None:
         self.id, self.key, self.link = id, key, link
         self.asked: dict[LinkName, dict[int, Asked]] = {}
-        self.parts: _Parts = {}
+        self.parts: Parts = {}
 
 
 class _End:
@@ -93,7 +89,7 @@ class _End:
         self.id, self.entry, self.link = where.id, where.entry, link
         self.key = (where.owner, where.session)
         self.clients: set[LinkName] = set()
-        self.parts: _Parts = {}
+        self.parts: Parts = {}
 
     def name(self, client: LinkName) -> LinkName:
         """Return the name that a client of the entry has here."""
@@ -131,6 +127,7 @@ class SessionRelay(Service):
             Where: self._where,
             Here: self._here,
             Nowhere: self._searches.nowhere,
+            IsUser: self._is_user,
             ToHome: self._to_home,
             ToClient: self._to_client,
             Gone: self._gone,
@@ -177,8 +174,20 @@ class SessionRelay(Service):
         return [] if self._hosting.keeps else self._hosting.told_alone()
 
     def _ask_home(self, entry: _Entry, message: Asked, client: LinkName) -> list[Send]:
+        subject, sends = self._hosting.users.of(client), list[Send]()
+        if client not in entry.asked and subject is not None:
+            sends.append(Send(entry.link, IsUser(id=entry.id, client=client, subject=subject)))
         entry.asked.setdefault(client, {})[message.token] = message
-        return _in_parts(ToHome, entry.id, client, message, entry.link)
+        return sends + in_parts(ToHome, entry.id, client, message, entry.link)
+
+    def regranted(self, client: LinkName) -> list[Send]:
+        """Tell the homes that a client uses that it may do something else from now on."""
+        subject = self._hosting.users.of(client)
+        return [
+            Send(entry.link, IsUser(id=entry.id, client=client, subject=subject))
+            for entry in self._entries.values()
+            if client in entry.asked
+        ]
 
     # --- searches ---------------------------------------------------------------------------------
 
@@ -245,7 +254,7 @@ class SessionRelay(Service):
         end = self._ends.get(message.id)
         if end is None or end.link != link:
             return [Send(link, Cut(id=message.id))]
-        complete = _whole(end.parts, message)
+        complete = whole(end.parts, message)
         if complete is None:
             return []
         asked = _asked.decode_control(complete)
@@ -260,6 +269,15 @@ class SessionRelay(Service):
         self._hosting.handle(asked, name, self._now)
         return []
 
+    def _is_user(self, message: IsUser, link: LinkName) -> list[Send]:
+        if message.id in self._between:
+            back, onward = self._between[message.id]
+            return [Send(onward, message)] if link == back else []
+        end = self._ends.get(message.id)
+        if end is not None and end.link == link:
+            self._hosting.regranted(end.name(message.client), message.subject, self._now)
+        return []
+
     def outward(self, sends: Iterable[Send]) -> list[Send]:
         """Return what the sessions of this broker say, that to clients behind circuits as messages
         on these."""
@@ -268,7 +286,7 @@ class SessionRelay(Service):
             if send.link in self._behind:
                 end, client = self._behind[send.link]
                 assert isinstance(send.message, ServiceMessage)
-                passed += _in_parts(ToClient, end.id, client, send.message, end.link)
+                passed += in_parts(ToClient, end.id, client, send.message, end.link)
             elif not send.link.startswith(SESSION_MARK):  # its circuit has been cut
                 passed.append(send)
         return passed
@@ -280,7 +298,7 @@ class SessionRelay(Service):
         entry = self._entries.get(message.id)
         if entry is None or entry.link != link:
             return [Send(link, Cut(id=message.id))]
-        complete = _whole(entry.parts, message)
+        complete = whole(entry.parts, message)
         if complete is None:
             return []
         said, client = _said.decode_control(complete), message.client
@@ -329,6 +347,7 @@ class SessionRelay(Service):
         end.clients.discard(name)
         if self._behind.pop(name, None) is not None:
             self._hosting.left(name, self._now)
+        self._hosting.users.left(name)
 
     def _break(self, entry: _Entry) -> list[Send]:
         """Tell the clients of a circuit that it is no more."""
@@ -454,31 +473,3 @@ def _not_found(message: Asked, key: SessionKey, unreached: Sequence[str]) -> Fai
 def _again(message: Asked, key: SessionKey) -> Failed:
     reason = BROKEN.format(session=key[1])
     return Failed(token=message.token, reason=reason, again="now")
-
-
-def _in_parts(
-    kind: type[ToHome | ToClient],
-    id: str,
-    client: LinkName,
-    message: ControlMessage,
-    link: LinkName,
-) -> list[Send]:
-    """Return a message for the other end of a circuit, in parts that any link carries."""
-    body = wire.encode_message(message)
-    cuts = range(0, len(body), PART_BYTES)
-    parts = [body[cut : cut + PART_BYTES] for cut in cuts]
-    last = len(parts) - 1
-    return [
-        Send(link, kind(id=id, client=client, part=part, last=i == last))
-        for i, part in enumerate(parts)
-    ]
-
-
-def _whole(parts: _Parts, message: OnCircuit) -> bytes | None:
-    """Return the message of which this is the last part; None if more are to come."""
-    if not message.last:
-        parts.setdefault(message.client, []).append(message.part)
-        return None
-    if message.client not in parts:
-        return message.part
-    return b"".join([*parts.pop(message.client), message.part])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from reefcast.model.filters import Filter
+from reefcast.model.grants import Grant
 from reefcast.model.keeping import Change
 from reefcast.model.messages import LinkName, Publish, Send, ServiceMessage
 from reefcast.model.publication import Publication, Value
@@ -65,6 +66,11 @@ class Service(ABC):
 
     def neighbour_back(self, link: LinkName) -> None:  # noqa: B027 (most services need not know)
         """Handle that a neighbour that was away is connected again, and its link has gone on."""
+
+    def granted(self, client: LinkName, grant: Grant | None) -> Sequence[Send]:
+        """Note what a client may see from now on, None: everything: when it has come, and when that
+        changes. A client that was never restricted is not told of."""
+        return ()
 
     def claim(self, message: ServiceMessage) -> Publication | Mapping[str, Value] | None:
         """Return what a client must be allowed to publish in order to send this: a publication, or
@@ -124,6 +130,10 @@ class Services(tuple[Service, ...]):
         """Report a neighbour that is connected again to every service."""
         for service in self:
             service.neighbour_back(link)
+
+    def granted(self, client: LinkName, grant: Grant | None) -> list[Send]:
+        """Tell every service what a client may see; see `Service.granted`."""
+        return [send for service in self for send in service.granted(client, grant)]
 
     def away(self, client: LinkName) -> list[Send]:
         """Report a client that is away to every service; see `Service.away`."""

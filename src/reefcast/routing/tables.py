@@ -26,12 +26,16 @@ if TYPE_CHECKING:
     from reefcast.matching.passage.leads import Leads
 
 
+REPLACED = 1 << 40
+"""What is added to the number of a client's subscription when its row is replaced (`granting`)."""
+
+
 class Row:
     """An advertisement or a subscription and the link by which it came (its *last hop*).
 
-    `number`: the owner's own number of it. `local`: the last hop is a client of this broker.
-    `next_hop`: where its publications go; the last hop, unless given. Rows are compared by
-    identity."""
+    `number`: the owner's own number of it, however often it was replaced. `local`: the last hop is
+    a client of this broker. `next_hop`: where its publications go; the last hop, unless given. Rows
+    are compared by identity."""
 
     __slots__ = ("filter", "id", "last_hop", "local", "next_hop", "number")
 
@@ -46,7 +50,7 @@ class Row:
         owner, number = id
         # A client's name is in each of its messages; its rows share that of its link.
         self.id = (last_hop, number) if owner == last_hop else id
-        self.number = number
+        self.number = number if number < REPLACED else number % REPLACED
         self.filter = filter
         self.last_hop = last_hop
         self.local = local

@@ -1,26 +1,55 @@
 """Admin connections, which ask a broker for its status, to move a link, or to give up what it keeps
 for a neighbour: the broker's end, and the asking side.
 
-Any proved user may ask for the status; only administrators may have wishes."""
+Asking for the status, and each kind of wish, needs a right (`model.grants.Right`)."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import os
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
-from reefcast.errors import ConnectionLostError, LocalError, ProtocolError, RefusedError
+from msgspec import to_builtins
+
+from reefcast.errors import (
+    ConfigurationError,
+    ConnectionLostError,
+    LocalError,
+    ProtocolError,
+    ReefcastError,
+    RefusedError,
+    TlsError,
+)
 from reefcast.model import wire
+from reefcast.model.grants import Grants, Right
 from reefcast.model.messages import GiveUp, MoveLink, Wish
 from reefcast.model.wire import FrameKind, Role, StatusRequest
+from reefcast.network.file import NetworkFile
 from reefcast.protocol.link import Link
-from reefcast.protocol.principal import UserRole
-from reefcast.server.connection import Connection, End
+from reefcast.protocol.principal import Principal
+from reefcast.protocol.proofs import Credentials, Respondent
+from reefcast.security.audit import Audit
+from reefcast.security.credentials import NetworkKey, Nothing, credentials_of_environment
+from reefcast.security.files import read_key
+from reefcast.security.showing import circumstances
+from reefcast.server.auditing import who
+from reefcast.server.connection import Connection
+from reefcast.server.end import End
+from reefcast.server.rights import require_right, require_status
+from reefcast.tls.credentials import Asking, asking_context
+from reefcast.tls.environment import own_files
+from reefcast.tls.files import NOTHING, TlsFiles
+from reefcast.tls.identity import broker_uri
+from reefcast.tls.transport import over
+from reefcast.tls.wording import in_words, of_tls
 
 ANSWER_S = 3.0
+T = TypeVar("T")
 
 
 class AdminEnd(End):
@@ -33,24 +62,39 @@ class AdminEnd(End):
         connection: Connection,
         status: Callable[[StatusRequest], dict[str, object]],
         wish: Callable[[Wish], None],
+        grants: Callable[[], Grants],
+        audit: Audit,
     ) -> None:
+        self._audit = audit
         self.principal = connection.principal
         self._connection = connection
+        self._grants = grants
         self._status = status
         self._wish = wish
 
+    def proved_again(self, principal: Principal) -> None:
+        self.principal = principal
+
     def status_wanted(self, request: StatusRequest) -> None:
+        require_status(self.principal, self._grants())
+        self._tell(request)
+
+    def _tell(self, request: StatusRequest) -> None:
         frame = wire.encode(FrameKind.STATUS, self._status(request))
         self._connection.outbox.push_data(frame)
 
     def wish_wanted(self, wish: Wish) -> None:
-        self.principal.require(UserRole.ADMINISTRATOR)
+        right = Right.MOVE if isinstance(wish, MoveLink) else Right.DRAIN
+        asked = {**who(self._connection), "wish": type(wish).__name__, **to_builtins(wish)}
         try:
+            require_right(self.principal, right, self._grants())
             self._wish(wish)
-        except LocalError as error:
+        except (LocalError, ProtocolError) as error:
+            self._audit.refused("wish_refused", **asked, reason=str(error))
             self._connection.close(str(error))
         else:
-            self.status_wanted(StatusRequest())
+            self._audit.write("wish", **asked)
+            self._tell(StatusRequest())
 
 
 UNASKED = StatusRequest()
@@ -62,18 +106,47 @@ class AdminConnection:
     answer within `ANSWER_S`, and `ProtocolError` if the other end is no broker."""
 
     def __init__(
-        self, place: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        place: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        credentials: Credentials,
     ) -> None:
         self._place = place
         self._reader = reader
         self._writer = writer
-        self._link = Link(writer.write)
+        self._hello = wire.hello(Role.ADMIN, "admin", "", secrets.token_hex(8))
+        self._known = writer.get_extra_info("ssl_object") is not None
+        shown = circumstances(self._hello, writer.get_extra_info)
+        self._respondent = Respondent(credentials, shown)
+        self._link = Link(writer.write, answer=self._answer_proof)
 
-    def greet(self) -> None:
-        self._link.say_hello(wire.hello(Role.ADMIN, "admin", "", secrets.token_hex(8)))
+    def _answer_proof(self, question: bytes) -> bytes | None:
+        answer = self._respondent.respond(question)
+        if not isinstance(answer, bytes | None):
+            raise ConfigurationError("give the token of an administrator in a file, or as a text")
+        return answer
+
+    async def greet(self) -> None:
+        """Prove who asks. Raises `RefusedError` with the broker's reason if it admits nobody like
+        that, and `ConnectionLostError`."""
+        self._link.say_hello(self._hello)
+        await self._in_time(self._until_admitted())
+
+    async def _until_admitted(self) -> None:
+        while data := await self._reader.read(65536):
+            for kind, frame in self._link.receive(data):
+                said = self._link.handle(kind, frame)
+                if kind == FrameKind.CLOSE:
+                    raise (ConnectionLostError if said.retry else RefusedError)(said.reason)
+                if kind == FrameKind.HELLO:
+                    self._respondent.check(said, known=self._known)
+                    self._link.admit(math.inf, math.inf, 0.0)
+                    return
+        raise ConnectionLostError(f"{self._place} closed the connection before it answered")
 
     async def status(self, request: StatusRequest = UNASKED) -> dict[str, Any]:
-        return await self._ask(FrameKind.STATUS, request, ProtocolError)
+        return await self._ask(FrameKind.STATUS, request, RefusedError)
 
     async def move(self, old: str, new: str) -> dict[str, Any]:
         """Ask the broker to replace its link to `old` by one to `new`; return its status after the
@@ -90,12 +163,18 @@ class AdminConnection:
         self, kind: FrameKind, what: object, refused: Callable[[str], Exception]
     ) -> dict[str, Any]:
         self._writer.write(wire.encode(kind, what))
+        return await self._in_time(self._answer(refused))
+
+    async def _in_time(self, answer: Coroutine[Any, Any, T]) -> T:
+        """Wait for an answer. Raises `ConnectionLostError` or `TlsError` if none comes."""
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await self._answer(refused)
+                return await answer
         except TimeoutError:
             reason = f"{self._place} did not answer in {ANSWER_S:g} s"
         except OSError as error:
+            if of_tls(error):
+                raise TlsError(in_words(error, self._place)) from error
             reason = f"{self._place} cannot be reached: {error.strerror}"
         raise ConnectionLostError(reason)
 
@@ -103,10 +182,8 @@ class AdminConnection:
         while data := await self._reader.read(65536):
             for kind, frame in self._link.receive(data):
                 payload = self._link.handle(kind, frame)
-                if kind == FrameKind.HELLO:
-                    self._link.admit(math.inf, math.inf, 0.0)
                 if kind == FrameKind.CLOSE:
-                    raise refused(payload.reason)
+                    raise (ConnectionLostError if payload.retry else refused)(payload.reason)
                 if kind == FrameKind.STATUS:
                     status = wire.decode_any(payload)
                     assert isinstance(status, dict)
@@ -115,27 +192,98 @@ class AdminConnection:
 
 
 @asynccontextmanager
-async def admin_connection(host: str, port: int) -> AsyncIterator[AdminConnection]:
-    """Connect to the broker at this address. Raises `ConnectionLostError` if it cannot be
-    reached."""
+async def admin_connection(
+    host: str, port: int, tls: Asking | None = None, credentials: Credentials | None = None
+) -> AsyncIterator[AdminConnection]:
+    """Connect to the broker at this address. `tls`: None for a connection without; `credentials`:
+    who asks, by default as the environment says. Raises `ConnectionLostError` if the broker cannot
+    be reached, or is another one, and `RefusedError` if it refuses who asks."""
     place = f"{host}:{port}"
+    shown = credentials_of_environment() if credentials is None else credentials
     try:
         async with asyncio.timeout(ANSWER_S):
-            reader, writer = await asyncio.open_connection(host, port)
+            context = None if tls is None else tls.context
+            reader, writer = await asyncio.open_connection(host, port, **over(context, ANSWER_S))
     except TimeoutError as error:
         raise ConnectionLostError(f"{place} did not answer in {ANSWER_S:g} s") from error
     except OSError as error:
+        if of_tls(error):
+            raise TlsError(in_words(error, place)) from error
         raise ConnectionLostError(f"{place} cannot be reached: {error.strerror}") from error
     try:
-        asked = AdminConnection(place, reader, writer)
-        asked.greet()
+        if tls is not None:
+            tls.check(writer.get_extra_info("ssl_object"))
+        asked = AdminConnection(place, reader, writer, shown)
+        await asked.greet()
         yield asked
     finally:
         writer.close()
 
 
-async def ask_status(host: str, port: int, request: StatusRequest = UNASKED) -> dict[str, Any]:
+async def ask_status(
+    host: str,
+    port: int,
+    request: StatusRequest = UNASKED,
+    tls: Asking | None = None,
+    credentials: Credentials | None = None,
+) -> dict[str, Any]:
     """Return the status of the broker at this address; raises what `admin_connection` and
     `AdminConnection` raise."""
-    async with admin_connection(host, port) as broker:
+    async with admin_connection(host, port, tls, credentials) as broker:
         return await broker.status(request)
+
+
+async def ask_all(
+    network: NetworkFile, ask: Callable[[str], Coroutine[Any, Any, T]]
+) -> dict[str, T | None]:
+    """Ask each broker of the network at once; None for one that does not answer, or refuses who
+    asks. Raises `RefusedError` if all do one of these, and some refuse."""
+    refusals: list[RefusedError] = []
+
+    async def answer(name: str) -> T | None:
+        try:
+            return await ask(name)
+        except RefusedError as error:
+            refusals.append(error)
+        except ReefcastError:
+            pass
+        return None
+
+    answers = await asyncio.gather(*(answer(name) for name in network.names))
+    if refusals and not any(each is not None for each in answers):
+        raise refusals[0]
+    return dict(zip(network.names, answers, strict=True))
+
+
+def asking(network: NetworkFile, name: str, own: TlsFiles = NOTHING) -> Asking | None:
+    """Return what is needed to ask broker `name` of the network; None if it has no TLS. `own`: the
+    certificate of whoever asks; by default that which the environment names, or else that of the
+    broker itself, if its key can be read here. Raises `ConfigurationError` for wrong files."""
+    if not network.tls.on:
+        return None
+    own, files = own_files(own), network.tls.files(name)
+    if not own.certificate and all(os.access(each, os.R_OK) for each in files.own):
+        own = files
+    shown = TlsFiles(own.authority or files.authority, own.certificate, own.key)
+    uri = broker_uri(network.network.name, name)
+    return Asking(asking_context(shown, hosts=False), f"broker {name}", uri)
+
+
+def operator_of(network: NetworkFile) -> Credentials:
+    """Return what an operator of the network shows to its brokers: what the environment says, or
+    else the network's key, if it is at hand."""
+    shown = credentials_of_environment()
+    return shown if not isinstance(shown, Nothing) else owner_of(network)
+
+
+def owner_of(network: NetworkFile) -> Credentials:
+    """Return what a process that runs a part of the network shows to its brokers: its key, if it is
+    at hand."""
+    file = key_at_hand(network)
+    return NetworkKey(read_key(Path(file))) if file else credentials_of_environment()
+
+
+def key_at_hand(network: NetworkFile) -> str:
+    """Return the path of the network's key; "" if there is none, or not for this process."""
+    file = "" if network.security is None else network.security.key
+    return file if file and os.access(file, os.R_OK) else ""

@@ -8,7 +8,8 @@ from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, PeerMessage, Publish, Refused, TableChange
 from reefcast.model.wire import FrameKind
 from reefcast.protocol.principal import Principal
-from reefcast.server.connection import Connection, End
+from reefcast.server.connection import Connection
+from reefcast.server.end import End
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
 from reefcast.server.passage import MOST_HOPS, Run

@@ -28,6 +28,7 @@ from reefcast.model.messages import Away, Back, LinkKind, LinkUp, Publish
 from reefcast.model.wire import Congestion, Hello
 from reefcast.server.broker_end import BrokerEnd
 from reefcast.server.connection import Connection
+from reefcast.server.end import NativeLine
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
 from reefcast.timing import MACHINE
@@ -137,7 +138,7 @@ class BrokerLink(BrokerEnd):
         if connection is not None:
             connection.close(f"broker {self._host.me.name} has lost this link", retry=True)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: NativeLine) -> None:
         if connection is not self.connection:
             return
         self._received = connection.received

@@ -57,6 +57,9 @@ class Line(Protocol):
     def close(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
         """Tell the client the reason, and close; `retry`: it may come back to the same session."""
 
+    def prove_again(self, principal: Principal) -> None:
+        """Take what is proved of the same user by now, for the session, too."""
+
 
 def _nothing() -> None:
     pass
@@ -345,6 +348,32 @@ class ClientPort(Outbox, ABC):
             self._frames.popleft()
             self._frames.extendleft(reversed(list(first.frames())))
             self._surplus -= first.count - 1
+
+    # --- what it must not see any more ------------------------------------------------------------
+
+    def withdraw(self, sees: Callable[[bytes], bool]) -> int:
+        """Drop the deliveries whose bodies the client must not see any more, as far as they have
+        not been written; return how many. Of those that were written, and would be sent again over
+        the next line, only the numbers are."""
+        waiting = each_frame(list(self._frames))
+        kept = [frame for frame in waiting if self._may_go(frame, sees)]
+        dropped = len(waiting) - len(kept)
+        self._frames, self._surplus = deque(kept), 0
+        again = [*self._unacknowledged(), *self._resend]
+        unsent = len(self._resend)
+        blank = self.gap(Dropped(0, ()))
+        again = [frame if self._may_go(frame, sees) else blank for frame in again]
+        before = self._sent.acknowledged
+        self._resend = deque(again[len(again) - unsent :])
+        self._sent.begin(before)
+        self._sent.add_all(again[: len(again) - unsent])
+        if self._crowded and self.queue_len <= self.limit // 2:
+            self._crowded = False
+            self.on_drained()
+        return dropped
+
+    def _may_go(self, frame: bytes, sees: Callable[[bytes], bool]) -> bool:
+        return not self.is_delivery(frame) or sees(self.body_of(frame))
 
     # --- a full queue -----------------------------------------------------------------------------
 

@@ -27,34 +27,48 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import msgspec
 
 from reefcast.errors import FilterSyntaxError, InternalError, ProtocolError
+from reefcast.history import messages as history
 from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request
 from reefcast.model.filters import parse_filter
+from reefcast.model.grants import Right
 from reefcast.model.messages import (
     Away,
     ControlMessage,
     Publish,
     Refused,
-    ServiceMessage,
+    Regrant,
     Subscribe,
     TableChange,
 )
 from reefcast.model.reserved import RESERVED, any_reserved, names_reserved
-from reefcast.model.wire import Hello
+from reefcast.model.subjects import Subject
+from reefcast.model.wire import Hello, decode_publication
 from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import Principal, UserRole
+from reefcast.protocol.replies import reply_address
+from reefcast.retaining import messages as retaining
 from reefcast.server.client_port import ClientPort, Line
-from reefcast.server.connection import Connection, End
+from reefcast.server.end import End, NativeLine
 from reefcast.server.host import Host
 from reefcast.server.passage import Run
+from reefcast.server.rights import require_right, subject_of
+from reefcast.sessions import messages as sessions
 from reefcast.sessions.messages import AboutSession, AddFilter, Failed, ListSessions
 from reefcast.timing import MACHINE
 
 STALL_S = 1.0
+MAY_SEND = (
+    *get_args(TableChange),
+    *history.FROM_CLIENTS,
+    *sessions.FROM_CLIENTS,
+    *retaining.FROM_CLIENTS,
+)
+"""What clients say: all else comes from brokers only."""
 ABOUT_OWNERS = (AboutSession, ListSessions)
 """What clients ask about durable sessions of a user."""
 WITH_FILTERS = (Subscribe, AddFilter, Request)
@@ -91,6 +105,7 @@ class ClientSession(End):
         self.key = hello.session
         self.attempt = hello.attempt
         self.principal = principal
+        self.inbox = reply_address(hello.name, hello.session)
         self.port = port
         self.policy = hello.queue_policy or limits.queue_policy
         self.ticket = MACHINE.get().token(8)
@@ -127,7 +142,7 @@ class ClientSession(End):
         """Attach the line of a client that has been greeted."""
         self.port.attach(line, paused=paused)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: NativeLine) -> None:
         self.left(connection, connection.received, for_good=connection.left)
 
     def left(self, line: Line, taken: int, *, for_good: bool) -> None:
@@ -192,15 +207,19 @@ class ClientSession(End):
         return fresh
 
     def control(self, message: ControlMessage) -> None:
-        if not isinstance(message, TableChange | ServiceMessage):
+        if not isinstance(message, MAY_SEND):
             raise ProtocolError(f"a client must not send {type(message).__name__}")
         if isinstance(message, FROM_STORAGES):
-            self.principal.require(UserRole.STORAGE)
+            self._require(Right.PLACE, UserRole.STORAGE)
         if isinstance(message, ABOUT_OWNERS):
             try:
                 message = self._owned(message)
             except ProtocolError as error:
                 self.port.tell(Failed(token=message.token, reason=str(error)))
+                what = {"message": type(message).__name__, "owner": message.owner}
+                self._host.audit.refused(
+                    "session_refused", **self._who(), **what, reason=str(error)
+                )
                 return
         if isinstance(message, TableChange) and message.token < 1:
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
@@ -212,18 +231,20 @@ class ClientSession(End):
             self._host.requests.asked(message)
 
     def _is_refused(self, asked: Subscribe | AddFilter | Request) -> bool:
-        """Return whether this asks for advisory events, and was refused: they are for
-        administrators. Raises `ProtocolError` if they are asked for of storages."""
+        """Return whether this asks for advisory events, and was refused: they are for users
+        with the right `status`. Raises `ProtocolError` if they are asked for of storages."""
         try:
             if not _names_advisories(asked):
                 return False
-            self.principal.require(UserRole.ADMINISTRATOR)
+            self._require(Right.STATUS)
             known = self._host.core.reserve.guards or isinstance(asked, Request)
             objection = "" if known else NO_ADVISORIES
         except FilterSyntaxError:
             return False  # which the broker explains
         except ProtocolError as error:
             objection = f"advisory events are for administrators: {error}"
+        if objection:
+            self._host.audit.refused("subscription_refused", **self._who(), reason=objection)
         if objection and isinstance(asked, Subscribe):
             self.port.tell(Refused(asked.token, objection))
         elif objection and isinstance(asked, AddFilter):
@@ -233,12 +254,54 @@ class ClientSession(End):
         return bool(objection)
 
     def _owned(self, asked: AboutSession | ListSessions) -> AboutSession | ListSessions:
-        """Return it with the user whose sessions it is about; others' are for administrators."""
+        """Return it with the user whose sessions it is about; who is about others' needs a
+        right."""
         user = self.principal.user
         if asked.owner not in ("", user):
-            self.principal.require(UserRole.ADMINISTRATOR)
+            right = Right.STATUS if isinstance(asked, ListSessions) else Right.DRAIN
+            self._require(right)
+            what = {"message": type(asked).__name__, "owner": asked.owner}
+            self._host.audit.write("session", **self._who(), **what)
             return asked
         return msgspec.structs.replace(asked, owner=user)
+
+    def _require(self, right: Right, role: UserRole = UserRole.ADMINISTRATOR) -> None:
+        require_right(self.principal, right, self._host.core.granting.grants, role)
+
+    def _who(self) -> dict[str, object]:
+        """Return who this is, for the audit log."""
+        return {"name": self.name, "user": self.principal.user}
+
+    # --- what it may do ---------------------------------------------------------------------------
+
+    @property
+    def subject(self) -> Subject | None:
+        """Its user for the roles of the network file; None: nothing restricts it."""
+        subject = subject_of(self.principal)
+        return None if subject is None else self._host.core.granting.grants.trimmed(subject)
+
+    def proved_again(self, principal: Principal) -> None:
+        before, self.principal = self.principal, principal
+        if before != principal:
+            self.regrant()
+
+    def regrant(self) -> None:
+        """Have its user do from now on what the roles and the principal of now allow. What it must
+        not see any more, and the operating system does not have yet, is not sent."""
+        core, subject = self._host.core, self.subject
+        client = core.clients.get(self.name)
+        if client is None or client.grant == core.granting.of(subject):
+            return
+        self._host.driver.handle(Regrant(subject), self.name)
+        self.port.withdraw(lambda body: client.sees(decode_publication(body)))
+        self.say_what_is_missing()
+
+    def say_what_is_missing(self) -> None:
+        """Log which roles grant its user nothing for want of a value."""
+        grant = self._host.core.granting.of(self.subject)
+        for lack in () if grant is None else grant.missing:
+            words = "client %s of user %s: %s"
+            self._log("grants_missing", words, self.name, self.principal.user, lack)
 
     def acknowledged(self, number: int) -> None:
         if not self.port.keeps:
@@ -321,10 +384,20 @@ class ClientSession(End):
     def _log(self, kind: str, words: str, *args: object) -> None:
         self._host.journal.floods.log(log, logging.WARNING, kind, words, *args)
 
+    def _grant_status(self) -> dict[str, object] | None:
+        """Return what its user may do; None: everything."""
+        grant = self._host.core.granting.of(self.subject)
+        if grant is None:
+            return None
+        told = {"publish": grant.publish.text, "subscribe": grant.subscribe.text}
+        return {**told, "rights": sorted(grant.rights), "missing": list(grant.missing)}
+
     def status(self) -> dict[str, object]:
         return {
             "client": self.name,
             "user": self.principal.user,
+            "roles": sorted(self.principal.granted),
+            "grant": self._grant_status(),
             "connected": self.port.line is not None,
             "queue_len": self.port.queue_len,
             "queue_policy": self.policy,

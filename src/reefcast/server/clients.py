@@ -38,6 +38,7 @@ from reefcast.server.client_session import ClientSession
 from reefcast.server.connection import Connection
 from reefcast.server.host import Host
 from reefcast.server.native_port import NativePort, SharedFrames
+from reefcast.server.rights import Renew, subject_of
 
 log = logging.getLogger(__name__)
 
@@ -155,8 +156,8 @@ class Clients:
     ) -> ClientSession:
         session.port.check(hello.received)
         session.port.close("another connection of this client took over", retry=True)
+        session.proved_again(line.principal)
         session.port.again_from(hello.received)
-        session.principal = line.principal
         session.attempt = hello.attempt
         del self._away[session.name]
         credit = self._host.congestion.accounts[session.name].reopen()
@@ -184,8 +185,23 @@ class Clients:
         self._host.outputs.clients[name] = port
         welcome(session, Welcome(known=known, resumed=False, credit=account.reopen()))
         session.attach(line)
-        self._host.driver.handle(LinkUp(LinkKind.CLIENT), name)
+        up = LinkUp(LinkKind.CLIENT, subject=session.subject, inbox=session.inbox)
+        self._host.driver.handle(up, name)
+        session.say_what_is_missing()
         return session
+
+    def regrant(self, renewed: Renew) -> None:
+        """Have all clients do what their users may do now; end those whose user is no more."""
+        for session in list(self.sessions.values()):
+            principal, subject = session.principal, subject_of(session.principal)
+            now = None if subject is None else renewed(subject)
+            if now is not None:
+                granted = principal._replace(granted=now.granted, claims=now.claims)
+                session.principal = granted
+                session.regrant()
+            elif subject is not None:
+                session.port.close(f"there is no user {principal.user!r} any more")
+                self._give_up(session, 0)
 
     def _account(self, name: str, *, known: bool) -> Account:
         accounts = self._host.congestion.accounts

@@ -19,25 +19,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Awaitable, Callable, Container, Iterator
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
-from reefcast.errors import InternalError, ProtocolError
+from reefcast.errors import InternalError, LocalError, ProtocolError
 from reefcast.model import wire
-from reefcast.model.messages import ControlMessage, Publish, Wish
+from reefcast.model.messages import Publish
 from reefcast.model.versions import Offer
-from reefcast.model.wire import Close, Codec, Congestion, FrameKind, Hello, StatusRequest
+from reefcast.model.wire import Close, FrameKind, Hello
 from reefcast.protocol.frames import RUN
 from reefcast.protocol.link import Link, Overdue
 from reefcast.protocol.principal import NOBODY, Principal
+from reefcast.protocol.proofs import Respondent
+from reefcast.security.audit import Audit
+from reefcast.server.auditing import who
 from reefcast.server.client_port import Line
+from reefcast.server.end import End
 from reefcast.server.floods import Floods
 from reefcast.server.greeting import Anonymous, Authenticator, Greeting, role_wanted
 from reefcast.server.outbox import Flusher, Outbox
-from reefcast.server.passage import Run, Way
+from reefcast.server.passage import Run
+from reefcast.server.renewing import Renewing
 from reefcast.timing import MACHINE
+from reefcast.tls.credentials import BrokerCredentials
 
 HELLO_S = 5.0
 SLICE_S = 0.005
@@ -50,56 +56,11 @@ _PUBLICATIONS = tuple(
 log = logging.getLogger(__name__)
 
 
-class End:
-    """The end of a connection: a frame of a kind that the other side must not send is a
-    `ProtocolError`."""
-
-    what: ClassVar[str] = "connection"
-    codec: Codec = wire.CLIENT_CODEC
-    silence_s: float = wire.SILENCE_S
-    """After how many seconds without a frame the connection is given up."""
-    ping_s: float = wire.BROKER_PING_S
-    """After how many seconds without another frame this side sends a PING."""
-    way: Way | None = None
-    """The compiled path of publications, if there is one."""
-
-    def run(self, run: Run) -> None:
-        """Handle publications that came together, if there is a compiled path for them."""
-        raise self._out_of_place("PUBLISH")
-
-    def publications(self, batch: list[Publish]) -> None:
-        raise self._out_of_place("PUBLISH")
-
-    def control(self, message: ControlMessage) -> None:
-        raise self._out_of_place("CONTROL")
-
-    def acknowledged(self, number: int) -> None:
-        raise self._out_of_place("ACK")
-
-    def congestion(self, notice: Congestion) -> None:
-        raise self._out_of_place("CONGESTION")
-
-    def done(self) -> None:
-        """Handle that the other side sends nothing more."""
-        raise self._out_of_place("DONE")
-
-    def status_wanted(self, request: StatusRequest) -> None:
-        raise self._out_of_place("STATUS")
-
-    def wish_wanted(self, wish: Wish) -> None:
-        raise self._out_of_place("WISH")
-
-    def lost(self, connection: Connection) -> None:
-        """Handle that the connection is gone, or as good as gone."""
-
-    def _out_of_place(self, kind: str) -> ProtocolError:
-        return ProtocolError(f"a {kind} frame is out of place from {self.what}")
-
-
 class Shared(NamedTuple):
     """What all connections of a broker share: `all` holds those that are not closed; when there are
-    more than `limit`, a new one is turned away. `offer`: the versions and features of the broker.
-    `authenticator`: proves who others are; `brokers`: the names in the network file."""
+    more than `limit`, a new one is turned away. `offer`: versions and features; `authenticator`:
+    proves who others are; `brokers`: the names in the network file; `audit`: the audit log; `tls`:
+    None without TLS."""
 
     flusher: Flusher
     all: set[Line]
@@ -108,6 +69,8 @@ class Shared(NamedTuple):
     offer: Offer = wire.OFFER
     authenticator: Authenticator = Anonymous()
     brokers: Container[str] = ()
+    audit: Audit = Audit()
+    tls: BrokerCredentials | None = None
 
 
 Frame = tuple[int, Any]
@@ -117,9 +80,9 @@ Greet = Callable[["Connection", Hello], End | None]
 
 class Connection(asyncio.Protocol):
     """`first`: the hello to send when the connection is made (by the side that dialled). `refusal`:
-    what it was told instead of a hello, if so. `greeted`: whether both ends were admitted.
-    `principal`: who the other end is, once proved. `left`: whether one of them closed it for
-    good."""
+    what it was told instead of a hello, if so. `hello`: what the other end said; `greeted`: whether
+    both ends were admitted. `principal`: who the other end is, once proved. `left`: whether one of
+    them closed it for good."""
 
     def __init__(self, shared: Shared, greet: Greet, first: Callable[[], Hello] | None = None):
         self._shared = shared
@@ -133,7 +96,11 @@ class Connection(asyncio.Protocol):
         self._due_s = math.inf
         self._greeting: Greeting | None = None
         self._proving: asyncio.Task[Principal] | None = None
+        self._renewing: Renewing | None = None
+        self._respondent: Respondent | None = None
         self.end: End | None = None
+        self.hello: Hello | None = None
+        self.tried = ""
         self.principal = NOBODY
         self.greeted = False
         self.left = False
@@ -151,13 +118,16 @@ class Connection(asyncio.Protocol):
         self.transport = transport
         self.peer = str(transport.get_extra_info("peername"))
         self.outbox = self._own_outbox = Outbox(transport, self.flusher)
-        answer = None if self._first is None else self._shared.authenticator.answer
+        answer = None if self._first is None else self._answer
         self.link = Link(self._push, self._shared.offer, answer)
         self._shared.all.add(self)
         self.link.await_hello(self._loop.time() + HELLO_S)
         self._set_timer()
         if self._first is not None:
-            self.say_hello(self._first())
+            hello = self._first()
+            shown = transport.get_extra_info
+            self._respondent = self._shared.authenticator.respond(hello, shown)
+            self.say_hello(hello)
         elif len(self._shared.all) > self._shared.limit:
             self.close("this broker has all the connections that it can bear", retry=True)
 
@@ -259,6 +229,8 @@ class Connection(asyncio.Protocol):
         self.close(reason)
 
     def connection_lost(self, exc: BaseException | None) -> None:
+        if self.greeted:
+            self._shared.audit.write("disconnected", **who(self))
         self.link.lost()
         self._stop_timer()
         self._detach()
@@ -277,8 +249,7 @@ class Connection(asyncio.Protocol):
         return self._shared.flusher
 
     def use(self, outbox: Outbox) -> None:
-        """Use another outbox, for as long as the connection has an end; write what waits in the own
-        one."""
+        """Write what waits in the own outbox, and use another one while there is an end."""
         self._own_outbox.flush()
         self.outbox = outbox
 
@@ -335,6 +306,8 @@ class Connection(asyncio.Protocol):
             self.end.status_wanted(wire.decode_status_request(payload))
         elif kind == FrameKind.WISH:
             self.end.wish_wanted(wire.decode_wish(payload))
+        elif kind == FrameKind.PROOF and self._renewing is not None:
+            self._renewing.proof_came(payload)
         elif kind != FrameKind.PING:
             raise ProtocolError(f"frame of kind {kind}, which has no place here")
 
@@ -344,13 +317,21 @@ class Connection(asyncio.Protocol):
         elif self._greeting is not None:
             self._greeting.proof_came(payload)
 
+    def _answer(self, question: bytes) -> bytes | None:
+        """Answer the broker that this one dialled."""
+        assert self._respondent is not None
+        try:
+            answer = self._respondent.respond(question)
+        except LocalError as error:
+            raise ProtocolError(str(error)) from error
+        assert not isinstance(answer, Awaitable), "a broker has its credentials at hand"
+        return answer
+
     def _take_hello(self, hello: Hello) -> None:
+        self.hello = hello
+        shown, write = self.transport.get_extra_info, self.outbox.push_urgent
         greeting = Greeting(
-            hello,
-            dialled=self._first is not None,
-            shown=self.transport.get_extra_info,
-            write=self.outbox.push_urgent,
-            go_on=self._go_on,
+            hello, shown=shown, write=write, go_on=self._go_on, respondent=self._respondent
         )
         proved = self._shared.authenticator.prove(greeting)
         if isinstance(proved, Principal):
@@ -369,10 +350,12 @@ class Connection(asyncio.Protocol):
         if proving is not self._proving:  # it was cancelled, and may have failed at that
             _ = proving.cancelled() or proving.exception()
             return
+        tried = "" if self._greeting is None else self._greeting.tried
         self._greeting = self._proving = None
         try:
             self._let_in(hello, proving.result())
         except SAID_TO_PEER as error:
+            self.tried = tried
             self.close(str(error))
         except (Exception, asyncio.CancelledError):
             self._failed()
@@ -389,8 +372,19 @@ class Connection(asyncio.Protocol):
         self.end = end
         self.link.cut_publications(None if end.way is None else end.way.cut)
         self.greeted = True
+        self.link.answer = None
         self.link.admit(end.silence_s, end.ping_s, self._loop.time())
         self._set_timer()
+        self._shared.audit.write("connected", **who(self))
+        if principal.expires_at_s < math.inf:
+            self._renewing = Renewing(self, self._shared.authenticator, self._shared.audit)
+
+    def prove_again(self, principal: Principal) -> None:
+        """Take what is proved of the same user by now."""
+        self.principal = principal
+        self._shared.audit.write("proved_again", **who(self))
+        if self.end is not None:
+            self.end.proved_again(principal)
 
     def _peer_closed(self, close: Close) -> None:
         if self.greeted:
@@ -462,6 +456,9 @@ class Connection(asyncio.Protocol):
             return
         kind = kind or ("closed" if self.greeted else "turned_away")
         self.note(kind, "closed the connection to %s: %s", self.peer, reason)
+        if kind != "closed" or not retry:  # as when the broker stops, or heard nothing
+            event = "refused" if kind == "turned_away" else kind
+            self._shared.audit.refused(event, **who(self), reason=reason)
         self.left = not retry
         last = self.link.close(Close(reason, retry, too_slow), self._loop.time())
         self._detach()
@@ -479,6 +476,9 @@ class Connection(asyncio.Protocol):
     def _detach(self) -> None:
         end, self.end = self.end, None
         self.link.cut_publications(None)
+        if self._renewing is not None:
+            self._renewing.stop()
+            self._renewing = None
         proving, self._proving = self._proving, None
         self._frames = self._held = self._greeting = None
         if proving is not None:

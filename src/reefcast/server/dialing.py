@@ -7,8 +7,10 @@ import logging
 import random
 from collections.abc import Callable
 
-from reefcast.server.connection import Connection
+from reefcast.server.connection import Connection, Shared
 from reefcast.timing import Backoff
+from reefcast.tls.transport import over
+from reefcast.tls.wording import in_words, of_tls
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 0.5
@@ -21,6 +23,7 @@ log = logging.getLogger(__name__)
 
 
 async def keep_connected(
+    shared: Shared,
     address: tuple[str, int],
     new_connection: Callable[[], Connection],
     rng: random.Random,
@@ -33,7 +36,7 @@ async def keep_connected(
     backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, rng)
     while wanted():
         if connection is None:
-            connection = await dial(address, new_connection)
+            connection = await dial(shared, address, new_connection)
         if connection is not None:
             await connection.closed.wait()
             if connection.greeted:
@@ -46,9 +49,13 @@ async def keep_connected(
 
 
 async def dial(
-    address: tuple[str, int], new_connection: Callable[[], Connection], within_s: float = CONNECT_S
+    shared: Shared,
+    address: tuple[str, int],
+    new_connection: Callable[[], Connection],
+    within_s: float = CONNECT_S,
 ) -> Connection | None:
-    """Return a connection that has not been greeted yet; None if nobody answers."""
+    """Return a connection that has not been greeted yet; None if nobody answers, or not in a way
+    that can be trusted."""
     made: list[Connection] = []
 
     def make() -> Connection:
@@ -58,12 +65,20 @@ async def dial(
     try:
         async with asyncio.timeout(within_s):
             loop = asyncio.get_running_loop()
-            _, connection = await loop.create_connection(make, *address)
+            context = None if shared.tls is None else shared.tls.value.dialling
+            _, connection = await loop.create_connection(make, *address, **over(context, within_s))
             return connection
     except (OSError, TimeoutError) as error:
+        if of_tls(error):
+            _say_no_tls(shared, "{}:{}".format(*address), error)
         log.debug("cannot reach %s:%s: %s", *address, error)
         return None
     except asyncio.CancelledError:
         for connection in made:
             connection.given_up()
         raise
+
+
+def _say_no_tls(shared: Shared, other: str, error: Exception) -> None:
+    words = "no connection to %s: %s"
+    shared.floods.log(log, logging.WARNING, "no_tls", words, other, in_words(error, other))

@@ -9,7 +9,8 @@ Rules
   the event loop. One that needs several steps returns a coroutine, which may exchange PROOF frames
   with the other end, look things up, and wait.
 - The end that dialled answers, and never asks: the other end may have admitted it already, and no
-  longer expects PROOF. So it judges by the connection itself (`Greeting.shown`).
+  longer expects PROOF. So it judges by the connection itself (`Greeting.shown`), and by what the
+  other end proved while it asked (`Greeting.respondent`).
 - Bytes behind the hello wait, unread, until the greeting is over. An unexpected PROOF frame waits,
   too, so one read is the most that is kept.
 - A greeting takes `connection.HELLO_S` at most, all steps together. It is cancelled when the
@@ -22,11 +23,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Coroutine
 from typing import Any
 
-from reefcast.errors import InternalError, ProtocolError
+from reefcast.errors import InternalError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Hello, Role
-from reefcast.network.file import is_loopback
 from reefcast.protocol.principal import ALL_ROLES, Principal, UserRole
+from reefcast.protocol.privacy import Shown, address_of, is_loopback, is_private
+from reefcast.protocol.proofs import Respondent
+from reefcast.security.showing import NoCredentials, circumstances
 
 LOCAL = Principal("anonymous", ALL_ROLES, "loopback")
 """Any user on this machine."""
@@ -37,21 +40,24 @@ STRANGER = Principal("anonymous", frozenset(), "nothing")
 
 class Greeting:
     """One greeting, as an authenticator sees it. `hello`: what the other end says of itself, which
-    proves nothing. `dialled`: whether this end made the connection. `shown(name)`: what the
-    transport knows (`asyncio.BaseTransport.get_extra_info`), such as a certificate; `write` puts a
-    frame on the connection, `go_on` has it handle the bytes that wait."""
+    proves nothing. `respondent`: what this end answered and learned, if it made the connection.
+    `tried`: the user that the other end claims to be, if there is one of that name (a password in
+    the wrong place is none), for the audit log.
+    `shown(name)`: what the transport knows, such as a certificate; `write`
+    puts a frame on the connection, `go_on` has it handle the bytes that wait."""
 
     def __init__(
         self,
         hello: Hello,
         *,
-        dialled: bool,
-        shown: Callable[[str], Any],
+        shown: Shown,
         write: Callable[[bytes], None],
         go_on: Callable[[], None],
+        respondent: Respondent | None = None,
     ) -> None:
         self.hello = hello
-        self.dialled = dialled
+        self.respondent = respondent
+        self.tried = ""
         self.shown = shown
         self._write = write
         self._go_on = go_on
@@ -60,8 +66,17 @@ class Greeting:
     @property
     def address(self) -> str:
         """The IP address of the other end, "" if unknown."""
-        peer = self.shown("peername")
-        return str(peer[0]) if isinstance(peer, tuple) else ""
+        return address_of(self.shown)
+
+    @property
+    def dialled(self) -> bool:
+        """Whether this end made the connection."""
+        return self.respondent is not None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody else can read the connection."""
+        return is_private(self.shown)
 
     def send(self, payload: bytes) -> None:
         """Send a PROOF frame. The authenticator and the other end define its content."""
@@ -95,10 +110,31 @@ class Authenticator(ABC):
         """Return the principal, or a coroutine that finds it in several steps. Both raise
         `ProtocolError` with a sentence for the other end if nothing is proved."""
 
-    def answer(self, question: bytes) -> bytes:
-        """Answer the PROOF frame of a broker that this one dialled; raise `ProtocolError` if there
-        is no answer."""
-        raise ProtocolError("this broker was asked for a proof of who it is, and has none")
+    def respond(self, hello: Hello, shown: Shown) -> Respondent:
+        """Return what answers the PROOF frames of a broker that this one dialled, and said `hello`
+        to."""
+        return Respondent(NoCredentials(), circumstances(hello, shown))
+
+    def ask_again(self) -> bytes:
+        """Return the content of a PROOF frame that asks for a newer proof, before the present one
+        ends (`Principal.expires_at_s`)."""
+        raise InternalError("this authenticator's proofs do not end")
+
+    def renew(self, principal: Principal, payload: bytes) -> Principal:
+        """Return the principal that the answer to `ask_again` proves: the same user. Raises
+        `ProtocolError` with a sentence for the other end if it proves nothing."""
+        raise InternalError("this authenticator's proofs do not end")
+
+    def look(self) -> bool:
+        """Read again what may have changed; return whether principals must be reviewed."""
+        return False
+
+    def review(self, principal: Principal) -> Principal | None:
+        """Return the principal as it is by now; None if its user is no longer there."""
+        return principal
+
+    def close(self) -> None:  # noqa: B027 (most have nothing to close)
+        """End what runs on behalf of this authenticator; it proves nobody any more."""
 
 
 class Anonymous(Authenticator):

@@ -16,7 +16,8 @@ from reefcast.model.messages import LinkName
 from reefcast.model.versions import Offer
 from reefcast.model.wire import Codec, Hello, Role
 from reefcast.network.file import NetworkFile
-from reefcast.network.sections import LimitsSection, SessionsSection
+from reefcast.network.roles import grants_of
+from reefcast.network.sections import LimitsSection, SecuritySection, SessionsSection
 from reefcast.overlay.topology import is_tree
 from reefcast.protocol.credit import CongestionControl
 from reefcast.retaining.service import RetainingService
@@ -27,6 +28,7 @@ from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks, said_by_f
 from reefcast.routing.on_disk import Rows
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import RoutingOptions, Shape
+from reefcast.security.audit import Audit, open_audit
 from reefcast.server.driver import Driver
 from reefcast.server.keeper import Keeping, open_keeper
 from reefcast.server.outputs import Outputs
@@ -51,7 +53,7 @@ class Host(NamedTuple):
     `statistics`: None where the routing keeps none; `requests`: None where requests are not logged;
     `passage`: None where all publications take the readable path; `keeper`: None where the broker
     has no disk; `moved`: the links that were moved, where they are not as in the network file, when
-    the broker started."""
+    the broker started. `audit`: the audit log."""
 
     me: Hello
     limits: LimitsSection
@@ -66,6 +68,7 @@ class Host(NamedTuple):
     passage: Passage | None
     keeper: Keeping | None
     moved: MovedLinks
+    audit: Audit
 
 
 def make_host(
@@ -118,6 +121,7 @@ def make_host(
         most_sessions=network.sessions.max_sessions,
         custody=CustodyLimits(network.sessions.custody_after_s, network.sessions.custody_bytes),
         advisories=network.sessions.advisories,
+        grants=grants_of(network.role),
     )
     for what in core.delivering.set_aside:
         log.error("broker %s set aside what it cannot read: %s", name, what)
@@ -132,7 +136,13 @@ def make_host(
     readable = readable or journal.wanted_below > MOST_HASH
     passage = None if readable else Passage(core.plain_way, outputs, journal.wanted_below)
     parts = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
-    return Host(*parts, passage, keeper, moved)
+    return Host(*parts, passage, keeper, moved, _audit(network.security, name))
+
+
+def _audit(section: SecuritySection | None, name: str) -> Audit:
+    if section is None:
+        return Audit()
+    return open_audit(section.audit, name, section.audit_bytes, section.audit_files)
 
 
 def _rows(neighbours: Sequence[LinkName], keeper: Keeping | None) -> tuple[Rows, list[DropRow]]:

@@ -23,18 +23,21 @@ class Listener:
 
     async def open(self, broker: str) -> None:
         """Listen on the address. Raises `ConfigurationError` if that is not possible."""
-        loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(
-                self._make, self.host, self.port, backlog=BACKLOG
-            )
+            self.port = await self._listen()
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
             reason = "another program listens there" if taken else error.strerror or error
             raise ConfigurationError(
                 f"broker {broker} cannot listen on {self.host}:{self.port}: {reason}"
             ) from error
-        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _listen(self) -> int:
+        """Begin to accept connections; return the port."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._make, self.host, self.port, backlog=BACKLOG)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
 
     def close(self) -> None:
         """Stop accepting connections."""

@@ -14,28 +14,42 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.model import wire
-from reefcast.model.messages import Leave
+from reefcast.model.messages import Leave, Regrant
+from reefcast.model.subjects import Subject
 from reefcast.model.versions import Offer
 from reefcast.model.wire import Hello, Role, StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
+from reefcast.network.roles import grants_of
+from reefcast.network.sections import RoleEntry
 from reefcast.protocol.link import LINGER_S
+from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.admin import AdminEnd
 from reefcast.server.broker_link import BrokerLink
+from reefcast.server.certified import Certified
 from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
-from reefcast.server.connection import Connection, End, Shared
+from reefcast.server.connection import Connection, Shared
+from reefcast.server.end import End
 from reefcast.server.greeting import Anonymous, Authenticator
 from reefcast.server.host import make_host
 from reefcast.server.keeper import Keeping
 from reefcast.server.listeners import Listener
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
+from reefcast.server.proving import Proving
+from reefcast.server.rights import Renew
 from reefcast.server.soft_links import SoftLinks
-from reefcast.server.status import host_status, process_status
+from reefcast.server.status import certificate_status, host_status, process_status
+from reefcast.server.tls_listener import RefusedConnection, TlsListener
+from reefcast.tls.credentials import BrokerCredentials, broker_credentials
+from reefcast.tls.identity import broker_uri
+from reefcast.tls.wording import in_words
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +61,10 @@ hello."""
 
 class Node:
     """The broker `name` of `network`, in the running event loop: call `start`, then `stop`.
-    `offer`: its versions and features; `authenticator`: proves who others are. Without one,
-    everything on loopback is granted, and everything anywhere if the network file says `insecure`.
-    `readable`, `keeper`: see `make_host`.
+    `offer`: its versions and features; `authenticator`: proves who others are, by default as the
+    `[security]` or the `[tls]` of the network file says. Without those, everything on loopback is
+    granted, and everything anywhere if the network file says `insecure`. `tls`: what it shows and
+    trusts, if the network file does not say that. `readable`, `keeper`: see `make_host`.
 
     `listeners`: where the broker listens; `start` opens those that are there by then. A listener
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
@@ -62,6 +77,7 @@ class Node:
         offer: Offer = wire.OFFER,
         authenticator: Authenticator | None = None,
         *,
+        tls: BrokerCredentials | None = None,
         readable: bool = False,
         keeper: Keeping | None = None,
     ) -> None:
@@ -74,21 +90,56 @@ class Node:
         self._told: tuple[str, ...] | None = None
         self._started_at_s = self.loop.time()
         limit = network.limits.max_clients + SPARE_CONNECTIONS
+        self.tls = tls or _credentials(network, name)
         self.shared = Shared(
             Flusher(self.loop),
             set(),
             limit,
             self.host.journal.floods,
             offer,
-            authenticator or Anonymous(everywhere=network.network.insecure),
+            authenticator or self._authenticator(),
             frozenset(network.names),
+            self.host.audit,
+            self.tls,
         )
         self.overlay_links = OverlayLinks(self.host, network, self.shared)
         self.soft_links = SoftLinks(self.host, network, self.shared, self.overlay_links)
         self.host.driver.open_links_with(self.soft_links)
         host, port = network.address(name)
-        self.listeners = [Listener(host, port, lambda: Connection(self.shared, self._greet))]
+        self.listeners = [self._listener(host, port)]
         self._tick_timer: asyncio.TimerHandle | None = None
+
+    def _listener(self, host: str, port: int) -> Listener:
+        def make() -> Connection:
+            return Connection(self.shared, self._greet)
+
+        tls = self.tls
+        if tls is None:
+            return Listener(host, port, make)
+        reason = (
+            f"broker {self.name} speaks TLS: connect to reefcast+tls://{host}:{port}, with the "
+            "authority of its network"
+        )
+        return TlsListener(
+            host,
+            port,
+            make,
+            refuse=lambda: RefusedConnection(self.shared, reason),
+            context=lambda: tls.value.answering,
+            failed=self._say_no_tls,
+        )
+
+    def _authenticator(self) -> Authenticator:
+        """Return what proves others, as the network file says."""
+        network, floods = self.network, self.host.journal.floods
+        certified = None if self.tls is None else Certified(network, floods)
+        if network.security is not None:
+            return Proving(network, self.name, self.host.journal.counters, certified)
+        return certified or Anonymous(everywhere=network.network.insecure)
+
+    def _say_no_tls(self, other: str, error: BaseException) -> None:
+        words = "no TLS with %s: %s"
+        self.shared.floods.log(log, logging.INFO, "no_tls", words, other, in_words(error, other))
 
     @property
     def links(self) -> dict[str, BrokerLink]:
@@ -200,6 +251,8 @@ class Node:
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         self.host.driver.close()
+        self.shared.authenticator.close()
+        self.host.audit.close()
         if self.host.keeper is not None:
             await self.host.keeper.close()
         self.host.journal.floods.sum_up()
@@ -211,19 +264,57 @@ class Node:
         if self.host.requests is not None:
             await self.host.requests.finish()
 
+    def reload(self, *, again: bool = True) -> None:
+        """Read certificates and keys again; new connections then use the new ones. What is wrong
+        with them is logged, and the old ones stay. `again`: also if no file has changed."""
+        if self.tls is None:
+            return
+        before = self.tls.value
+        wrong = self.tls.look(again=again)
+        if wrong:
+            log.error("broker %s keeps the certificate that it has: %s", self.name, wrong)
+        elif self.tls.value is not before:
+            log.warning("broker %s shows the new certificate from now on", self.name)
+
     def _tick(self) -> None:
         now = self.loop.time()
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
         self.host.journal.floods.tick(now)
+        self.host.audit.tick(now)
+        if self.shared.authenticator.look():
+            self._review()
         if self.host.statistics is not None:
             self.host.statistics.expire(now)
+        self.reload(again=False)
         self._snapshot()
         if self.host.journal.trace is not None:
             self.host.journal.trace.flush_if_due(now)
         if self.host.requests is not None:
             self.host.requests.flush_if_due(now)
+
+    # --- what users may do ------------------------------------------------------------------------
+
+    def regrant(
+        self, roles: Sequence[RoleEntry] | None = None, renewed: Renew = lambda subject: subject
+    ) -> None:
+        """Have clients, and the owners of durable sessions, do at once what they may do now.
+
+        `roles`: those of the network file, if they have changed; `renewed`: returns what a user is
+        now, with his roles and claims, and None if there is no such user any more. What a client
+        must not see any more is matched no more, and dropped where it waits in this broker; what it
+        may see besides comes as soon as its rows have settled. Raises `ConfigurationError`, and
+        changes nothing, for roles that contradict themselves."""
+        granting, hosting = self.host.core.granting, self.host.core.delivering.hosting
+        before = granting.grants
+        if roles is not None:
+            granting.grants = grants_of(roles)
+        self.clients.regrant(renewed)
+        for link, subject in hosting.subjects().items():
+            now = granting.grants.trimmed(renewed(subject) or Subject(subject.user, subject.proof))
+            if now != subject or granting.of(now) != before.of(subject):
+                self.host.driver.handle(Regrant(now), link)
 
     # --- who comes in -----------------------------------------------------------------------------
 
@@ -234,10 +325,34 @@ class Node:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.ADMIN:
             connection.say_hello(self.host.me)
-            return AdminEnd(connection, self.status, self.host.driver.wish)
+            granting, audit = self.host.core.granting, self.host.audit
+            wish = self.host.driver.wish
+            return AdminEnd(connection, self.status, wish, lambda: granting.grants, audit)
         if hello.role is Role.SOFT:
             return self.soft_links.arrive(connection, hello)
         return self.overlay_links.arrive(connection, hello)
+
+    def _review(self) -> None:
+        """Take the users as they are by now: end what those have who are gone, and have the others,
+        and the owners of durable sessions, do what they may do now."""
+        review = self.shared.authenticator.review
+        for session in list(self.clients.sessions.values()):
+            if session.port.line is None and review(session.principal) is None:
+                session.end()
+        for line in sorted(self.shared.all, key=_where):
+            principal = review(line.principal)
+            if principal is None:
+                line.close(f"user {line.principal.user!r} was removed")
+            elif principal is not line.principal:
+                line.prove_again(principal)
+        self.regrant(renewed=self._renewed)
+
+    def _renewed(self, subject: Subject) -> Subject | None:
+        """Return what a user is by now, None if there is no such user any more."""
+        client = frozenset({UserRole.CLIENT})
+        before = Principal(subject.user, client, subject.proof, subject.granted, subject.claims)
+        now = self.shared.authenticator.review(before)
+        return None if now is None else msgspec.structs.replace(subject, granted=now.granted)
 
     # --- what can be seen -------------------------------------------------------------------------
 
@@ -252,6 +367,7 @@ class Node:
             **process_status(),
             "uptime_s": round(now - self._started_at_s, 3),
             "stopping": self.stopping,
+            "certificate": None if self.tls is None else certificate_status(self.tls.value),
             "links": [*self.overlay_links.status(), *self.soft_links.status()],
             "clients": [session.status() for session in self.clients.sessions.values()],
         }
@@ -268,6 +384,15 @@ class Node:
             core.counters + journal.counters,
             core.links.lst.found_overloaded,
         )
+
+
+def _credentials(network: NetworkFile, name: str) -> BrokerCredentials | None:
+    """Return what the broker shows and trusts, if the network file has TLS. Raises
+    `ConfigurationError`."""
+    tls, uri = network.tls, broker_uri(network.network.name, name)
+    if not tls.on:
+        return None
+    return broker_credentials(tls.files(name), tls.clients, uri, f"broker {name}")
 
 
 def _where(line: Line) -> str:

@@ -29,8 +29,9 @@ from reefcast.model.wire import Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.routing.capabilities import MovesLinks
 from reefcast.server.broker_link import BrokerLink
-from reefcast.server.connection import Connection, End, Shared
+from reefcast.server.connection import Connection, Shared
 from reefcast.server.dialing import keep_connected
+from reefcast.server.end import End
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
 
@@ -74,6 +75,7 @@ class OverlayLinks:
         if link.dials or introduces:
             self._dials[link.name] = self._loop.create_task(
                 keep_connected(
+                    self._shared,
                     self._network.address(link.name),
                     partial(self.new_connection, link),
                     random.Random(f"{self._host.me.session}{link.name}"),

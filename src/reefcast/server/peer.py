@@ -13,25 +13,38 @@ Rules
   the routing with its options, and the addresses of the brokers with names. Later peers may ask
   this one for the same.
 - It accepts only what cannot harm this program: no custom routing, which would be a module to
-  import, no files to write, and no address that others can reach, unless `insecure`."""
+  import, no files to write, and without TLS no address that others can reach, unless
+  `insecure`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from reefcast.errors import ConfigurationError, ConnectionLostError, PeerError
+from reefcast.errors import ConfigurationError, ConnectionLostError, PeerError, RefusedError
 from reefcast.extras import extra_for
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
-from reefcast.network.file import NetworkFile, is_loopback, parse_network
-from reefcast.network.sections import BrokerEntry, NetworkSection
+from reefcast.network.file import NetworkFile, parse_network
+from reefcast.network.sections import BrokerEntry, NetworkSection, SecuritySection, TlsSection
+from reefcast.protocol.privacy import is_loopback
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import Shape
+from reefcast.security.credentials import NetworkKey, credentials_of_environment
+from reefcast.security.files import read_key
 from reefcast.server.admin import ask_status
 from reefcast.server.node import Node
+from reefcast.tls.credentials import (
+    Asking,
+    BrokerCredentials,
+    asking_context,
+    broker_credentials,
+)
+from reefcast.tls.files import TlsFiles
+from reefcast.tls.identity import peer_uri
 
 ROUTING = "gossip"
 """The routing of a network that a peer begins."""
@@ -45,7 +58,11 @@ class Peer:
     `listen`: the address (host:port) on which others reach it. `join`: addresses of brokers or
     peers of the network, tried in this order until one answers; without any, the peer begins a
     network `name` with `options` of routing `gossip`, and is its contact unless the options name
-    others. `insecure`: allow addresses that other machines can reach, without encryption.
+    others. `certificate`, `key`, `authority`: files (PEM), for a network with TLS: among the
+    certificate's alternative names are the URI `reefcast://NETWORK/peer` and the host of `listen`.
+    `insecure`: allow addresses that other machines can reach, without encryption. `network_key`:
+    the file with the network's key, if its brokers demand it (`[security]` of the network file);
+    then the peer demands it of others, and of its clients.
     """
 
     def __init__(
@@ -55,9 +72,14 @@ class Peer:
         join: Iterable[str] = (),
         name: str = "reefcast",
         options: Mapping[str, Any] | None = None,
+        certificate: str = "",
+        key: str = "",
+        authority: str = "",
         insecure: bool = False,
+        network_key: str = "",
     ) -> None:
         self.name = listen
+        self._network_key = network_key
         self._entry = BrokerEntry(listen, listen)
         self._join = [BrokerEntry(address, address).address for address in join]
         self._begun = NetworkFile(
@@ -65,6 +87,7 @@ class Peer:
             routing={"contacts": [listen]} | dict(options or {}),
         )
         self._insecure = insecure
+        self._tls = TlsSection(certificate=certificate, key=key, authority=authority)
         self._node: Node | None = None
         if self._join and options:
             raise ConfigurationError(
@@ -75,7 +98,7 @@ class Peer:
     @property
     def url(self) -> str:
         """The URL that clients connect to."""
-        return f"reefcast://{self.name}"
+        return f"reefcast{'+tls' if self._tls.on else ''}://{self.name}"
 
     @property
     def node(self) -> Node:
@@ -92,7 +115,7 @@ class Peer:
         network = self._in(await self._told() if self._join else self._begun)
         with extra_for("a peer"):
             await asyncio.to_thread(warm_up)  # takes seconds with an empty cache
-        node = Node(network, self.name)
+        node = Node(network, self.name, tls=self._credentials(network))
         await node.start()
         self._node = node
 
@@ -115,14 +138,35 @@ class Peer:
 
     # --- the network ------------------------------------------------------------------------------
 
+    @property
+    def _files(self) -> TlsFiles:
+        return self._tls.files(self.name)
+
+    def _credentials(self, network: NetworkFile) -> BrokerCredentials | None:
+        """Return what the peer shows and trusts. Raises `ConfigurationError` if its certificate is
+        not that of a peer of the network at its address."""
+        if not self._tls.on:
+            return None
+        name, (host, _) = network.network.name, self._entry.address
+        own = broker_credentials(self._files, "none", peer_uri(name), f"a peer of {name}")
+        if not own.value.identity.is_peer(name, host):
+            raise ConfigurationError(
+                f"the certificate {self._files.certificate} is not for {host}, where the peer "
+                "listens: its alternative names need that host"
+            )
+        return own
+
     async def _told(self) -> NetworkFile:
         """Return what the first address that answers tells."""
         failures: list[str] = []
+        asking = Asking(asking_context(self._files, hosts=True)) if self._tls.on else None
+        key = self._network_key
+        shown = NetworkKey(read_key(Path(key))) if key else credentials_of_environment()
         for host, port in self._join:
             try:
-                answer = await ask_status(host, port, QUESTION)
+                answer = await ask_status(host, port, QUESTION, asking, shown)
                 return parse_network(str(answer.get("network_file", "")))
-            except PeerError as error:
+            except (PeerError, RefusedError) as error:
                 failures.append(str(error))
         raise ConnectionLostError(f"no network to join: {'; '.join(failures)}")
 
@@ -136,15 +180,18 @@ class Peer:
                 "network file are in it, and nobody else can join"
             )
         for entry in (*told.broker, self._entry):
-            if not self._insecure and not is_loopback(entry.address[0]):
+            open_to_others = not is_loopback(entry.address[0])
+            if open_to_others and not self._insecure and not self._tls.on:
                 raise ConfigurationError(
                     f"{entry.listen} is an address that other machines can reach, and there is no "
-                    "encryption: listen on 127.0.0.1, or allow it (insecure)"
+                    "encryption: give a certificate, listen on 127.0.0.1, or allow it (insecure)"
                 )
         return NetworkFile(
             network=NetworkSection(
                 name=told.network.name, routing=routing, insecure=self._insecure
             ),
+            tls=self._tls,
             routing=told.routing,
             broker=[*(each for each in told.broker if each.name != self.name), self._entry],
+            security=SecuritySection(key=self._network_key) if self._network_key else None,
         ).validate()

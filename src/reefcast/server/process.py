@@ -8,12 +8,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from reefcast.matching import warm_up
 from reefcast.matching.memory import keep_no_small_pieces
 from reefcast.network.file import NetworkFile
 from reefcast.server.node import Node
+from reefcast.server.roles_file import follow_roles
 
 GC_ALLOCATIONS = 100_000
 
@@ -23,16 +25,26 @@ Serve = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
 
 def run_broker(
-    network: NetworkFile, name: str, ready: Callable[[Node], None], *, until_eof: bool = False
+    network: NetworkFile,
+    name: str,
+    ready: Callable[[Node], None],
+    *,
+    file: Path | None = None,
+    until_eof: bool = False,
 ) -> None:
-    """Run the broker `name` until it is told to stop (`run`), then drain it. `ready` is called when
-    the broker listens. Raises `ConfigurationError` if the broker cannot start."""
+    """Run the broker `name` until it is told to stop (`run`), then drain it; SIGHUP has it read its
+    certificate again. `ready` is called when the broker listens. `file`: where the network was
+    read; its roles are followed. Raises `ConfigurationError` if the broker cannot start."""
 
     async def serve(told_to_stop: asyncio.Event) -> None:
         node = Node(network, name)
         await node.start()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload)
         ready(node)
+        following = file and asyncio.create_task(follow_roles(node, file))
         await told_to_stop.wait()
+        if following:
+            following.cancel()
         await node.stop()
 
     run(serve, until_eof=until_eof)

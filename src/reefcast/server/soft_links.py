@@ -53,7 +53,7 @@ from reefcast.model.messages import (
 from reefcast.model.wire import Congestion, FrameKind, Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.server.broker_end import BrokerEnd
-from reefcast.server.connection import Connection, End, Shared
+from reefcast.server.connection import Connection, Shared
 from reefcast.server.dialing import (
     ANSWER_AGAIN_S,
     CONNECT_S,
@@ -61,6 +61,7 @@ from reefcast.server.dialing import (
     LONGEST_PAUSE_S,
     dial,
 )
+from reefcast.server.end import End, NativeLine
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
 from reefcast.server.overlay_links import OverlayLinks
@@ -140,7 +141,7 @@ class SoftLink(BrokerEnd):
         self._host.driver.handle(LinkDown(), self.name)
         self._go_on_closing()
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: NativeLine) -> None:
         """Give unacknowledged publications back to the core, which already knows of the end of the
         link if DONE came before."""
         if connection is not self.connection:
@@ -265,6 +266,7 @@ class SoftLinks:
         try:
             await asyncio.sleep(pause_s)
             connection = await dial(
+                self._shared,
                 self._network.address(to),
                 lambda: Connection(self._shared, greet, lambda: self._me),
                 within_s,

@@ -6,12 +6,15 @@ import os
 import resource
 import sys
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
 
 from reefcast.model import wire
 from reefcast.model.wire import StatusRequest
 from reefcast.routing.tables import MOST_ROWS, Cell
 from reefcast.server.host import Host
+from reefcast.timing import MACHINE
+from reefcast.tls.credentials import Own
 
 LONGEST_CELL = 1000
 """Characters of a filter in a cell. With the 20 000 advertisements of a busy region, the answer
@@ -52,6 +55,14 @@ def process_status() -> dict[str, object]:
         "pid": os.getpid(),
         "memory_mb": round(memory_bytes() / 1e6, 1),
     }
+
+
+def certificate_status(own: Own) -> dict[str, object]:
+    """Return when the broker's certificate expires: the time, and how many days that is from
+    now."""
+    left_s = own.ends_s - MACHINE.get().now_us() / 1e6
+    ends = datetime.fromtimestamp(own.ends_s, UTC)
+    return {"ends": ends.isoformat(), "days": round(left_s / 86_400, 2)}
 
 
 def memory_bytes() -> int:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 
-from reefcast.errors import ReefcastError
 from reefcast.history.table import StorageTable
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import StorageEntry
+from reefcast.protocol.proofs import Credentials
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Shape
-from reefcast.server.admin import admin_connection
+from reefcast.server.admin import admin_connection, ask_all, asking, operator_of
+from reefcast.tls.credentials import Asking
+from reefcast.tls.files import NOTHING, TlsFiles
 
 Rows = frozenset[tuple[str, str]]
 """(topic, name of the storage in the network file)."""
@@ -20,24 +21,26 @@ Known = Mapping[str, Rows | None]
 """The rows that each broker knows, by its name; None for a broker that does not answer."""
 
 
-async def storages_known(network: NetworkFile) -> Known:
-    """Return what each broker of `network` knows of storages."""
+async def storages_known(
+    network: NetworkFile, own: TlsFiles = NOTHING, credentials: Credentials | None = None
+) -> Known:
+    """Return what each broker of `network` knows of storages. `own`: see `admin.asking`;
+    `credentials`: who asks, by default an operator. Raises `RefusedError` if the brokers refuse who
+    asks."""
+    tls = {name: asking(network, name, own) for name in network.names}
+    shown = operator_of(network) if credentials is None else credentials
 
-    async def ask(name: str) -> Rows | None:
-        try:
-            return await _rows(*network.address(name))
-        except ReefcastError:
-            return None
+    async def ask(name: str) -> Rows:
+        return await _rows(*network.address(name), tls[name], shown)
 
-    answers = await asyncio.gather(*(ask(name) for name in network.names))
-    return dict(zip(network.names, answers, strict=True))
+    return await ask_all(network, ask)
 
 
-async def _rows(host: str, port: int) -> Rows:
+async def _rows(host: str, port: int, tls: Asking | None, shown: Credentials) -> Rows:
     """Ask one broker for its rows, some at a time."""
     found: set[tuple[str, str]] = set()
     left, seen = 1, 0
-    async with admin_connection(host, port) as broker:
+    async with admin_connection(host, port, tls, shown) as broker:
         while left:
             status = await broker.status(StatusRequest((StorageTable.name,), skip=seen))
             table = status["rows"].get(StorageTable.name)

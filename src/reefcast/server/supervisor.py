@@ -26,13 +26,15 @@ from msgspec.structs import replace
 from reefcast.errors import PeerError, ReefcastError
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
-from reefcast.network.file import NetworkFile, dump_network
+from reefcast.network.file import NetworkFile, dump_network, load_network
 from reefcast.network.rewriting import replace_text
 from reefcast.network.sections import StorageEntry
 from reefcast.network.watching import Watched
-from reefcast.server.admin import UNASKED, ask_status
+from reefcast.protocol.proofs import Credentials
+from reefcast.server.admin import UNASKED, ask_all, ask_status, asking, operator_of, owner_of
 from reefcast.server.child import START_S, Child
 from reefcast.server.storages import storages_known, unanswered
+from reefcast.tls.files import NOTHING, TlsFiles
 from reefcast.traces.files import remove_former_run, write_run
 
 STOP_S = 5.0
@@ -83,7 +85,7 @@ class Overlay:
     ) -> None:
         self.network = network
         self.restart = restart
-        self._watched = None if file is None else Watched(file)
+        self._watched = None if file is None else Watched(file, load_network)
         self._report = report
         self._folder = tempfile.TemporaryDirectory(prefix="reefcast-")
         self._file = Path(self._folder.name) / "network.toml"
@@ -147,14 +149,18 @@ class Overlay:
     # --- what the file says now -------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Read links and storages from the network file again; its other changes do not concern
-        processes that run."""
+        """Read links, storages and roles from the network file again; its other changes do not
+        concern processes that run."""
         try:
             now = self._watched.look() if self._watched else None
             if now is not None:
-                self._become(replace(self.network, link=now.link, storage=now.storage).validate())
+                self._become(
+                    replace(
+                        self.network, link=now.link, storage=now.storage, role=now.role
+                    ).validate()
+                )
         except (ReefcastError, OSError) as error:
-            self._report(f"links and storages are taken as they were before: {error}")
+            self._report(f"links, storages and roles are taken as they were before: {error}")
 
     def _become(self, network: NetworkFile) -> None:
         if network != self.network:
@@ -208,7 +214,7 @@ class Overlay:
 
     async def status(self) -> dict[str, dict[str, Any] | None]:
         """Return the status of each broker; None for one that does not answer."""
-        return await overlay_status(self.network)
+        return await overlay_status(self.network, credentials=owner_of(self.network))
 
     async def linked(self, timeout_s: float = START_S) -> None:
         """Wait until all brokers run, all links are up, and nothing waits on any of them.
@@ -231,7 +237,9 @@ class Overlay:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + START_S
         while missing := unanswered(
-            self.network, self.network.storage, await storages_known(self.network)
+            self.network,
+            self.network.storage,
+            await storages_known(self.network, credentials=owner_of(self.network)),
         ):
             if loop.time() > until_s:
                 self._report(f"after {START_S:g} s: {missing[0]}; the network is up without")
@@ -269,18 +277,21 @@ def not_up(statuses: dict[str, dict[str, Any] | None]) -> list[str]:
 
 
 async def overlay_status(
-    network: NetworkFile, request: StatusRequest = UNASKED
+    network: NetworkFile,
+    request: StatusRequest = UNASKED,
+    own: TlsFiles = NOTHING,
+    credentials: Credentials | None = None,
 ) -> dict[str, dict[str, Any] | None]:
-    """Return the status of each broker of `network`; None for one that does not answer."""
+    """Return the status of each broker of `network`; None for one that does not answer. `own`: see
+    `admin.asking`; `credentials`: who asks, by default an operator. Raises `RefusedError` if the
+    brokers refuse who asks."""
+    tls = {name: asking(network, name, own) for name in network.names}
+    shown = operator_of(network) if credentials is None else credentials
 
-    async def ask(name: str) -> dict[str, Any] | None:
-        try:
-            return await ask_status(*network.address(name), request)
-        except ReefcastError:
-            return None
+    async def ask(name: str) -> dict[str, Any]:
+        return await ask_status(*network.address(name), request, tls[name], shown)
 
-    answers = await asyncio.gather(*(ask(name) for name in network.names))
-    return dict(zip(network.names, answers, strict=True))
+    return await ask_all(network, ask)
 
 
 def begin_run(network: NetworkFile) -> None:

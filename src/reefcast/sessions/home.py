@@ -33,6 +33,7 @@ from reefcast.model.keeping import (
     StoredSession,
 )
 from reefcast.model.messages import LinkName, Publish
+from reefcast.model.subjects import Subject
 from reefcast.sessions.alarms import Alarms
 from reefcast.sessions.collecting import Collected
 from reefcast.sessions.consumers import Consumer
@@ -113,15 +114,22 @@ class Home:
         options: SessionOptions,
         now: float,
         *,
+        subject: Subject | None = None,
         reply: object = None,
     ) -> None:
         """Create a session. `link`: the name that its rows have in the core, which no session had
-        before. Raises `LocalError` if there is one with this name. `reply` as in `Outcome`."""
+        before. `subject`: who its owner is. Raises `LocalError` if there is one with this name.
+        `reply` as in `Outcome`."""
         if (owner, name) in self._sessions:
             raise LocalError(f"there is a session {name!r} already; attach to it")
         self._last += 1
         record = SessionRecord(
-            name=name, owner=owner, link=link, created_s=now + self.epoch_s, options=options
+            name=name,
+            owner=owner,
+            link=link,
+            created_s=now + self.epoch_s,
+            options=options,
+            subject=subject,
         )
         session = self._add(self._last, StoredSession(record), now)
         self._collected.put(PutSession(session.number, record))
@@ -136,6 +144,12 @@ class Home:
         session = self._session(owner, name)
         session.configure(options)
         self._touch(session, now, reply)
+
+    def belongs_to(self, owner: str, name: str, subject: Subject | None, now: float) -> None:
+        """Note who the owner of a session is from now on."""
+        session = self._session(owner, name)
+        session.belongs_to(subject)
+        self._touch(session, now)
 
     def subscribe(
         self, owner: str, name: str, filter: str, now: float, *, reply: object = None

@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 
 from reefcast.model.messages import ServiceMessage
+from reefcast.model.subjects import Subject
 from reefcast.model.wire import MAX_NAME_CHARS
 from reefcast.sessions.messages import MOST_NAME_CHARS, Owner, SessionName
 
@@ -69,6 +70,14 @@ class ToClient(OnCircuit, frozen=True, kw_only=True, tag="to_client"):
     """The home answers, or hands out events."""
 
 
+class IsUser(OfCircuit, frozen=True, kw_only=True, tag="is_user"):
+    """To the home: who a client of the entry is, before it asks anything, and when that changes. Of
+    a client that may do everything nothing is said, unless that is new."""
+
+    client: Client
+    subject: Subject | None
+
+
 class Gone(OfCircuit, frozen=True, kw_only=True, tag="gone"):
     """To the home: a client of the entry is gone, or away; its consumers are detached."""
 
@@ -79,5 +88,5 @@ class Cut(OfCircuit, frozen=True, kw_only=True, tag="cut"):
     """The circuit ends here, and is not used any more."""
 
 
-RELAY_MESSAGES = (Where, Here, Nowhere, ToHome, ToClient, Gone, Cut)
+RELAY_MESSAGES = (Where, Here, Nowhere, IsUser, ToHome, ToClient, Gone, Cut)
 """Only between brokers."""

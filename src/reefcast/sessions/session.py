@@ -32,6 +32,7 @@ from reefcast.model.keeping import (
     StoredSession,
 )
 from reefcast.model.publication import PublicationId
+from reefcast.model.subjects import Subject
 from reefcast.sessions.collecting import Collected
 from reefcast.sessions.consumers import Consumer, Consumers, Lane
 from reefcast.sessions.events import Entry, Events, State
@@ -137,6 +138,11 @@ class Session:
         """Forget a subscription."""
         kept = {other: text for other, text in self.record.subscriptions.items() if other != number}
         self._change(msgspec.structs.replace(self.record, subscriptions=kept))
+
+    def belongs_to(self, subject: Subject | None) -> None:
+        """Note who its owner is from now on."""
+        if subject != self.record.subject:
+            self._change(msgspec.structs.replace(self.record, subject=subject))
 
     def _change(self, record: SessionRecord) -> None:
         self.record = record

@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 from reefcast.model.keeping import SessionOptions
 from reefcast.model.messages import LinkName
+from reefcast.model.subjects import Subject
 from reefcast.sessions.outcome import ConsumerName
 from reefcast.sessions.session import Session
 
 
 class SessionStatus(NamedTuple):
     """What `list` and `show` say of a session. `oldest_s`: since when the oldest event is owed, 0
-    if there is none. Times are seconds UTC."""
+    if there is none. Times are seconds UTC. `subject`: see `SessionRecord`."""
 
     owner: str
     name: str
@@ -31,6 +32,7 @@ class SessionStatus(NamedTuple):
     """Since the broker started, by limits and age."""
     oldest_s: float
     created_s: float
+    subject: Subject | None
 
 
 def status_of(session: Session) -> SessionStatus:
@@ -51,4 +53,5 @@ def status_of(session: Session) -> SessionStatus:
         dropped=queue.dropped,
         oldest_s=oldest.at_s if oldest is not None else 0.0,
         created_s=record.created_s,
+        subject=record.subject,
     )

@@ -8,8 +8,9 @@ import msgspec
 
 from reefcast.errors import LocalError
 from reefcast.model.keeping import SessionOptions
-from reefcast.sessions.messages import LetterRow, Owed, SessionRow
-from reefcast.sessions.outcome import Delivery, Letter
+from reefcast.model.messages import LinkName
+from reefcast.sessions.messages import Handed, LetterRow, Owed, SessionRow
+from reefcast.sessions.outcome import ConsumerName, Delivery, Letter
 from reefcast.sessions.status import SessionStatus
 
 MOST_TOGETHER, MOST_BYTES = 256, 256 * 1024
@@ -37,6 +38,21 @@ def number_of(status: SessionStatus, filter: str) -> int | None:
         if text == filter:
             return number
     return None
+
+
+def handed_to(
+    consumers: Mapping[ConsumerName, tuple[LinkName, int]], deliveries: Sequence[Delivery]
+) -> Iterator[tuple[LinkName, Handed]]:
+    """Yield messages with the deliveries of each consumer, in their order; `consumers`: the client
+    of each, and its number of it."""
+    by_consumer: dict[ConsumerName, list[Delivery]] = {}
+    for delivery in deliveries:
+        by_consumer.setdefault(delivery.consumer, []).append(delivery)
+    for name, its in by_consumer.items():
+        if name in consumers:
+            client, number = consumers[name]
+            for events in in_parts(its):
+                yield client, Handed(consumer=number, events=events)
 
 
 def in_parts(deliveries: Sequence[Delivery]) -> Iterator[tuple[Owed, ...]]:
@@ -79,7 +95,7 @@ def _that_fit(sizes: Sequence[int]) -> int:
 def row_of(status: SessionStatus, home: str) -> SessionRow:
     """Return a session of this home as clients are shown it."""
     fields = status._asdict()
-    del fields["link"]
+    del fields["link"], fields["subject"]
     return SessionRow(**fields, home=home)
 
 

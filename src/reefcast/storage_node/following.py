@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from reefcast.errors import ConfigurationError
+from reefcast.network.file import load_network
 from reefcast.network.sections import StorageEntry
 from reefcast.network.watching import Watched
 from reefcast.storage_node.node import StorageNode
@@ -24,7 +25,7 @@ class Following:
     """A storage that follows its entry in the network file; `entry`: the entry at the start."""
 
     def __init__(self, file: Path, entry: StorageEntry) -> None:
-        self._watched = Watched(file)
+        self._watched = Watched(file, load_network)
         self._entry = entry
 
     async def follow(self, node: StorageNode) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reefcast.client import connect
+from reefcast.client import Options, connect
 from reefcast.errors import DamagedError, SlowConsumerError
 from reefcast.history.limits import Limits
 from reefcast.history.store import HistoryStore
@@ -57,27 +57,30 @@ def run_store(
     *,
     name: str = "",
     network: str = "",
+    shown: Options | None = None,
     until_eof: bool = False,
     ready: Callable[[StorageNode], None],
     follow: Follow = forever,
 ) -> None:
     """Run a storage until the process is told to stop (`server.process.run`).
 
-    `name`: that of its entry in a network file, if it has one. `ready` is called whenever it has
-    said for what it answers; `follow` runs beside it, and ends it when it returns. Damage is
-    repaired, as far as it can be, and fetched from other storages.
+    `name`: that of its entry in a network file, if it has one; `shown`: the options of its client
+    that say who it is, and whom it trusts. `ready` is called whenever it has said for what it
+    answers; `follow` runs beside it, and ends it when it returns. Damage is repaired, as far as it
+    can be, and fetched from other storages.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
 
     async def attached(store: HistoryStore, stop: asyncio.Event) -> None:
         # A storage waits for its broker as long as that takes; publishers wait a while for it.
-        async with connect(
-            url,
-            name=name or "storage",
-            network=network,
-            reconnect_timeout_s=math.inf,
-            queue_policy="block",
-        ) as client:
+        options: Options = {
+            **(shown or {}),
+            "name": name or "storage",
+            "network": network,
+            "reconnect_timeout_s": math.inf,
+            "queue_policy": "block",
+        }
+        async with connect(url, **options) as client:
             forget, seal_after_s = keeping.forget, keeping.seal_after_s
             node = StorageNode(
                 client, store, topics, joining, forget=forget, seal_after_s=seal_after_s, name=name

@@ -55,6 +55,7 @@ LIVE = {
     "others": "others",
     "selectivity": "selectivity",
     "brokers": "brokers",
+    "way": "way   ",  # as wide as the longest of them
     "cpu_us_per_publication": "us/publication (CPU)",
     "cpu_us_per_delivery": "us/delivery (CPU)",
     "cpu_spread": "spread",

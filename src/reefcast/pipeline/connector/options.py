@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
+from reefcast import sync
 from reefcast.client.address import parse_addresses
+from reefcast.client.settings import Options
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import parse_filter
 from reefcast.model.topics import topic_filter, topic_patterns_of
@@ -23,18 +25,29 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SAME_AS = {"since": "startingTimestamp", "until": "endingTimestamp"}
 """Our names, and those of the Kafka source."""
 
+ACCESS = {
+    "authority": "authority",
+    "certificate": "certificate",
+    "key": "key",
+    "serverName": "server_name",
+}
+"""How a client shows a certificate and knows the broker: our names, and the options of
+`connect`."""
+USER = {"user": "user", "passwordFile": "password_file", "tokenFile": "token_file"}
+"""Who the user is: our names, and the options of `connect`. Secrets stand in files: Spark shows the
+options of a query."""
 SHARED = ("url", "filter", "subscribe", "schema", "minPartitions", "since", "startingTimestamp")
-READ = (*SHARED, "session", "until", "endingTimestamp")
+READ = (*SHARED, "session", "until", "endingTimestamp", *ACCESS, *USER)
 STREAM = (
     *(*SHARED, "session", "startingOffsets", "maxOffsetsPerTrigger"),
-    *("failOnDataLoss", "settleSeconds", "lateSeconds"),
+    *("failOnDataLoss", "settleSeconds", "lateSeconds", *ACCESS, *USER),
 )
-SESSION_READ = ("url", "session", "schema")
+SESSION_READ = ("url", "session", "schema", *ACCESS, *USER)
 SESSION_STREAM = (
     *("url", "session", "filter", "subscribe", "schema"),
-    *("minPartitions", "maxOffsetsPerTrigger", "failOnDataLoss"),
+    *("minPartitions", "maxOffsetsPerTrigger", "failOnDataLoss", *ACCESS, *USER),
 )
-WRITE = ("url", "topic", "orderBy")
+WRITE = ("url", "topic", "orderBy", *ACCESS, *USER)
 NOT_OF_A_STREAM = (
     "a session hands out what it owes, in the order of its queue, and storages and times have no "
     "part in that; to begin in the past, subscribe the session with replay before"
@@ -47,11 +60,24 @@ OF_SPARK = ("checkpointLocation", "queryName")
 """Options that Spark passes together with ours."""
 
 
+class Broker(NamedTuple):
+    """The broker to connect to, and the client's options for that. Files that they name are on all
+    machines that run tasks."""
+
+    url: str
+    access: Options
+
+    def connect(self, name: str) -> sync.Client:
+        """Connect; raises what `sync.connect` raises."""
+        options: Options = {**self.access, "name": name}
+        return sync.connect(self.url, **options)
+
+
 class Selection(NamedTuple):
     """The events to read, and who asks for them. `filter` names its topics. `partitions`: how many
     tasks read at the same time."""
 
-    url: str
+    broker: Broker
     filter: str
     partitions: int
 
@@ -82,7 +108,7 @@ class SessionOptions(NamedTuple):
     "" if it is already. `partitions`: tasks that read at the same time; `most_rows`: of one
     batch."""
 
-    url: str
+    broker: Broker
     name: str
     filter: str
     partitions: int
@@ -93,7 +119,7 @@ class SessionOptions(NamedTuple):
 class LookOptions(NamedTuple):
     """The options of a batch that shows what a durable session owes."""
 
-    url: str
+    broker: Broker
     name: str
 
 
@@ -101,7 +127,7 @@ class WriteOptions(NamedTuple):
     """`topic`: of all rows; "" if the rows say it. `order`: columns by which the rows of a
     partition are sorted; none: as they come. `checkpoint`: where a query keeps its own."""
 
-    url: str
+    broker: Broker
     topic: str
     order: tuple[str, ...]
     checkpoint: str
@@ -170,7 +196,10 @@ def look_options(options: Mapping[str, str]) -> LookOptions:
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     given = _Given(options, WRITE, "writing")
     return WriteOptions(
-        given.url(), given.text("topic"), given.names("orderBy"), given.text("checkpointLocation")
+        given.broker(),
+        given.text("topic"),
+        given.names("orderBy"),
+        given.text("checkpointLocation"),
     )
 
 
@@ -245,15 +274,22 @@ class _Given:
         """Return an option in seconds as microseconds."""
         return round(self.read(name, _seconds, default_s) * 1e6)
 
-    def url(self) -> str:
+    def broker(self) -> Broker:
         url = self.text("url")
         if not url:
             raise ConfigurationError(
                 f'{self._what} needs the option url: .option("url", "reefcast://host:port"), the '
                 "address of a broker"
             )
-        parse_addresses(url)
-        return url
+        plain = [str(address) for address in parse_addresses(url) if not address.tls]
+        access = {ours: self.text(name) for name, ours in ACCESS.items() if self.text(name)}
+        if plain and access:
+            raise ConfigurationError(
+                f"options for TLS are given, but the option url has {plain[0]}: write "
+                "reefcast+tls://host:port"
+            )
+        user = {ours: self.text(name) for name, ours in USER.items() if self.text(name)}
+        return Broker(url, cast(Options, access | user))
 
 
 def _unknown(name: str, known: tuple[str, ...], what: str) -> str:
@@ -265,17 +301,17 @@ def _unknown(name: str, known: tuple[str, ...], what: str) -> str:
 
 def _selection(given: _Given) -> Selection:
     partitions = given.read("minPartitions", _count, PARTITIONS)
-    return Selection(given.url(), _filter(given), partitions)
+    return Selection(given.broker(), _filter(given), partitions)
 
 
-def _home(given: _Given) -> str:
-    url = given.url()
-    if len(parse_addresses(url)) > 1:
+def _home(given: _Given) -> Broker:
+    broker = given.broker()
+    if len(parse_addresses(broker.url)) > 1:
         raise ConfigurationError(
             "option url has several addresses, but a session is read at its home: give the address "
             "of that broker alone"
         )
-    return url
+    return broker
 
 
 def _session_name(given: _Given) -> str:

@@ -34,6 +34,7 @@ from reefcast.client.loop import new_event_loop
 from reefcast.client.numbered import NumberedClient
 from reefcast.errors import ConfigurationError, InvalidValueError
 from reefcast.pipeline.connector.columns import ATTRIBUTES, TIMESTAMP
+from reefcast.pipeline.connector.options import Broker
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,14 +155,14 @@ def in_order(batches: Iterable[pa.RecordBatch], order: Sequence[str]) -> Iterabl
     return sorted_batches
 
 
-def publish(url: str, batches: Iterable[pa.RecordBatch], part: Part, topic: str) -> int:
+def publish(broker: Broker, batches: Iterable[pa.RecordBatch], part: Part, topic: str) -> int:
     """Publish all rows and wait until the broker has acknowledged them; return how many there
     are."""
     rows = 0
     publisher: Publisher | None = None
     try:
         for chunk in _chunks(frames(batches, part, topic)):
-            publisher = publisher or Publisher(url, part.publisher)
+            publisher = publisher or Publisher(broker, part.publisher)
             publisher.send(chunk)
             rows += len(chunk)
         if publisher is not None:
@@ -186,12 +187,12 @@ def _chunks(frames: Iterator[bytes]) -> Iterator[list[bytes]]:
 class Publisher:
     """A client in a thread of its own, which keeps the connection while Spark makes more rows."""
 
-    def __init__(self, url: str, id: str) -> None:
+    def __init__(self, broker: Broker, id: str) -> None:
         self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         try:
-            self._client = self._run(NumberedClient.connected_to(url, id, {}))
+            self._client = self._run(NumberedClient.connected_to(broker.url, id, broker.access))
         except BaseException:
             self._stop()
             raise

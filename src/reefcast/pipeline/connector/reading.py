@@ -73,7 +73,7 @@ class Past:
 @contextmanager
 def past(selection: Selection, name: str) -> Iterator[Past]:
     """Open the past of a selection. Raises `ConnectionLostError` if no broker can be reached."""
-    with sync.connect(selection.url, name=name) as client:
+    with selection.broker.connect(name) as client:
         yield Past(client, selection.filter)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from reefcast import sync
 from reefcast.client import Event
 from reefcast.pipeline.connector.columns import Columns
 from reefcast.pipeline.connector.options import LookOptions
@@ -31,11 +30,11 @@ class LookReader(DataSourceReader):
     @told
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition, with the number of events that the session owes now."""
-        name, url = self._options.name, self._options.url
-        with sync.connect(url, name="spark-planner") as client:
+        name, broker = self._options.name, self._options.broker
+        with broker.connect("spark-planner") as client:
             row = row_of(client, name)
         if row is None:
-            raise missing(name, url)
+            raise missing(name, broker.url)
         return [InputPartition(row.events)]
 
     @told_later
@@ -45,7 +44,7 @@ class LookReader(DataSourceReader):
     def _events(self, count: int) -> Iterator[Event]:
         """Yield `count` events, or as many as are still there."""
         after = 0
-        with sync.connect(self._options.url, name="spark-reader") as client:
+        with self._options.broker.connect("spark-reader") as client:
             session = client.session(self._options.name)
             while count > 0:
                 some = session.look(after=after, most=min(MOST_LETTERS, count))

@@ -162,7 +162,7 @@ class HomeQueue:
 
     def owed(self) -> int:
         """Return how many events it owes. Spark asks before a new query has made its session."""
-        with sync.connect(self._options.url, name="spark-planner") as client:
+        with self._options.broker.connect("spark-planner") as client:
             row = row_of(client, self._options.name)
         return 0 if row is None else row.events
 
@@ -197,7 +197,7 @@ class HomeQueue:
         if self._session is None:
             options = self._options
             with ExitStack() as opened:
-                client = opened.enter_context(sync.connect(options.url, name="spark-session"))
+                client = opened.enter_context(options.broker.connect("spark-session"))
                 self._session = self._opened(client, new_query=new_query)
                 self._open = opened.pop_all()
         return self._session
@@ -209,7 +209,7 @@ class HomeQueue:
         row = row_of(client, name)
         if row is None:
             if not filter:
-                raise missing(name, self._options.url)
+                raise missing(name, self._options.broker.url)
             if not new_query:
                 data_loss(
                     f"there is no session {name!r} any more: it was closed, or has expired, with "

@@ -44,7 +44,7 @@ def _check(schema: StructType, options: WriteOptions, *, overwrite: bool) -> Non
 
 def _published(options: WriteOptions, batches: Iterator[pa.RecordBatch], part: Part) -> Published:
     rows = in_order(batches, options.order)
-    return Published(publish(options.url, rows, part, options.topic))
+    return Published(publish(options.broker, rows, part, options.topic))
 
 
 def _partition() -> int:

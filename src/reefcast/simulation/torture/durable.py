@@ -45,6 +45,7 @@ class Wanted:
         self.life: Life | None = None
         self.ended = False
         self.open: dict[int, Asked] = {}
+        self._failed: list[Asked] = []
         self._last_token = 1
         self._attached = False
 
@@ -103,6 +104,7 @@ class Wanted:
         """Ask for the end of the session."""
         self.ended = True
         self.open = {}
+        self._failed = []
         self._ask(CloseSession(token=self._token(), session=self.name))
 
     def _token(self) -> int:
@@ -130,6 +132,7 @@ class Wanted:
         """Note that the session has ended by itself."""
         self.ended = True
         self.open = {}
+        self._failed = []
 
     @property
     def is_over(self) -> bool:
@@ -169,14 +172,26 @@ class Wanted:
         if not isinstance(message, Done | Failed):
             return
         what = self.open.pop(message.token, None)
-        if isinstance(message, Failed) and not self._is_expected(what, message):
+        if isinstance(message, Failed) and message.again and what is not None:
+            self.open[message.token] = what
+            self._failed.append(what)  # its broker has still the path to a session that has ended
+        elif isinstance(message, Failed) and not self._is_expected(what, message):
             self._network.problems.append(f"session {self.name}: {message.reason}")
         elif isinstance(what, AddFilter) and what.filter not in self.removed:
             self.settled.add(what.filter)
 
+    def pause_is_over(self) -> None:
+        """Ask again what failed and is to be asked again."""
+        failed, self._failed = self._failed, []
+        for what in failed:
+            if what.token in self.open:
+                self._ask(what)
+
     def _is_expected(self, what: Asked | None, failed: Failed) -> bool:
         """Return whether this may fail: it was done before the home was killed, or the session has
-        ended."""
+        ended; or it is an opening that comes again with what follows it."""
         if isinstance(what, RemoveFilter):
             return failed.gone or "has no subscription" in failed.reason
+        if what is None and failed.again:
+            return True
         return self.ended or (what is None and failed.gone)

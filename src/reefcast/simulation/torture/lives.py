@@ -6,9 +6,6 @@ from __future__ import annotations
 from reefcast.model.keeping import Position, SessionOptions
 from reefcast.model.publication import PublicationId
 
-ROUNDING_S = 1e-6
-"""Sums of seconds are equal if they differ by less."""
-
 
 class Life:
     """`link`: the name of its link, which no other life has.
@@ -64,8 +61,5 @@ class Life:
 
     def held(self, consumer: str, now: float) -> list[Position]:
         """Return the positions that this consumer has and whose time is not over."""
-        late_s = now - self.options.ack_wait_s
-        held = self.holders.items()
-        return [
-            at for at, (who, since_s) in held if who == consumer and since_s > late_s + ROUNDING_S
-        ]
+        most_s, held = self.options.ack_wait_s, self.holders.items()
+        return [at for at, (who, since_s) in held if who == consumer and since_s + most_s > now]

@@ -428,6 +428,8 @@ class Network:
         self.now = max(self.now, until)
         for traveller in self.travellers.values():
             traveller.pause_is_over()
+        for wanted in self.sessions.values():
+            wanted.pause_is_over()
 
     def _lets_go(self, name: str, client: str) -> None:
         """Note what a broker may send before its publisher's advertisement has settled."""

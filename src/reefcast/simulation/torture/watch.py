@@ -26,7 +26,7 @@ from reefcast.model.keeping import (
 from reefcast.model.publication import PublicationId
 from reefcast.simulation.stores import Stored, apply
 from reefcast.simulation.torture.disks import Disk, Had, note
-from reefcast.simulation.torture.lives import ROUNDING_S, Life
+from reefcast.simulation.torture.lives import Life
 
 _Gone = dict[Position, StoredOwed]
 Told = Counter[tuple[str, str]]
@@ -152,7 +152,7 @@ class Watch:
     def _is_worthless(self, owed: StoredOwed, stored: StoredSession, now: float) -> bool:
         most_s = stored.record.options.max_age_s
         expires_s = self._expiry.get(owed.event, 0.0)
-        return 0 < expires_s <= now or 0 < most_s <= now - owed.at_s + ROUNDING_S
+        return 0 < expires_s <= now or (most_s > 0 and owed.at_s + most_s <= now)
 
     def _check_dropped(self, stored: StoredSession, dropped: list[Position]) -> Iterator[str]:
         """Check events that left a queue, and that no consumer has acknowledged."""

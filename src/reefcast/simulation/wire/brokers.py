@@ -163,4 +163,4 @@ class WireBroker:
 
     async def _dial(self, link: BrokerLink) -> None:
         links, address = self.node.overlay_links, self._network.address(link.name)
-        await dial(address, lambda: links.new_connection(link))
+        await dial(self.node.shared, address, lambda: links.new_connection(link))

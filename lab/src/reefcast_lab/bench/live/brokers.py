@@ -18,6 +18,9 @@ from reefcast.errors import PeerError
 from reefcast.network.file import load_network
 from reefcast.server.supervisor import free_ports, not_up, overlay_status
 from reefcast_lab.bench import profiling
+from reefcast_lab.bench.live import granted as granting
+from reefcast_lab.bench.live.points import DIRECT, TLS
+from reefcast_lab.bench.live.tunnel import tunnel
 
 START_S = 240.0
 """Ours compiles its index at the first start."""
@@ -77,17 +80,28 @@ class Running(NamedTuple):
 
 
 @contextlib.contextmanager
-def running(name: str, profile: Path | None = None, count: int = 1) -> Iterator[Running]:
+def running(
+    name: str,
+    profile: Path | None = None,
+    count: int = 1,
+    way: str = DIRECT,
+    *,
+    granted: bool = False,
+) -> Iterator[Running]:
     """Run fresh broker processes in the `with` block; of ours, `count` in a chain, whose links are
     up. `profile`: the file to which the first of ours writes where its time went
-    (`profiling.broker`)."""
+    (`profiling.broker`). `way`: see `Point`; `granted`: all clients have a role (`granted`)."""
     ports = free_ports(count)
     processes: list[subprocess.Popen[bytes]] = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         file = _settings(name, Path(folder), ports)
+        if way == TLS:
+            _certify(file)
         try:
             for number, port in enumerate(ports, 1):
                 command = _command(name, file, number, profile if number == 1 else None)
+                if granted:
+                    command = [sys.executable, "-m", granting.__name__, str(file), f"b{number}"]
                 process = subprocess.Popen(
                     command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
                 )
@@ -95,12 +109,31 @@ def running(name: str, profile: Path | None = None, count: int = 1) -> Iterator[
                 wait_until_open(name, port, process)
             if count > 1:
                 _wait_until_up(file)
-            yield Running(ports, processes)
+            yield Running(_reached(ports, way, file, stack), processes)
         finally:
             for process in processes:
                 process.terminate()
             for process in processes:
                 process.wait()
+
+
+def _certify(file: Path) -> None:
+    """Have the brokers of the network file speak TLS."""
+    from reefcast.network.certifying import Asked, certify, with_tls
+    from reefcast.tls.making import now
+
+    file.write_text(with_tls(file.read_text()))
+    certify(load_network(file), Asked(), now())
+
+
+def _reached(ports: list[int], way: str, file: Path, stack: contextlib.ExitStack) -> list[int]:
+    """Return where the load reaches the brokers; a tunnel to them ends with the stack."""
+    if way == DIRECT:
+        return ports
+    own = [port for port in free_ports(2 * len(ports)) if port not in ports][: len(ports)]
+    authority = Path(load_network(file).tls.authority) if way == TLS else None
+    stack.enter_context(tunnel(dict(zip(own, ports, strict=True)), authority))
+    return own
 
 
 def _settings(name: str, folder: Path, ports: list[int]) -> Path:

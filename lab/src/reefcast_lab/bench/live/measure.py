@@ -30,7 +30,7 @@ from reefcast_lab.bench import profiling
 from reefcast_lab.bench.live import brokers, cpu
 from reefcast_lab.bench.live.brokers import OURS, Running
 from reefcast_lab.bench.live.native import COUNTS, DELAYS, DELIVERIES, LAST_US, WIDE
-from reefcast_lab.bench.live.points import Point
+from reefcast_lab.bench.live.points import DIRECT, Point
 from reefcast_lab.bench.live.publisher import Publisher
 from reefcast_lab.bench.live.receiver import Receiver
 from reefcast_lab.bench.live.wires import WIRES
@@ -66,7 +66,7 @@ class BrokerFigures:
     the connections that want everything. The delays are those at half of the rate. `ratio`:
     publications per second, divided by those of the first baseline that is installed.
     `selectivity`: None without others. `brokers`: how many stand in a chain; CPU times and `busy`
-    are those of the one that used most.
+    are those of the one that used most. `way`, `grants`: see `Point`.
     """
 
     broker: str
@@ -77,6 +77,8 @@ class BrokerFigures:
     others: int
     selectivity: float | None
     brokers: int
+    way: str
+    grants: int
     publications_per_s: int
     deliveries_per_s: int
     deliveries_per_publication: float
@@ -138,7 +140,9 @@ class Bench:
     ) -> Iterator[Session]:
         """Start a broker, or a chain of them, and connect the subscribers and the publisher of
         this point to it."""
-        with brokers.running(broker, profile, point.brokers) as running:
+        with brokers.running(
+            *(broker, profile, point.brokers, point.way), granted=bool(point.grants)
+        ) as running:
             try:
                 self.receiver.ask("open", broker, running.ports[-1], point)
                 self.publisher.ask("open", broker, running.ports[0], point)
@@ -251,7 +255,8 @@ def measure(
     with Bench() as bench:
         for i, point in enumerate(points, 1):
             baseline = None
-            for broker in brokers.installed() if point.brokers == 1 else [OURS]:
+            alone = point.brokers > 1 or point.way != DIRECT or point.grants
+            for broker in [OURS] if alone else brokers.installed():
                 load = point if WIRES[broker].knows_conditions else point.topic_load
                 if (broker, load) not in known:
                     progress(f"{i} of {len(points)}: {broker}, {point}")
@@ -273,6 +278,8 @@ def _of(broker: str, point: Point) -> dict[str, Any]:
         "others": point.others,
         "selectivity": point.selectivity if point.others else None,
         "brokers": point.brokers,
+        "way": point.way,
+        "grants": point.grants,
     }
 
 

@@ -59,7 +59,14 @@ def _table(loads: Mapping[Point, Mapping[str, BrokerFigures]], columns: Mapping[
 def _point(row: BrokerFigures) -> Point:
     selectivity = Point().selectivity if row.selectivity is None else row.selectivity
     return Point(
-        row.fanout, row.payload_bytes, row.attributes, row.others, selectivity, row.brokers
+        row.fanout,
+        row.payload_bytes,
+        row.attributes,
+        row.others,
+        selectivity,
+        row.brokers,
+        row.way,
+        row.grants,
     )
 
 
@@ -112,7 +119,7 @@ def of(rows: Sequence[BrokerFigures], panel: Panel) -> list[BrokerFigures]:
         for row in rows
         if all(getattr(row, name) == value for name, value in plain.items())
         and row.selectivity == panel.others
-        and row.brokers == base.brokers
+        and (row.brokers, row.way, row.grants) == (base.brokers, base.way, base.grants)
         and getattr(row, panel.y) is not None
         and getattr(row, panel.x) > 0
     ]

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 from reefcast.errors import ConfigurationError
 from reefcast_lab.bench import quotes
+
+T = TypeVar("T")
 
 FANOUTS = (1, 5, 10, 50, 1000)
 PAYLOADS = (32, 1024, 65536)
@@ -19,12 +21,17 @@ ATTRIBUTES = (3, 50)
 OTHERS = (1_000, 10_000, 100_000)
 OTHER_CONNECTIONS = 10
 CHAIN = 3
+DIRECT, TUNNEL, TLS = "direct", "tunnel", "tls"
+SAID = {TUNNEL: "through a tunnel", TLS: "with TLS"}
+"""The ways of a load other than the direct one."""
+GRANTED = (1, 10)
 MOST = {
     "brokers": 10,
     "fanout": 5_000,
     "payload": 4_000_000,
     "attributes": 1_000,
     "others": 1_000_000,
+    "grants": 1,
 }
 
 
@@ -33,7 +40,10 @@ class Point:
     """`fanout`: connections that want everything. `payload`: bytes of each event's payload;
     `attributes`: beside it. `others`: narrow subscriptions that share `OTHER_CONNECTIONS` more
     connections; each matches the share `selectivity` of the events. `brokers`: how many stand one
-    behind the other; the publisher is at the first, all subscribers at the last."""
+    behind the other; the publisher is at the first, all subscribers at the last. `way`: how the
+    load gets to them: directly, through a tunnel, or through a tunnel that speaks TLS with
+    them. `grants`: 1 if all clients have a role that allows just this, which brokers check
+    (`granted`)."""
 
     fanout: int = 1
     payload: int = 0
@@ -41,6 +51,8 @@ class Point:
     others: int = 0
     selectivity: float = quotes.SELECTIVITIES[0]
     brokers: int = 1
+    way: str = DIRECT
+    grants: int = 0
 
     def __str__(self) -> str:
         parts = [f"fan-out {self.fanout}", f"{self.others:,} other subscriptions"]
@@ -52,6 +64,10 @@ class Point:
             parts.append(f"{self.attributes} attributes")
         if self.brokers > 1:
             parts.append(f"chain of {self.brokers} brokers")
+        if self.way != DIRECT:
+            parts.append(SAID[self.way])
+        if self.grants:
+            parts.append("within grants")
         return ", ".join(parts)
 
     @property
@@ -72,6 +88,8 @@ class Point:
         return wide + [narrow[i::OTHER_CONNECTIONS] for i in range(OTHER_CONNECTIONS) if narrow]
 
 
+SECURED = (Point(), Point(fanout=10), Point(payload=1024))
+"""The loads that the usual plan measures with and without TLS."""
 PROFILED = (
     Point(),
     Point(others=10_000),
@@ -83,7 +101,8 @@ PROFILED = (
 
 
 def usual() -> list[Point]:
-    """Return the usual plan: one dimension at a time around `Point()`, and chains of brokers."""
+    """Return the usual plan: one dimension at a time around `Point()`, chains of brokers, pairs
+    with and without TLS, and what grants cost."""
     points = [
         *PROFILED,
         *(Point(fanout=fanout) for fanout in FANOUTS),
@@ -92,6 +111,8 @@ def usual() -> list[Point]:
         *_beside_others(Point()),
         Point(brokers=CHAIN),
         Point(fanout=10, brokers=CHAIN),
+        *(replace(point, way=way) for point in SECURED for way in (TUNNEL, TLS)),
+        *(Point(fanout=fanout, grants=1) for fanout in GRANTED),
     ]
     return list(dict.fromkeys(points))
 
@@ -121,13 +142,15 @@ def _number(name: str, value: str, text: str) -> Any:
     known = [field.name for field in fields(Point)]
     if name not in known:
         raise ConfigurationError(f"{text!r}: a point has {', '.join(known)}, but no {name!r}")
+    if name == "way":
+        return _one_of(str, value, text, (DIRECT, TUNNEL, TLS))
     if name == "selectivity":
         return _one_of(float, value, text, quotes.SELECTIVITIES)
     lowest = {"fanout": 1, "brokers": 1, "attributes": min(ATTRIBUTES)}.get(name, 0)
     return _one_of(int, value, text, range(lowest, MOST[name] + 1))
 
 
-def _one_of(read: Callable[[str], float], value: str, text: str, allowed: Sequence[float]) -> float:
+def _one_of(read: Callable[[str], T], value: str, text: str, allowed: Sequence[T]) -> T:
     try:
         if (number := read(value)) in allowed:
             return number

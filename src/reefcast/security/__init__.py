@@ -1,0 +1,1 @@
+"""Users, their passwords and tokens, the network's key, and the audit log."""

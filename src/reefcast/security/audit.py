@@ -1,0 +1,140 @@
+"""The audit log of a broker: JSON lines that say who connected, what was refused and why, and what
+administrators did.
+
+Rules
+-----
+- A line is written before anything else happens, with one `write`; it is on disk as soon as the
+  system writes it there.
+- A file that is full (`audit_bytes`) is renamed to `NAME.1.jsonl`, the former one to
+  `NAME.2.jsonl`, and so on; the last one is deleted.
+- Lines that anybody may cause are limited: at most `MOST_REFUSED` of them in `PERIOD_S`. A line at
+  the end of the period says how many are missing.
+- Nothing that others sent is written but names, in at most `MOST_CHARS` characters; never a
+  password, a token or a key.
+- A line that cannot be written is counted and reported, and the broker goes on."""
+
+from __future__ import annotations
+
+import logging
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from reefcast.errors import ConfigurationError
+from reefcast.timing import now_us
+
+MOST_REFUSED, PERIOD_S = 1000, 10.0
+MOST_CHARS = 300
+log = logging.getLogger(__name__)
+
+
+class Audit:
+    """The audit log of one broker. This one writes nothing: see `AuditFile`."""
+
+    def write(self, event: str, **fields: object) -> None:
+        """Write a line about something that was proved or granted."""
+
+    def refused(self, event: str, **fields: object) -> None:
+        """Write a line about something that anybody may cause."""
+
+    def tick(self, now: float) -> None:
+        """Note that it is `now` (seconds)."""
+
+    def close(self) -> None:
+        """Write no more."""
+
+
+class AuditFile(Audit):
+    """The audit log in a file of `directory`; `most_bytes`, `most_files`: see `SecuritySection`.
+    `failed`: lines that could not be written. Raises `ConfigurationError` if there can be no such
+    file."""
+
+    def __init__(self, directory: Path, broker: str, most_bytes: int, most_files: int) -> None:
+        self.failed = 0
+        self._broker = broker
+        self._file = directory / f"{broker}.jsonl"
+        self._most_bytes = most_bytes
+        self._most_files = most_files
+        self._refused = 0
+        self._until_s = 0.0
+        self._closed = False
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._descriptor = self._open()
+        except OSError as error:
+            raise ConfigurationError(
+                f"the audit log {self._file} cannot be written: {error.strerror}"
+            ) from error
+
+    def _open(self) -> int:
+        descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._bytes = os.fstat(descriptor).st_size
+        return descriptor
+
+    def write(self, event: str, **fields: object) -> None:
+        if self._closed:  # its descriptor may be that of something else by now
+            return
+        at = datetime.fromtimestamp(now_us() / 1e6, UTC).isoformat(timespec="milliseconds")
+        plain = {"at": at, "broker": self._broker, "event": event}
+        said = {name: _short(value) for name, value in fields.items()}
+        line = msgspec.json.encode(plain | said) + b"\n"
+        try:
+            if self._bytes and self._bytes + len(line) > self._most_bytes:
+                self._rotate()
+            self._bytes += os.write(self._descriptor, line)
+        except OSError as error:
+            self.failed += 1
+            log.error("a line of the audit log %s is lost: %s", self._file, error.strerror)
+
+    def refused(self, event: str, **fields: object) -> None:
+        self._refused += 1
+        if self._refused <= MOST_REFUSED:
+            self.write(event, **fields)
+
+    def tick(self, now: float) -> None:
+        if now < self._until_s:
+            return
+        self._until_s = now + PERIOD_S
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        left_out = self._refused - MOST_REFUSED
+        self._refused = 0
+        if left_out > 0:
+            self.write("left_out", count=left_out)
+
+    def _rotate(self) -> None:
+        full = self._descriptor
+        files = [self._file, *(self._numbered(n) for n in range(1, self._most_files + 1))]
+        files[-1].unlink(missing_ok=True)
+        for older, newer in zip(reversed(files), reversed(files[:-1]), strict=False):
+            if newer.exists():
+                newer.rename(older)
+        self._descriptor = self._open()
+        os.close(full)
+
+    def _numbered(self, number: int) -> Path:
+        return self._file.with_suffix(f".{number}.jsonl")
+
+    def close(self) -> None:
+        if not self._closed:
+            self._sum_up()
+            self._closed = True
+            os.close(self._descriptor)
+
+
+def _short(value: object) -> Any:
+    if isinstance(value, str) and len(value) > MOST_CHARS:
+        return value[:MOST_CHARS] + "..."
+    return value
+
+
+def open_audit(directory: str, broker: str, most_bytes: int, most_files: int) -> Audit:
+    """Return the audit log in this directory, or one that writes nothing if there is none. Raises
+    `ConfigurationError`."""
+    if not directory:
+        return Audit()
+    return AuditFile(Path(directory), broker, most_bytes, most_files)
