@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 
 from reefcast.model.messages import Publish, Send
+from reefcast.routing.mesh.moving import Moving
 from reefcast.routing.registry import routing_named
-from reefcast.routing.router import Shape
+from reefcast.routing.router import Action, Shape
 from reefcast.simulation.torture.live import LiveTorture
 from reefcast.simulation.torture.network import Network
 from reefcast.simulation.torture.run import routings, torture
@@ -86,8 +87,9 @@ def test_the_runs_try_what_they_are_for() -> None:
     assert not all(run.disturbed for run in runs)
 
 
-def test_the_runs_of_meshes_use_soft_links(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runs_of_meshes_use_soft_links_and_move_links(monkeypatch: pytest.MonkeyPatch) -> None:
     carried: Counter[type] = Counter()
+    moves: Counter[str] = Counter()
     carry = Network.carry
 
     def counted(self: Network, name: str, send: Send) -> None:
@@ -96,10 +98,23 @@ def test_the_runs_of_meshes_use_soft_links(monkeypatch: pytest.MonkeyPatch) -> N
             assert not isinstance(send.message, Publish) or not send.message.confirm
         carry(self, name, send)
 
+    end, abandoned = Moving._end, Moving.abandoned
+
+    def ends(self: Moving) -> list[Action]:
+        moves["carried out"] += self.plan.mover == self._me
+        return end(self)
+
+    def abandons(self: Moving) -> list[Action]:
+        moves["abandoned"] += self.plan.mover == self._me
+        return abandoned(self)
+
     monkeypatch.setattr(Network, "carry", counted)
+    monkeypatch.setattr(Moving, "_end", ends)
+    monkeypatch.setattr(Moving, "abandoned", abandons)
     for seed in range(40, 55):
         assert not torture(seed, "mesh")[1]
     assert carried[Publish] > 3
+    assert min(moves["carried out"], moves["abandoned"]) > 1
 
 
 def test_two_brokers_are_killed_at_each_step_of_a_subscription() -> None:
