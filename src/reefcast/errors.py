@@ -44,6 +44,11 @@ class FilterWarning(UserWarning):
     `warnings.simplefilter("ignore", reefcast.FilterWarning)`."""
 
 
+class LimitError(LocalError):
+    """Something exceeds a limit of a broker (`[limits]` of its network file). The text names the
+    limit."""
+
+
 class InvalidValueError(LocalError):
     """An attribute, a topic or a payload is one that no publication can have, or `Event.as_` cannot
     make the requested type of an event."""

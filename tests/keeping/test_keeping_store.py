@@ -61,6 +61,28 @@ def test_it_holds_what_the_simulated_one_holds(tmp_path, seed, always):
     store.close()
 
 
+@pytest.mark.parametrize(
+    ("at", "data"),
+    [(60, b"\x00" * 4), (60, b"\xff" * 4), (100, b"\x63" * 8)],
+    ids=["format 0", "format -1", "a schema that cannot be read"],
+)
+def test_a_file_that_cannot_be_opened_is_set_aside(tmp_path, at, data):
+    path = tmp_path / "b.sqlite"
+    store = opened(path)
+    store.load()
+    store.commit([PutRow("table", b"key", b"data")])
+    store.close()
+    damaged = bytearray(path.read_bytes())
+    damaged[at : at + len(data)] = data
+    path.write_bytes(damaged)
+    said: list[str] = []
+    store = opened(path, said)
+    assert "is damaged" in said[0]
+    store.load()
+    store.commit([PutRow("table", b"key", b"data")])
+    store.close()
+
+
 class Copying:
     """A thread that copies the files of a store at random instants within its commits, as a loss of
     power would leave them, and damages what was not synced: the end of the log."""

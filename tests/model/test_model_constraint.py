@@ -29,6 +29,7 @@ from reefcast.model.constraint import (
     constraint_covers,
     exclusive,
     intersect,
+    intervals_in_one,
     is_empty,
     matching,
     satisfies,
@@ -107,6 +108,12 @@ def test_matching_means_the_pattern(pattern):
 @given(with_patterns, with_patterns)
 def test_intersection_is_and(a, b):
     assert holding(intersect(a, b)) == [n for n in holding(a) if n in holding(b)]
+
+
+@given(st.lists(with_patterns, min_size=1, max_size=6))
+def test_intervals_in_one_hold_where_all_do(constraints):
+    one_by_one = reduce(intersect, constraints)
+    assert reduce(intersect, intervals_in_one(constraints)) == one_by_one
 
 
 @given(with_patterns, with_patterns)

@@ -158,11 +158,4 @@ def test_a_clients_own_inbox_and_advisory_events() -> None:
     assert not Grant("u", NOTHING, TRUE, frozenset()).sees(told)
 
 
-def test_claims_that_no_role_asks_for_do_not_travel() -> None:
-    grants = Grants([UserGrant(name="r", subscribe=Template("a = ${claims.x.y}"))])
-    subject = Subject("u", claims={"x": {"y": 1, "z": 2}, "secret": "s"})
-    assert grants.trimmed(subject).claims == {"x.y": 1}
-    assert grants.of(grants.trimmed(subject)) == grants.of(subject)
-
-
 TRUE_TEMPLATE = Template("TRUE")

@@ -12,11 +12,12 @@ from reefcast.model.messages import ControlMessage, Publish, Unsubscribe
 from reefcast.model.wire import FrameKind, Role
 from reefcast.protocol.frames import FrameReader
 from reefcast.protocol.principal import Principal, UserRole
-from reefcast.server.connection import Connection, Shared
+from reefcast.server.connection import Connection
 from reefcast.server.end import End
 from reefcast.server.floods import Floods
 from reefcast.server.greeting import Authenticator, Greeting
 from reefcast.server.outbox import Flusher
+from reefcast.server.shared import Shared
 
 HELLO = wire.encode(FrameKind.HELLO, wire.hello(Role.CLIENT, "c", "", "s"))
 

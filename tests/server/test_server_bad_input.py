@@ -259,7 +259,7 @@ async def test_a_client_that_returns_needs_no_place_of_its_own(live: Live, one: 
 async def test_too_many_connections(live: Live, node: Node, bystanders: Bystanders):
     node.shared = node.shared._replace(limit=2)
     offender = await live.dial(node)
-    assert "all the connections" in await offender.reason()
+    assert "max_connections" in await offender.reason()
 
 
 async def test_overdrawing_the_credit(live: Live, node: Node, bystanders: Bystanders):

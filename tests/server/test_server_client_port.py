@@ -14,6 +14,7 @@ from reefcast.errors import ProtocolError
 from reefcast.model.messages import Publish, Refused, Settled
 from reefcast.model.publication import Publication
 from reefcast.model.wire import Dropped, FrameKind, decode_dropped, encode, encode_deliver
+from reefcast.protocol.batches import Batch
 from reefcast.protocol.frames import FrameReader
 from reefcast.server.client_port import MOST_GROUPS
 from reefcast.server.native_port import NativePort, SharedFrames
@@ -284,7 +285,7 @@ class Story:
     def deliver(self, count: int) -> None:
         for _ in range(count):
             self.pushed += 1
-            self.port.push_delivery(encode_deliver((1,), bytes([self.pushed])))
+            self.port.push_delivery(encode_deliver((1,), bytes([self.pushed % 256])))
 
     def tell(self, _: int) -> None:
         self.told += 1
@@ -319,6 +320,47 @@ class Story:
             self.line = Line()
             self.port.again_from(self.client.taken)
             attach(self.port, self.line)
+
+
+class WeighedStory(Story):
+    """A story whose port also gets batches, and is weighed now and then."""
+
+    def batch(self, count: int) -> None:
+        frames = [encode_deliver((1,), b"x" * size) for size in range(1, count + 1)]
+        self.port.push_batch(Batch(b"".join(frames), count))
+
+    def weigh(self, _: int) -> None:
+        port = self.port
+        waiting = sum(len(item if isinstance(item, bytes) else item.data) for item in port._frames)
+        assert port.queue_bytes == waiting
+        unacknowledged = sum(map(len, port._unacknowledged()))
+        more = port.held_bytes - waiting - sum(map(len, port._resend)) - unacknowledged
+        assert more >= 0  # of a write that is acknowledged in part
+        if not port._sent_sizes:
+            assert more == 0
+
+
+WEIGHED_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["deliver", "batch"]), st.sampled_from([1, 5, 700])),
+        st.tuples(st.sampled_from(["tell", "weigh", "acknowledge", "come_back"]), st.just(0)),
+        st.tuples(st.just("flush"), st.integers(0, 3)),
+        st.tuples(st.just("cut"), st.integers(0, 30)),
+    ),
+    max_size=40,
+)
+
+
+@given(WEIGHED_STEPS, st.sampled_from([3, 900, 100_000]))
+def test_a_port_knows_how_many_bytes_it_keeps(script: list[tuple[str, int]], limit: int) -> None:
+    asyncio.run(_weigh(script, limit))
+
+
+async def _weigh(script: list[tuple[str, int]], limit: int) -> None:
+    story = WeighedStory(limit)
+    for step, n in script:
+        getattr(story, step)(n)
+    story.weigh(0)
 
 
 @given(STEPS, st.sampled_from([3, 1000]))

@@ -17,10 +17,11 @@ from reefcast.model.messages import ControlMessage, Publish, Unsubscribe
 from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.protocol.frames import FrameReader
-from reefcast.server.connection import Connection, Shared
+from reefcast.server.connection import Connection
 from reefcast.server.end import End
 from reefcast.server.floods import Floods
 from reefcast.server.outbox import Flusher, Outbox
+from reefcast.server.shared import Shared
 
 
 class Transport(asyncio.Transport):

@@ -10,11 +10,12 @@ import uvloop
 
 from reefcast.errors import ProtocolError
 from reefcast.model.wire import Hello
-from reefcast.server.connection import Connection, Shared
+from reefcast.server.connection import Connection
 from reefcast.server.dialing import dial
 from reefcast.server.end import End
 from reefcast.server.floods import Floods
 from reefcast.server.outbox import Flusher
+from reefcast.server.shared import Shared
 from reefcast.tls.credentials import BrokerCredentials, broker_credentials
 from reefcast.tls.identity import broker_uri
 from tls_files import Office

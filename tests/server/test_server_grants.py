@@ -385,6 +385,24 @@ def test_a_home_that_restarts_narrows_as_before() -> None:
     Granted(ROLES, FREE | {"anna": User(("own",))}).run(scenario)
 
 
+def test_a_role_may_ask_for_another_claim_of_a_sessions_owner_later() -> None:
+    async def scenario(net: Granted) -> None:
+        client = await net.client("anna-1", "b")
+        session = await client.session("s")
+        await session.subscribe("n >= 0")
+        await client.close()
+        net.regrant([RoleEntry(name="r", subscribe="desk = ${claims.desk}")])
+        await asyncio.sleep(SETTLED_S)
+        free = await net.client(f"{WHOLE}-1", "c")
+        for n, desk in enumerate(("fx", "hr")):
+            await free.publish(n=n, desk=desk, confirm=True)
+        consumer = await net.client("anna-2", "a")
+        assert [each.event["n"] for each in await consumer.session("s").look()] == [0]
+
+    roles = [RoleEntry(name="r", subscribe="TRUE")]
+    Granted(roles, FREE | {"anna": User(("r",), {"desk": "fx"})}).run(scenario)
+
+
 def test_two_tokens_of_one_user_see_what_theirs_allow() -> None:
     async def scenario(net: Granted) -> None:
         fx = await net.client("anna-fx", "a")

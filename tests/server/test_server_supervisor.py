@@ -22,8 +22,8 @@ from children import Children, ended, line_of
 from live_networks import make_network, until
 from reefcast.cli.network import command as network_command
 from reefcast.errors import LocalError, PeerError
-from reefcast.network.file import NetworkFile, dump_network
-from reefcast.network.sections import TraceSection
+from reefcast.network.file import NetworkFile, dump_network, load_network
+from reefcast.network.sections import RoleEntry, TraceSection
 from reefcast.server import child
 from reefcast.server.supervisor import Overlay, not_up
 
@@ -163,6 +163,16 @@ async def test_a_broker_is_started_again_with_the_links_that_there_are_then(tmp_
         assert links == {"a": ["b", "c"], "b": ["a"], "c": ["a"]}
         process.send_signal(signal.SIGTERM)
         assert (await ended(process))[0] == 0
+
+
+def test_the_brokers_of_an_overlay_get_the_roles_that_its_file_has_now(tmp_path: Path) -> None:
+    network, file = make_network("ab", CHAIN[:1]), tmp_path / "net.toml"
+    file.write_text(dump_network(network))
+    overlay = Overlay(network, file=file)
+    overlay._file.write_text(dump_network(network))
+    file.write_text(dump_network(replace(network, role=[RoleEntry(name="r", publish="a = 1")])))
+    overlay._look()
+    assert load_network(overlay._file).role == [RoleEntry(name="r", publish="a = 1")]
 
 
 def test_links_that_cannot_be_read_are_those_that_there_were(tmp_path: Path):

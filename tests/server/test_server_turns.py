@@ -12,7 +12,7 @@ from live_brokers import Live, OneBroker
 from raw_client import RawClient
 
 from live_networks import make_network, until
-from reefcast.model import wire
+from reefcast.model import filters, wire
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import Subscribe
 from reefcast.model.wire import FrameKind
@@ -77,7 +77,7 @@ async def test_clients_that_came_and_went_leave_nothing_behind(
         for node in nodes.values():
             node.clients.forget_old(asyncio.get_running_loop().time() + 1)
         await until(lambda: not waits_for_advertisements(nodes["a"]))
-        parse_filter.cache_clear()
+        filters._latest.cache_clear()
         gc.collect()
         sizes.append({name: sizes_of(node) for name, node in nodes.items()})
     grown = {

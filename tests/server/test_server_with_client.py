@@ -73,5 +73,5 @@ async def test_what_a_client_is_told_if_all_its_brokers_are_full(live: Live):
     network = make_network("a", max_clients=1)
     nodes = await live.up(network)
     await live.client(nodes["a"], "other")
-    with pytest.raises(reefcast.ConnectionLostError, match="1 clients already, which is its limit"):
+    with pytest.raises(reefcast.ConnectionLostError, match="max_clients"):
         await reefcast.connect(url_of(network, "a"), connect_timeout_s=0.01)

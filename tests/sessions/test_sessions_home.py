@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driving_sessions import Driver, publication, publish
-from reefcast.errors import LocalError
+from reefcast.errors import LimitError, LocalError
 from reefcast.model.keeping import SessionOptions
 from reefcast.sessions import lines
 from reefcast.sessions.home import Home
@@ -316,3 +316,16 @@ def test_timers_are_of_the_clock_that_calls_and_times_on_disk_are_utc():
     assert outcome.timer_s == pytest.approx(5.2, abs=0.01)
     home.due(outcome.timer_s)
     assert home.expired() == [LINK]
+
+
+def test_subscriptions_and_bytes_of_filters_of_a_session_are_limited():
+    home = Home(most_subscriptions=2, most_filter_bytes=20)
+    home.create("", "s", LINK, SessionOptions(), 0.0)
+    first = home.subscribe("", "s", "x = 1", 0.0)
+    with pytest.raises(LimitError, match=r"21 bytes.*max_filter_bytes"):
+        home.subscribe("", "s", "y = 'äääää'", 0.0)
+    home.subscribe("", "s", "x = 2", 0.0)
+    with pytest.raises(LimitError, match="max_subscriptions"):
+        home.subscribe("", "s", "x = 3", 0.0)
+    home.unsubscribe("", "s", first, 0.0)
+    home.subscribe("", "s", "x = 3", 0.0)

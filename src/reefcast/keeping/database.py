@@ -73,6 +73,10 @@ def _upgrade(database: sqlite3.Connection, path: Path, format: Format) -> None:
             f"{path} has format {version}, and this is the program of format {format.version}: "
             "start the newer one again"
         )
+    if version < min(format.upgrades, default=format.version):
+        error = sqlite3.DatabaseError(f"it has format {version}, which there never was")
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error
     for old in range(version, format.version):
         database.executescript(
             f"BEGIN IMMEDIATE; {format.upgrades[old]} PRAGMA user_version = {old + 1}; COMMIT;"

@@ -123,8 +123,9 @@ class SqliteStore:
 
     def _start_over(self, error: Exception) -> None:
         """Set the damaged file aside, and save what can be read of it."""
-        with suppress(sqlite3.Error):
-            self._database.close()
+        if "_database" in vars(self):  # it could be opened
+            with suppress(sqlite3.Error):
+                self._database.close()
         aside = set_aside(self.path)
         self._open()
         lost: list[str] = []

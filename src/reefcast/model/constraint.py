@@ -23,7 +23,7 @@ sets: over a dense order two of them hold for the same values only if they are e
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -45,6 +45,7 @@ __all__ = [
     "constraint_covers",
     "exclusive",
     "intersect",
+    "intervals_in_one",
     "is_empty",
     "matching",
     "satisfies",
@@ -269,22 +270,47 @@ def _intersect_any_kind(a: Constraint, b: Constraint) -> Constraint:
 
 
 def _filtered(members: Constraint, other: Constraint) -> Constraint:
-    kept = tuple(each for each in members.members or () if _contains(other, each))
+    values = members.members or ()
+    if other.members is not None:
+        common = frozenset(other.members)
+        kept = tuple(each for each in values if each in common)
+    else:
+        excluded = frozenset(other.excluded)  # both may be long
+        rest = replace(other, excluded=())
+        kept = tuple(each for each in values if each not in excluded)
+        if rest != Constraint(kind=other.kind):
+            kept = tuple(each for each in kept if _contains(rest, each))
     return Constraint(kind=members.kind, members=kept) if kept else EMPTY
 
 
-def _overlap(a: Constraint, b: Constraint) -> Constraint:
-    """Return the overlap of two intervals, not canonical yet."""
-    lowest = a if _low_within(b, a) else b
-    highest = a if _high_within(b, a) else b
+def intervals_in_one(constraints: Sequence[Constraint]) -> list[Constraint]:
+    """Return fewer constraints that hold together where these do: the intervals of one kind in one,
+    and the others as they are. For a long list of `a <> 1 AND a <> 2 ...`, which one by one would
+    take quadratic time."""
+    kinds: dict[Kind, list[Constraint]] = {}
+    others = []
+    for each in constraints:
+        if each.missing or each.kind is None or each.members is not None:
+            others.append(each)
+        else:
+            kinds.setdefault(each.kind, []).append(each)
+    return [*others, *(_normal(_overlap(*found)) for found in kinds.values())]
+
+
+def _overlap(*intervals: Constraint) -> Constraint:
+    """Return the overlap of intervals of one kind, not canonical yet."""
+    lowest = highest = intervals[0]
+    for each in intervals[1:]:
+        lowest = each if _low_within(lowest, each) else lowest
+        highest = each if _high_within(highest, each) else highest
     return Constraint(
-        kind=a.kind,
+        kind=lowest.kind,
         low=lowest.low,
         low_open=lowest.low_open,
         high=highest.high,
         high_open=highest.high_open,
-        excluded=_sorted((*a.excluded, *b.excluded)),
-        patterns=tuple(sorted({*a.patterns, *b.patterns})),
+        excluded=_sorted(value for each in intervals for value in each.excluded),
+        patterns=tuple(sorted({pattern for each in intervals for pattern in each.patterns})),
     )
 
 

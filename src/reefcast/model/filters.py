@@ -11,7 +11,7 @@ import msgspec
 from reefcast.model import plain
 from reefcast.model.constraint import Constraint
 from reefcast.model.expression import Attributes, Expression, Literal, attributes_of, evaluate
-from reefcast.model.language import parse
+from reefcast.model.language import parse, read_quickly
 from reefcast.model.normal import NEVER, Conjunction, Form, normal_form
 from reefcast.model.program import Program, demanded, program_of
 from reefcast.model.publication import Publication
@@ -26,6 +26,7 @@ __all__ = [
     "pack",
     "packed_once",
     "parse_filter",
+    "parse_quickly",
 ]
 
 TOPIC = "topic"
@@ -33,6 +34,9 @@ TOPIC = "topic"
 
 LATEST = 1 << 12
 """How many filters are kept although nobody uses them: the latest that were asked for."""
+
+LONG = 1 << 10
+"""Characters of a filter that is not kept when nobody uses it: it may take a megabyte."""
 
 UNDER_WAY = 64
 """How many filters keep their normal form at hand: parsed filters are usually put into indexes
@@ -44,14 +48,20 @@ _encode = msgspec.msgpack.Encoder(enc_hook=plain_value).encode
 def pack(conjunctions: Iterable[Conjunction]) -> bytes:
     """Encode a normal form for indexes: in msgpack, for each conjunction the program of its
     residuals, or nil, and its constraints."""
-    return _encode([_packed(each) for each in conjunctions])
+    conjunctions = list(conjunctions)
+    programs: dict[int, Program | None] = {}  # many of them may share their residuals
+    return _encode([_packed(each, programs) for each in conjunctions])
 
 
-def _packed(conjunction: Conjunction) -> tuple[Program | None, Mapping[str, Constraint]]:
+def _packed(
+    conjunction: Conjunction, programs: dict[int, Program | None]
+) -> tuple[Program | None, Mapping[str, Constraint]]:
     constraints, residuals = conjunction.constraints, conjunction.residuals
-    if residuals:
-        constraints = demanded(constraints, residuals)
-    return program_of(residuals), constraints
+    if not residuals:
+        return None, constraints
+    if id(residuals) not in programs:
+        programs[id(residuals)] = program_of(residuals)
+    return programs[id(residuals)], demanded(constraints, residuals)
 
 
 @lru_cache(maxsize=UNDER_WAY)
@@ -162,14 +172,36 @@ def has_residuals(filter: Filter) -> bool:
 _used: WeakValueDictionary[str, Filter] = WeakValueDictionary()
 
 
-@lru_cache(maxsize=LATEST)
 def parse_filter(text: str) -> Filter:
     """Return the filter that `text` says. Raises `FilterSyntaxError`. While a filter is in use, the
     same text returns the same object; it is freed when nobody uses it."""
+    return _latest(text) if len(text) <= LONG else _parsed(text)
+
+
+@lru_cache(maxsize=LATEST)
+def _latest(text: str) -> Filter:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> Filter:
     filter = _used.get(text)
     if filter is None:
         filter = _used[text] = Filter(text)
     return filter
+
+
+def parse_quickly(text: str) -> Filter | None:
+    """Return what `parse_filter` returns; None if the text would take several times as long as
+    others (see `language.read_quickly`)."""
+    if text not in _used and _plain_form(text) is None:
+        expression = read_quickly(text)
+        if expression is None:
+            return None
+        if "${" in text:  # only a role's filter may have parameters, which `parse` says
+            return parse_filter(text)
+        read = Filter(text, expression)
+        _used[text] = read  # as long as `read` is there
+    return parse_filter(text)
 
 
 TRUE = Filter("TRUE", Literal(True))

@@ -199,11 +199,6 @@ class Grants:
 
     def __init__(self, roles: Iterable[UserGrant] = ()) -> None:
         self._roles = {role.name: role for role in roles}
-        self._claims = sorted(
-            name.removeprefix(CLAIMS)
-            for name in {each for role in self._roles.values() for each in _parameters(role)}
-            if name != USER
-        )
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
@@ -237,22 +232,11 @@ class Grants:
         """Return the rights of a user with these roles."""
         return frozenset(right for role in self._granted(granted) for right in role.rights)
 
-    def trimmed(self, subject: Subject) -> Subject:
-        """Return a user with those claims only that some role asks for."""
-        found = {name: claim(subject.claims, name) for name in self._claims}
-        kept = {name: value for name, value in found.items() if value is not None}
-        return msgspec.structs.replace(subject, claims=kept)
-
     def _granted(self, names: Iterable[str]) -> list[UserGrant]:
         return [self._roles[name] for name in dict.fromkeys(names) if name in self._roles]
 
 
 NO_GRANTS = Grants()
-
-
-def _parameters(role: UserGrant) -> frozenset[str]:
-    templates = (role.publish, role.subscribe)
-    return frozenset(name for each in templates if each is not None for name in each.parameters)
 
 
 def required(granted: Iterable[Right], right: Right, user: str) -> None:

@@ -39,9 +39,15 @@ def parse(text: str) -> Expression:
 
 def parse_with_parameters(text: str) -> Expression:
     """Return the expression of a role's filter, which may have parameters; otherwise as `parse`."""
-    _check_characters(text)
-    expression = quick.read(text)
+    expression = read_quickly(text)
     return _slowly(text) if expression is None else expression
+
+
+def read_quickly(text: str) -> Expression | None:
+    """Return the expression that `text` says; None if only the grammar's parser can tell, which
+    takes several times as long. Raises `FilterSyntaxError` for characters that no filter has."""
+    _check_characters(text)
+    return quick.read(text)
 
 
 def _slowly(text: str) -> Expression:

@@ -30,6 +30,7 @@ from reefcast.model.constraint import (
     among,
     compared,
     intersect,
+    intervals_in_one,
     is_empty,
     matching,
     satisfies,
@@ -59,8 +60,13 @@ MAX_CONJUNCTIONS = 256
 MULTIPLIED = 8
 """Conjunctions that an AND of several ORs may make; beyond that, one of the ORs makes some."""
 
-MAX_STEPS = 16_384
-"""Bound on the work for one filter: conjunctions merged for its ANDs, and looked at for its ORs."""
+MAX_STEPS = 2048
+"""Bound on the work for one filter: conjunctions merged for its ANDs, and looked at for its ORs,
+and what is in them."""
+MAX_SIZE = 16_384
+"""Constraints, and values and patterns in them, of a whole normal form."""
+PER_STEP = 8
+"""How many small things (constraints copied, members looked at) are the work of one merge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +171,8 @@ def _united(group: list[Conjunction], name: str) -> Conjunction:
 
 def _all_of(forms: list[Form], terms: list[Expression], work: _Work) -> Form:
     """Return the AND of the terms, which have these forms. Short forms come first, because they cut
-    the others down; single conjunctions are joined by halves, or a long list of `a <> 1 AND a <> 2
-    ...` would take quadratic time."""
-    single = _by_halves([form for form in forms if len(form) <= 1], work)
+    the others down."""
+    single = _joined([form for form in forms if len(form) <= 1], work)
     longer = [each for each in zip(forms, terms, strict=True) if len(each[0]) > 1]
     longer.sort(key=lambda each: len(each[0]))
     result = single
@@ -175,45 +180,90 @@ def _all_of(forms: list[Form], terms: list[Expression], work: _Work) -> Form:
         result = _product(result, form, work)
         if len(result) > MULTIPLIED and len(longer) > 1:
             residuals = _ordered(term for _, term in longer[1:])
-            return _product(_with(single, residuals), longer[0][0], work)
+            return _product(_with(single, residuals, work), longer[0][0], work)
     return result
 
 
-def _with(form: Form, residuals: tuple[Expression, ...]) -> Form:
+def _with(form: Form, residuals: tuple[Expression, ...], work: _Work) -> Form:
     added = Conjunction({}, residuals)
-    return tuple(each for each in (_merged(one, added) for one in form) if each is not None)
+    return tuple(each for each in (_merged(one, added, work) for one in form) if each is not None)
 
 
 def _ordered(residuals: Iterable[Expression]) -> tuple[Expression, ...]:
-    return tuple(sorted({*residuals}, key=to_sql))
+    kept = {*residuals}
+    return tuple(sorted(kept, key=to_sql) if len(kept) > 1 else kept)
 
 
-def _by_halves(forms: list[Form], work: _Work) -> Form:
+def _joined(forms: list[Form], work: _Work) -> Form:
+    """Return the AND of forms of at most one conjunction each."""
+    work.add(len(forms))
+    if not all(forms):
+        return NEVER
     if len(forms) <= 1:
         return forms[0] if forms else ALWAYS
-    middle = len(forms) // 2
-    first, second = _by_halves(forms[:middle], work), _by_halves(forms[middle:], work)
-    return _product(first, second, work)
+    demands: dict[str, list[Constraint]] = {}
+    residuals: list[Expression] = []
+    for (conjunction,) in forms:
+        residuals += conjunction.residuals
+        for name, constraint in conjunction.constraints.items():
+            demands.setdefault(name, []).append(constraint)
+    constraints = {name: _intersected(demands[name], work) for name in sorted(demands)}
+    if any(len(demands[name]) > 1 and is_empty(each) for name, each in constraints.items()):
+        return NEVER
+    return (Conjunction(constraints, _ordered(residuals)),)
+
+
+def _intersected(constraints: list[Constraint], work: _Work) -> Constraint:
+    if len(constraints) == 1:
+        return constraints[0]
+    result, *others = intervals_in_one(constraints)
+    for each in others:
+        work.add(_steps_to_intersect(result, each))
+        result = intersect(result, each)
+    return result
+
+
+def _steps_to_intersect(a: Constraint, b: Constraint) -> int:
+    """Return the work beyond one step: each member is compared with each pattern."""
+    members = len(a.members or ()) + len(b.members or ())
+    tests = 1 + len(a.patterns) + len(b.patterns)
+    return members * tests // 2 + (len(a.excluded) + len(b.excluded)) // PER_STEP
 
 
 def _product(a: Form, b: Form, work: _Work) -> Form:
-    work.add(len(a) * len(b))
-    merged = (_merged(x, y) for x in a for y in b)
+    copied = len(b) * _constraints_in(a) + len(a) * _constraints_in(b)
+    work.add(len(a) * len(b) + copied // PER_STEP)
+    merged = (_merged(x, y, work) for x in a for y in b)
     return _bounded(tuple(dict.fromkeys(each for each in merged if each is not None)))
 
 
+def _constraints_in(form: Form) -> int:
+    return sum(len(conjunction.constraints) for conjunction in form)
+
+
 def _bounded(form: Form) -> Form:
-    if len(form) > MAX_CONJUNCTIONS:
+    if len(form) > MAX_CONJUNCTIONS or (len(form) > 1 and _size(form) > MAX_SIZE):
         raise _TooLargeError
     return form
 
 
-def _merged(a: Conjunction, b: Conjunction) -> Conjunction | None:
+def _size(form: Form) -> int:
+    return sum(
+        1 + len(each.members or ()) + len(each.excluded) + len(each.patterns)
+        for conjunction in form
+        for each in conjunction.constraints.values()
+    )
+
+
+def _merged(a: Conjunction, b: Conjunction, work: _Work) -> Conjunction | None:
     """Return the AND of two conjunctions; None if they contradict each other."""
     constraints = {**a.constraints}
     for name, constraint in b.constraints.items():
-        both = intersect(constraints[name], constraint) if name in constraints else constraint
-        if name in constraints and is_empty(both):
+        known = constraints.get(name)
+        if known is not None:
+            work.add(_steps_to_intersect(known, constraint))
+        both = constraint if known is None else intersect(known, constraint)
+        if known is not None and is_empty(both):
             return None
         constraints[name] = both
     residuals = a.residuals

@@ -55,9 +55,24 @@ def check_topic_pattern(pattern: str) -> None:
             raise ValueError("+ must be a whole level of a topic pattern")
 
 
-@lru_cache(maxsize=1 << 14)
+LONG = 256
+"""Characters of a pattern of which no regular expression is kept: it may take a megabyte. (`re`
+keeps a few hundred itself.)"""
+
+
 def like_regex(pattern: str, escape: str) -> re.Pattern[str]:
-    """Return the regular expression of a LIKE pattern, for `fullmatch`.
+    """Return the regular expression of a LIKE pattern, for `fullmatch`."""
+    make = _kept_regex if len(pattern) <= LONG else _like_regex
+    return make(pattern, escape)
+
+
+@lru_cache(maxsize=1 << 14)
+def _kept_regex(pattern: str, escape: str) -> re.Pattern[str]:
+    return _like_regex(pattern, escape)
+
+
+def _like_regex(pattern: str, escape: str) -> re.Pattern[str]:
+    """Return the regular expression of a LIKE pattern.
 
     The text between two `%` is found at its first place and never looked for again (an atomic
     group), or a pattern with many `%` would take a time that is a power of the text's length.
@@ -75,9 +90,17 @@ def like_regex(pattern: str, escape: str) -> re.Pattern[str]:
     return re.compile(f"{first}{middle}.*{others[-1]}", re.DOTALL)
 
 
-@lru_cache(maxsize=1 << 14)
 def topic_regex(pattern: str) -> re.Pattern[str]:
     """Return the regular expression of a topic pattern, for `fullmatch`."""
+    return _kept_topic_regex(pattern) if len(pattern) <= LONG else _topic_regex(pattern)
+
+
+@lru_cache(maxsize=1 << 14)
+def _kept_topic_regex(pattern: str) -> re.Pattern[str]:
+    return _topic_regex(pattern)
+
+
+def _topic_regex(pattern: str) -> re.Pattern[str]:
     check_topic_pattern(pattern)
     levels = pattern.split("/")
     open_end = levels[-1] == "#"
@@ -141,13 +164,14 @@ def topic_patterns_meet(one: str, other: str) -> bool:
 
 
 def _levels_meet(one: list[str], other: list[str]) -> bool:
-    if one[:1] == ["#"] or other[:1] == ["#"]:
-        return True
-    if not one or not other:
-        return not one and not other
-    if one[0] != other[0] and "+" not in (one[0], other[0]):
-        return False
-    return _levels_meet(one[1:], other[1:])
+    for mine, theirs in zip(one, other, strict=False):
+        if mine == "#" or theirs == "#":
+            return True
+        if mine != theirs and "+" not in (mine, theirs):
+            return False
+    longer = one if len(one) > len(other) else other
+    rest = longer[min(len(one), len(other)) :]
+    return not rest or rest == ["#"]
 
 
 def next_prefix(prefix: str) -> str | None:

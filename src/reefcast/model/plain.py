@@ -23,6 +23,8 @@ LONGEST = 64 * 1024
 MOST_TERMS = 100
 """The most terms of one filter. Constraints of the same attribute are intersected one after the
 other, which takes the square of their number."""
+MOST_MEMBERS = 2000
+"""The most members that are looked at again because of other terms of their attribute."""
 _LONGEST_NUMERAL = 40
 _NAME = r"(?>[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_][A-Za-z_0-9]*)*)"
 _STRING = r"(?>'[^']*(?:''[^']*)*')"
@@ -52,7 +54,7 @@ def read(text: str) -> Form | None:
     if len(text) > LONGEST or not text.isascii():
         return None
     constraints: dict[str, Constraint] = {}
-    at, terms = 0, 0
+    at = terms = members = 0
     more: str | None = text
     while more is not None:
         term = _TERM.match(text, at)
@@ -73,7 +75,12 @@ def read(text: str) -> Form | None:
         if constraint is None:
             return None
         known = constraints.get(name)
-        constraints[name] = constraint if known is None else intersect(known, constraint)
+        if known is not None:
+            members += len(known.members or constraint.members or ())
+            if members > MOST_MEMBERS:
+                return None
+            constraint = intersect(known, constraint)
+        constraints[name] = constraint
         at = term.end()
     if any(map(is_empty, constraints.values())):
         return NEVER

@@ -52,6 +52,10 @@ from reefcast.traces.vocabulary import LEVELS
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 """A key that TOML accepts without quotation marks."""
 _TIMES = (datetime, date, time)
+_MAY_BE_ZERO = (
+    *("jitter_s", "latency_s", "sample", "drain_s", "max_connections", "max_user_connections"),
+    *("user_publications_per_s", "user_bytes_per_s"),
+)
 _TABLES = (
     *("network", "tls", "security", "routing", "trace", "limits", "overload"),
     *("statistics", "requests", "sessions", "retained"),
@@ -317,7 +321,7 @@ def _check_numbers(network: NetworkFile) -> None:
                 continue
             if isinstance(value, float) and not isfinite(value):
                 raise ConfigurationError(f"{field.name} = {value} must be a finite number")
-            may_be_zero = field.name in ("jitter_s", "latency_s", "sample", "drain_s")
+            may_be_zero = field.name in _MAY_BE_ZERO
             if isinstance(value, (int, float)) and (value < 0 or (value == 0 and not may_be_zero)):
                 raise ConfigurationError(f"{field.name} = {value} must be above 0")
 

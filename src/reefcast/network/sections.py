@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from reefcast.errors import ConfigurationError
+from reefcast.model.frame_layout import MAX_FRAME_BYTES
 from reefcast.tls.files import TlsFiles
 
 OWN_NAME = "{broker}"
@@ -88,7 +90,7 @@ class TraceSection(Section):
 
 
 class LimitsSection(Section):
-    """Limits of live brokers.
+    """Limits of live brokers. A refusal names the key of its limit.
 
     - `credit`: how many unacknowledged publications a publisher may have at its broker.
     - `queue_limit`: how many publications may wait for a client before `queue_policy` acts, unless
@@ -108,6 +110,31 @@ class LimitsSection(Section):
       stop.
     - `silence_s`: after how many seconds of silence the connection to a neighbour is given up,
       because it hangs or cannot be reached; its events wait as for a neighbour that is away.
+    - `max_connections`: how many connections a broker has, of all kinds; 0: 256 more than
+      `max_clients` and `max_greetings` together. Beyond that, new ones are turned away.
+    - `max_greetings`: how many connections may wait for the end of their greeting; of more, the one
+      that has waited longest is closed.
+    - `max_user_connections`: how many connections of clients and operators one user has that has
+      proved who it is; 0: no limit.
+    - `max_subscriptions`: how many subscriptions and advertisements a client has, and how many
+      subscriptions a durable session.
+    - `max_filter_bytes`: how many bytes the texts of their filters have together.
+    - `filter_steps`: how much work a filter may be to read, to normalise and to put into indexes.
+      A word, sign or value is a step, a comma half of one; a term of an OR is 8 more, + - * / are 2
+      more, a pattern is 30 and one for each 4 characters. A filter of 2 400 steps takes less than
+      20 ms. One that is written in an unusual way, or wrong, may have an eighth of the steps.
+    - `filter_depth`: how many parentheses may stand around each other in a filter; 100 at most.
+    - `name_chars`: how many characters the name of an attribute has in a filter.
+    - `topic_chars`: how many characters a topic or a pattern of topics has that is asked for.
+    - `publication_bytes`: how many bytes a client's publication has, with all that belongs to it.
+    - `user_publications_per_s`: how many publications a user may send in a second at one broker,
+      over all of its connections; 0: no limit. The broker withholds credit from a user that sends
+      more, until the average is below. A client that has proved no user counts by itself.
+    - `user_bytes_per_s`: how many bytes of publications, likewise.
+    - `queue_bytes`: how many bytes wait for clients, in all queues together, and were sent to
+      clients that have not acknowledged them. Beyond that, the longest queue gives way: its oldest
+      publications are dropped, which its client learns, or its client is disconnected if its
+      policy is another.
     """
 
     credit: int = 4096
@@ -121,6 +148,19 @@ class LimitsSection(Section):
     session_s: float = 60.0
     drain_s: float = 8.0
     silence_s: float = 5.0
+    max_connections: int = 0
+    max_greetings: int = 2048
+    max_user_connections: int = 1000
+    max_subscriptions: int = 50_000
+    max_filter_bytes: int = 8 << 20
+    filter_steps: int = 2400
+    filter_depth: int = 100
+    name_chars: int = 200
+    topic_chars: int = 1000
+    publication_bytes: int = MAX_FRAME_BYTES
+    user_publications_per_s: float = 0.0
+    user_bytes_per_s: float = 0.0
+    queue_bytes: int = 512 << 20
 
 
 class OverloadSection(Section):
@@ -400,7 +440,7 @@ SECTIONS: dict[str, type[Section]] = {
 def check_keys(given: object, section: type[msgspec.Struct], where: str) -> None:
     """Raise `ConfigurationError` for a key that the section does not have, and say which it has. A
     value that is not a table is left for others to refuse."""
-    known = [field.name for field in msgspec.structs.fields(section)]
+    known = section.__struct_fields__
     for key in given if isinstance(given, dict) else ():
         if key not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
@@ -410,10 +450,20 @@ def check_keys(given: object, section: type[msgspec.Struct], where: str) -> None
 def check_choices(given: dict[str, Any], section: type[msgspec.Struct], where: str) -> None:
     """Raise `ConfigurationError` for a value that its key cannot have, and say which it can
     have."""
+    for name, choices in _choices_of(section).items():
+        if name in given and given[name] not in choices:
+            named = ", ".join(f'"{choice}"' for choice in choices)
+            raise ConfigurationError(f"{where} {name} = {given[name]!r} is none of {named}")
+
+
+@cache
+def _choices_of(section: type[msgspec.Struct]) -> dict[str, tuple[object, ...]]:
+    """Return the values that keys can have, of keys that can have only some; a file may have
+    thousands of brokers and links, and this takes half a millisecond."""
     info = msgspec.inspect.type_info(section)
-    for field in info.fields if isinstance(info, msgspec.inspect.StructType) else ():
-        if field.name in given and isinstance(field.type, msgspec.inspect.LiteralType):
-            value, choices = given[field.name], field.type.values
-            if value not in choices:
-                named = ", ".join(f'"{choice}"' for choice in choices)
-                raise ConfigurationError(f"{where} {field.name} = {value!r} is none of {named}")
+    fields = info.fields if isinstance(info, msgspec.inspect.StructType) else ()
+    return {
+        field.name: field.type.values
+        for field in fields
+        if isinstance(field.type, msgspec.inspect.LiteralType)
+    }

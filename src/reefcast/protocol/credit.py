@@ -52,15 +52,21 @@ OWN_QUEUE = ""
 
 
 class Account:
-    """The credit of one publishing client; `blockers` are the congested targets that it fed."""
+    """The credit of one publishing client. `blockers`: the congested targets that it fed;
+    `throttled`: whether its user sends faster than it may."""
 
-    __slots__ = ("allowance", "blockers", "owed", "window")
+    __slots__ = ("allowance", "blockers", "owed", "throttled", "window")
 
     def __init__(self, window: int) -> None:
         self.window = window
         self.allowance = window
         self.owed = 0
+        self.throttled = False
         self.blockers: set[LinkName] = set()
+
+    @property
+    def withheld(self) -> bool:
+        return self.throttled or bool(self.blockers)
 
     def spend(self, count: int) -> bool:
         """Count `count` publications as processed; return False if the client grossly overdraws."""
@@ -70,7 +76,7 @@ class Account:
 
     def grant(self) -> int:
         """Return the credit to give back now; small amounts are saved up."""
-        if self.blockers or self.owed * 8 < self.window:
+        if self.blockers or self.throttled or self.owed * 8 < self.window:
             return 0
         granted, self.owed = self.owed, 0
         self.allowance += granted
@@ -78,7 +84,7 @@ class Account:
 
     def reopen(self) -> int:
         """Return the credit that the new connection of a client that is back starts with."""
-        if not self.blockers:
+        if not self.withheld:
             self.owed = 0
         self.allowance = max(0, self.window - self.owed)
         return self.allowance

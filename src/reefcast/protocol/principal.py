@@ -27,6 +27,10 @@ ALL_ROLES = frozenset(UserRole)
 NO_CLAIMS: Mapping[str, Any] = MappingProxyType({})
 
 
+ANONYMOUS = "anonymous"
+"""The user of all who have proved no user."""
+
+
 class Principal(NamedTuple):
     """A user, as an authenticator has proved it. `proof`: how, in a word. `roles`: the granted
     roles, whatever role the connection claims. `granted`: the names of the `[[role]]`s of the
@@ -39,6 +43,11 @@ class Principal(NamedTuple):
     granted: tuple[str, ...] = ()
     claims: Mapping[str, Any] = NO_CLAIMS
     expires_at_s: float = math.inf
+
+    @property
+    def is_named(self) -> bool:
+        """Whether this is a user of its own, which was proved."""
+        return self.user not in ("", ANONYMOUS)
 
     def require(self, role: UserRole) -> None:
         """Raise `ProtocolError`, with a sentence for the user, unless `role` is granted."""

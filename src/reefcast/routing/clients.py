@@ -30,7 +30,9 @@ class ClientState:
     `withdrawn`: advertisements withdrawn since, whose routes these publications still need;
     `superseded`: withdraws the implicit TRUE when all of the client's own advertisements have
     settled; `leaving`: its link is down, but the held publications have not been sent yet.
-    `grant`: what its user may do, None: everything; `inbox`: its address for replies."""
+    `grant`: what its user may do, None: everything; `inbox`: its address for replies.
+    `registered`: how many advertisements and subscriptions of its own it has, whose filters have
+    `filter_bytes`."""
 
     def __init__(self, name: LinkName) -> None:
         self.name = name
@@ -46,7 +48,13 @@ class ClientState:
         self._implicit: EntityId | None = None
         self._advertised = Advertised()
         self._subscriptions: set[int] = set()
+        self._sizes: dict[int, int] = {}
         self._last_number = 0
+        self.filter_bytes = 0
+
+    @property
+    def registered(self) -> int:
+        return len(self._sizes)
 
     def take_grant(self, grant: Grant | None, inbox: str) -> None:
         """Note what its user may do from now on."""
@@ -84,6 +92,7 @@ class ClientState:
             kind = "advertisement" if isinstance(message, Unadvertise) else "subscription"
             return f"there is no {kind} number {number} of client {self.name!r}"
         known.remove(number)
+        self.filter_bytes -= self._sizes.pop(number)
         return None
 
     def _add(self, message: object, number: int, filter: Filter) -> str | None:
@@ -98,6 +107,8 @@ class ClientState:
             self.ever_advertised = True
         else:
             self._subscriptions.add(number)
+        self._sizes[number] = len(filter.text.encode())
+        self.filter_bytes += self._sizes[number]
         return None
 
     def _supersede_implicit(self) -> None:

@@ -26,6 +26,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from itertools import islice
 from typing import Any, ClassVar, Protocol
 
 from reefcast.errors import ProtocolError
@@ -61,6 +62,13 @@ class Line(Protocol):
         """Take what is proved of the same user by now, for the session, too."""
 
 
+class Memory(Protocol):
+    """The memory of all queues together; see `queue_memory`."""
+
+    def weigh(self, port: ClientPort) -> None:
+        """Learn how much is kept for a client to which nothing can be written now."""
+
+
 def _nothing() -> None:
     pass
 
@@ -70,26 +78,36 @@ class ClientPort(Outbox, ABC):
 
     While more than `limit` deliveries wait, each further one calls `on_crowded`; when half of them
     are left, `on_drained` is called. `on_overdue` is called when far too much is kept:
-    unacknowledged frames, or messages for a client that is away. `dropped`: deliveries dropped so
+    unacknowledged frames, or messages for a client that is away. `memory` weighs what is kept for
+    all clients: it keeps `weight`, what it knows of this one, and calls `on_overfull` when this one
+    is to give way. `dropped`: deliveries dropped so
     far. `takes_frames`: whether the client's protocol is that of `model.wire`."""
 
     takes_frames: ClassVar[bool] = False
 
     __slots__ = (
         "_controls",
+        "_counted",
+        "_counted_bytes",
         "_crowded",
         "_gap",
         "_line",
         "_resend",
+        "_resend_bytes",
         "_sent",
+        "_sent_bytes",
+        "_sent_sizes",
         "_surplus",
         "_untold",
         "dropped",
         "keeps",
         "limit",
+        "memory",
         "on_crowded",
         "on_drained",
         "on_overdue",
+        "on_overfull",
+        "weight",
     )
 
     def __init__(self, flusher: Flusher, *, keeps: bool) -> None:
@@ -102,13 +120,20 @@ class ClientPort(Outbox, ABC):
         self._untold = 0
         self._crowded = False
         self._sent: Unacknowledged[bytes | Batch] = Unacknowledged()
+        self._sent_sizes: deque[tuple[int, int]] = deque()  # of each write: its last frame, bytes
+        self._sent_bytes = 0
+        self._counted = self._counted_bytes = 0  # of the items that have waited longest
         self._resend: deque[bytes] = deque()
+        self._resend_bytes = 0
         self.keeps = keeps
         self.dropped = 0
         self.limit = sys.maxsize
         self.on_crowded: Callable[[], None] = _nothing
         self.on_drained: Callable[[], None] = _nothing
         self.on_overdue: Callable[[], None] = _nothing
+        self.on_overfull: Callable[[], None] = _nothing
+        self.memory: Memory | None = None
+        self.weight = 0
 
     # --- the words of a protocol ------------------------------------------------------------------
 
@@ -229,12 +254,18 @@ class ClientPort(Outbox, ABC):
         before = self._sent.acknowledged
         kept = [*self._unacknowledged(), *self._resend]
         self._sent.begin(received)
+        self._sent_sizes.clear()
+        self._sent_bytes = 0
         self._resend = deque(kept[received - before :])
+        self._resend_bytes = sum(map(len, self._resend))
 
     def acknowledged(self, number: int) -> None:
         """Forget all frames up to `number`, which the client has taken over. Raise `ProtocolError`
         if fewer were sent."""
         self._sent.acknowledge(number)
+        sizes = self._sent_sizes
+        while sizes and sizes[0][0] <= number:
+            self._sent_bytes -= sizes.popleft()[1]
 
     def _unacknowledged(self) -> list[bytes]:
         return each_frame(list(self._sent))[self._sent.partly :]
@@ -270,19 +301,22 @@ class ClientPort(Outbox, ABC):
         self._dirty = False
         transport, frames = self._transport, self._frames
         if self.paused or transport is None:
+            self._waits_on()
             return
         if self._resend or self._urgent or self._untold:
             self._flush_first(transport)
         while frames and not self.paused:
             if len(frames) + self._surplus > FRAMES_PER_WRITE:
-                self._write(transport, self._pop_some())
+                before = len(frames)
+                size = self._write(transport, self._pop_some())
+                self._uncount(before - len(frames), size)
                 continue
             if self._surplus:
                 self._write(transport, list(frames))
             else:
                 self._write_frames(transport, frames)
             frames.clear()
-            self._surplus = self._controls = 0
+            self._surplus = self._controls = self._counted = self._counted_bytes = 0
         self.wrote = True
         if len(self._sent) > MOST_UNACKNOWLEDGED:
             self.on_overdue()
@@ -295,7 +329,7 @@ class ClientPort(Outbox, ABC):
         resend = self._resend
         while resend and not self.paused:
             some = [resend.popleft() for _ in range(min(len(resend), FRAMES_PER_WRITE))]
-            self._write_frames(transport, some)
+            self._resend_bytes -= self._write_frames(transport, some)
         if self.paused:
             return
         first, self._urgent = self._urgent, []
@@ -306,18 +340,28 @@ class ClientPort(Outbox, ABC):
             if self.keeps:
                 self._sent.add_all([frame for frame in first if self.is_numbered(frame)])
 
-    def _write_frames(self, transport: asyncio.WriteTransport, frames: Collection[bytes]) -> None:
-        transport.write(b"".join(frames))
+    def _write_frames(self, transport: asyncio.WriteTransport, frames: Collection[bytes]) -> int:
+        """Write frames; return the size in bytes."""
+        data = b"".join(frames)
+        transport.write(data)
         if self.keeps:
             self._sent.add_all(frames)
+            self._note_sent(len(data))
+        return len(data)
 
-    def _write(self, transport: asyncio.WriteTransport, items: Collection[bytes | Batch]) -> None:
-        """Write items, some of which may be batches."""
-        data = [item if isinstance(item, bytes) else item.data for item in items]
-        transport.write(b"".join(data))
+    def _write(self, transport: asyncio.WriteTransport, items: Collection[bytes | Batch]) -> int:
+        """Write items, some of which may be batches; return the size in bytes."""
+        data = b"".join([item if isinstance(item, bytes) else item.data for item in items])
+        transport.write(data)
         if self.keeps:
             for item in items:
                 self._sent.add(item, 1 if isinstance(item, bytes) else item.count)
+            self._note_sent(len(data))
+        return len(data)
+
+    def _note_sent(self, size: int) -> None:
+        self._sent_sizes.append((self._sent.last, size))
+        self._sent_bytes += size
 
     def _pop_some(self) -> list[bytes | Batch]:
         """Remove as many frames as one write takes; more remain."""
@@ -348,6 +392,41 @@ class ClientPort(Outbox, ABC):
             self._frames.popleft()
             self._frames.extendleft(reversed(list(first.frames())))
             self._surplus -= first.count - 1
+            if self._counted:
+                self._counted += first.count - 1
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def _waits_on(self) -> None:
+        """Note that nothing can be written now, and what is kept meanwhile."""
+        if len(self._urgent) > MOST_MESSAGES and self._line is not None:
+            self.on_overdue()
+        elif self.memory is not None:
+            self.memory.weigh(self)
+
+    @property
+    def queue_bytes(self) -> int:
+        """The bytes of all frames that wait for the socket. Only those that came since this was
+        last asked are looked at."""
+        fresh = len(self._frames) - self._counted
+        for item in islice(reversed(self._frames), fresh):
+            self._counted_bytes += len(item if isinstance(item, bytes) else item.data)
+        self._counted += fresh
+        return self._counted_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of all frames that are kept for the client, those too that it has not
+        acknowledged. Frames that several clients share count for each of them."""
+        return self.queue_bytes + self._sent_bytes + self._resend_bytes
+
+    def _uncount(self, items: int, size: int) -> None:
+        """Note that the first items are gone, which had this size together."""
+        if items < self._counted:
+            self._counted -= items
+            self._counted_bytes -= size
+        else:
+            self._counted = self._counted_bytes = 0
 
     # --- what it must not see any more ------------------------------------------------------------
 
@@ -390,9 +469,11 @@ class ClientPort(Outbox, ABC):
         self._open_first()
         while not self.is_delivery(self._frames[0]):
             self._urgent.append(self._frames.popleft())
+            self._uncount(1, len(self._urgent[-1]))
             self._controls -= 1
             self._open_first()
         oldest: bytes = self._frames.popleft()
+        self._uncount(1, len(oldest))
         self.dropped += 1
         self._untold += 1
         numbers, gap = self.numbers_of(oldest), self._gap

@@ -18,6 +18,10 @@ client asked for applies:
 - `disconnect`: the client gets CLOSE. It may read that late, or never: so `Clients` tells it again
   when it comes back.
 
+A user that publishes faster than `[limits]` allows gets its credit later (`rates`); a publication
+that is too large is refused. What waits for all clients together is limited, too: `_give_way` is
+called when this client's queue is the longest of too many (`queue_memory`).
+
 The log names a slow client when it becomes slow, and when that is over. With `block` it does so
 only after `STALL_S`, because delaying publishers for a moment is what `block` is for."""
 
@@ -31,7 +35,7 @@ from typing import ClassVar, get_args
 
 import msgspec
 
-from reefcast.errors import FilterSyntaxError, InternalError, ProtocolError
+from reefcast.errors import FilterSyntaxError, InternalError, LimitError, ProtocolError
 from reefcast.history import messages as history
 from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request
 from reefcast.model.filters import parse_filter
@@ -47,15 +51,17 @@ from reefcast.model.messages import (
 )
 from reefcast.model.reserved import RESERVED, any_reserved, names_reserved
 from reefcast.model.subjects import Subject
-from reefcast.model.wire import Hello, decode_publication
+from reefcast.model.wire import MAX_FRAME_BYTES, Hello, decode_publication
 from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.protocol.replies import reply_address
 from reefcast.retaining import messages as retaining
+from reefcast.server.asking import LIMITED, admit, refusal, small_enough
 from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.end import End, NativeLine
 from reefcast.server.host import Host
 from reefcast.server.passage import Run
+from reefcast.server.rates import Rates, payer_of
 from reefcast.server.rights import require_right, subject_of
 from reefcast.sessions import messages as sessions
 from reefcast.sessions.messages import AboutSession, AddFilter, Failed, ListSessions
@@ -85,7 +91,8 @@ class ClientSession(End):
     """The session of a client. `principal`: its user. `port`: its queue. `away(session)` is called
     when the session has lost its line, and `ended(session)` when it is over. `taken`: numbered
     frames taken over from the client, on all of its lines. `last_seq`: the number of its last
-    publication. `cut_off`: why it was disconnected for being slow, "" if it was not."""
+    publication. `rates`: how fast users may publish. `cut_off`: why it was disconnected for being
+    slow, "" if it was not."""
 
     what: ClassVar[str] = "a client"
     codec = CLIENT_CODEC
@@ -97,6 +104,7 @@ class ClientSession(End):
         hello: Hello,
         principal: Principal,
         account: Account,
+        rates: Rates,
         away: Callable[[ClientSession], None],
         ended: Callable[[ClientSession], None],
     ) -> None:
@@ -114,6 +122,9 @@ class ClientSession(End):
         self.last_seq = 0
         self._host = host
         self._account = account
+        self._rates = rates
+        self._throttle: asyncio.TimerHandle | None = None
+        self._limits_size = limits.publication_bytes < MAX_FRAME_BYTES
         self._away = away
         self._ended = ended
         self._loop = asyncio.get_running_loop()
@@ -130,6 +141,7 @@ class ClientSession(End):
         }[self.policy]
         port.on_drained = self._drained
         port.on_overdue = self._overdue
+        port.on_overfull = self._give_way
 
     # --- lines ------------------------------------------------------------------------------------
 
@@ -163,20 +175,31 @@ class ClientSession(End):
     def end(self) -> None:
         """End the session, and keep nothing of it."""
         self._slow_no_more("was disconnected" if self.cut_off else "left")
+        if self._throttle is not None:
+            self._throttle.cancel()
         self._ended(self)
 
     # --- what comes from it -----------------------------------------------------------------------
 
     def publications(self, batch: list[Publish]) -> None:
         self._spend(len(batch))
+        if self._rates.limited:
+            self._charge(len(batch), sum(len(publish.body) for publish in batch))
         if fresh := self._fresh(batch):
+            if self._limits_size:
+                fresh = small_enough(fresh, self._host.limits, self.port.tell)
             self._host.driver.handle_publications(fresh, self.name)
         self._settle()
 
     def run(self, run: Run) -> None:
         if self.way is None:
             raise self._out_of_place("PUBLISH")
+        if self._limits_size and run.size > self._host.limits.publication_bytes:
+            self.publications(run.fresh(0, run.count))  # one of them may be too large
+            return
         self._spend(run.count)
+        if self._rates.limited:
+            self._charge(run.count, run.size)
         run.last = self.last_seq
         try:
             self._host.driver.handle_run(run, self.way, self.name)
@@ -190,6 +213,29 @@ class ClientSession(End):
                 f"{-self._account.allowance} publications more than the credit allows; "
                 f"a client may send {self._account.window}, and more as CREDIT comes"
             )
+
+    # --- how fast it publishes -------------------------------------------------------------------
+
+    def begin_throttled(self) -> None:
+        """Give a new client no credit if its user has sent too much already."""
+        if self._rates.limited:
+            self._charge(0, 0)
+            if self._account.throttled:
+                self._account.owed = self._account.window
+
+    def _charge(self, count: int, size: int) -> None:
+        """Withhold credit if the user sends faster than it may."""
+        now = self._loop.time()
+        bucket = self._rates.bucket(payer_of(self.principal, self.name), now)
+        wait_s = bucket.take(count, size, now)
+        self._account.throttled = wait_s > 0
+        if wait_s > 0 and self._throttle is None:
+            self._throttle = self._loop.call_later(wait_s, self._may_go_on)
+
+    def _may_go_on(self) -> None:
+        self._throttle = None
+        self._charge(0, 0)
+        self._settle()
 
     def _settle(self) -> None:
         if self.port.line is not None:
@@ -223,10 +269,22 @@ class ClientSession(End):
                 return
         if isinstance(message, TableChange) and message.token < 1:
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
+        read = None
+        if isinstance(message, LIMITED):
+            client = self._host.core.clients.get(self.name)
+            try:
+                read = admit(message, self._host.limits, client)
+            except (LimitError, FilterSyntaxError) as error:
+                self._host.journal.counters["over_limit"] += 1
+                what = {"message": type(message).__name__, "reason": str(error)}
+                self._host.audit.refused("limit_refused", **self._who(), **what)
+                self.port.tell(refusal(message, str(error), self._host.me.name, self.name))
+                return
         if isinstance(message, WITH_FILTERS) and self._is_refused(message):
             return
         if not self._host.driver.handle(message, self.name):
             raise InternalError(f"the broker failed on this {type(message).__name__}; see its log")
+        del read  # not earlier: to parse it again would take as long as the rest together
         if isinstance(message, Request) and self._host.requests is not None:
             self._host.requests.asked(message)
 
@@ -277,8 +335,7 @@ class ClientSession(End):
     @property
     def subject(self) -> Subject | None:
         """Its user for the roles of the network file; None: nothing restricts it."""
-        subject = subject_of(self.principal)
-        return None if subject is None else self._host.core.granting.grants.trimmed(subject)
+        return subject_of(self.principal)
 
     def proved_again(self, principal: Principal) -> None:
         before, self.principal = self.principal, principal
@@ -345,6 +402,18 @@ class ClientSession(End):
             "too much was kept for this client that it neither acknowledged nor came back for"
         )
 
+    def _give_way(self) -> None:
+        """Make room: this queue is the longest of all, which are too long together."""
+        before = self.port.held_bytes
+        if self.policy == "drop_oldest" and self.port.queue_bytes > before // 2:
+            while self.port.queue_len and self.port.queue_bytes > before // 2:
+                self._drop_oldest()
+            return
+        self._cut_off(
+            f"{before} bytes were kept for this client, more than for any other, and "
+            f"{self._host.limits.queue_bytes} are the most for all (queue_bytes in [limits])"
+        )
+
     def _out_of_patience(self) -> None:
         self._cut_off(
             f"publishers waited {self._host.limits.block_s:g} s for this client, and may not wait "
@@ -405,7 +474,9 @@ class ClientSession(End):
             "slow": self._slow_since_s is not None,
             "dropped": self.port.dropped,
             "credit": self._account.allowance,
+            "queue_bytes": self.port.held_bytes,
             "withheld_for": sorted(self._account.blockers),
+            "throttled": self._account.throttled,
         }
 
 

@@ -38,6 +38,8 @@ from reefcast.server.client_session import ClientSession
 from reefcast.server.connection import Connection
 from reefcast.server.host import Host
 from reefcast.server.native_port import NativePort, SharedFrames
+from reefcast.server.queue_memory import QueueMemory
+from reefcast.server.rates import Rates
 from reefcast.server.rights import Renew, subject_of
 
 log = logging.getLogger(__name__)
@@ -79,6 +81,8 @@ class Clients:
         self._cut_off: dict[str, tuple[str, str]] = {}  # the program's session, and why
         self._shared = SharedFrames()
         self._closing = ""
+        self._rates = Rates(host.limits)
+        self.memory = QueueMemory(host.limits.queue_bytes, host.outputs.clients)
 
     def arrive(self, connection: Connection, hello: Hello) -> ClientSession | None:
         """Admit a client that said hello in the native protocol; see `admit`."""
@@ -141,7 +145,7 @@ class Clients:
             self._give_up(session, session.port.kept)
         if not self._has_room():
             limit = self._host.limits.max_clients
-            full = f"this broker has {limit} clients already, which is its limit"
+            full = f"this broker has {limit} clients already, the most (max_clients in [limits])"
             line.close(full, retry=True)
             return None
         self._cut_off.pop(hello.name, None)
@@ -176,8 +180,11 @@ class Clients:
         known = memory is not None and memory.key == hello.session
         account = self._account(name, known=known)
         session = ClientSession(
-            self._host, port, hello, line.principal, account, self._is_away, self._ended
+            *(self._host, port, hello, line.principal, account, self._rates),
+            *(self._is_away, self._ended),
         )
+        session.begin_throttled()
+        port.memory = self.memory
         if memory is not None:
             session.last_seq = memory.last_seq
             session.taken = memory.taken if known else 0
@@ -206,7 +213,7 @@ class Clients:
     def _account(self, name: str, *, known: bool) -> Account:
         accounts = self._host.congestion.accounts
         if not known or name not in accounts:
-            accounts[name] = Account(self._host.limits.credit)
+            accounts[name] = Account(self._rates.window)
         return accounts[name]
 
     def _check(self, hello: Hello) -> None:
@@ -306,6 +313,8 @@ class Clients:
         memories."""
         while self._away and next(iter(self._away.values())) <= now:
             self._give_up_longest_away()
+        self._rates.forget_old(now)
+        self.memory.weigh_all()
         while self._memories and next(iter(self._memories.values())).until_s <= now:
             self._forget_oldest()
 

@@ -19,31 +19,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Container, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from reefcast.errors import InternalError, LocalError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import Publish
-from reefcast.model.versions import Offer
 from reefcast.model.wire import Close, FrameKind, Hello
 from reefcast.protocol.frames import RUN
 from reefcast.protocol.link import Link, Overdue
 from reefcast.protocol.principal import NOBODY, Principal
 from reefcast.protocol.proofs import Respondent
-from reefcast.security.audit import Audit
 from reefcast.server.auditing import who
-from reefcast.server.client_port import Line
 from reefcast.server.end import End
-from reefcast.server.floods import Floods
-from reefcast.server.greeting import Anonymous, Authenticator, Greeting, role_wanted
+from reefcast.server.greeting import Greeting, role_wanted
 from reefcast.server.outbox import Flusher, Outbox
 from reefcast.server.passage import Run
 from reefcast.server.renewing import Renewing
+from reefcast.server.shared import Shared
 from reefcast.timing import MACHINE
-from reefcast.tls.credentials import BrokerCredentials
 
 HELLO_S = 5.0
 SLICE_S = 0.005
@@ -54,23 +50,6 @@ _PUBLICATIONS = tuple(
 )
 
 log = logging.getLogger(__name__)
-
-
-class Shared(NamedTuple):
-    """What all connections of a broker share: `all` holds those that are not closed; when there are
-    more than `limit`, a new one is turned away. `offer`: versions and features; `authenticator`:
-    proves who others are; `brokers`: the names in the network file; `audit`: the audit log; `tls`:
-    None without TLS."""
-
-    flusher: Flusher
-    all: set[Line]
-    limit: int
-    floods: Floods
-    offer: Offer = wire.OFFER
-    authenticator: Authenticator = Anonymous()
-    brokers: Container[str] = ()
-    audit: Audit = Audit()
-    tls: BrokerCredentials | None = None
 
 
 Frame = tuple[int, Any]
@@ -129,7 +108,10 @@ class Connection(asyncio.Protocol):
             self._respondent = self._shared.authenticator.respond(hello, shown)
             self.say_hello(hello)
         elif len(self._shared.all) > self._shared.limit:
-            self.close("this broker has all the connections that it can bear", retry=True)
+            reason = f"this broker has {self._shared.limit} connections already, which is the most "
+            self.close(f"{reason}(max_connections in [limits])", retry=True)
+        elif self._shared.greetings is not None:
+            self._shared.greetings.began(self)
 
     def data_received(self, data: bytes) -> None:
         link, run = self.link, None
@@ -243,6 +225,11 @@ class Connection(asyncio.Protocol):
         closes it then, and does not report that here."""
         if self in self._shared.all:
             self.connection_lost(None)
+
+    @property
+    def over(self) -> bool:
+        """Whether it is closing, or closed."""
+        return self.link.over
 
     @property
     def flusher(self) -> Flusher:

@@ -7,7 +7,8 @@ import logging
 import random
 from collections.abc import Callable
 
-from reefcast.server.connection import Connection, Shared
+from reefcast.server.connection import Connection
+from reefcast.server.shared import Shared
 from reefcast.timing import Backoff
 from reefcast.tls.transport import over
 from reefcast.tls.wording import in_words, of_tls

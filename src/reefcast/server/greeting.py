@@ -26,16 +26,16 @@ from typing import Any
 from reefcast.errors import InternalError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Hello, Role
-from reefcast.protocol.principal import ALL_ROLES, Principal, UserRole
+from reefcast.protocol.principal import ALL_ROLES, ANONYMOUS, Principal, UserRole
 from reefcast.protocol.privacy import Shown, address_of, is_loopback, is_private
 from reefcast.protocol.proofs import Respondent
 from reefcast.security.showing import NoCredentials, circumstances
 
-LOCAL = Principal("anonymous", ALL_ROLES, "loopback")
+LOCAL = Principal(ANONYMOUS, ALL_ROLES, "loopback")
 """Any user on this machine."""
-UNPROVED = Principal("anonymous", ALL_ROLES, "nothing")
+UNPROVED = Principal(ANONYMOUS, ALL_ROLES, "nothing")
 """Any user who can reach a broker of an `insecure` network."""
-STRANGER = Principal("anonymous", frozenset(), "nothing")
+STRANGER = Principal(ANONYMOUS, frozenset(), "nothing")
 
 
 class Greeting:

@@ -116,7 +116,7 @@ def make_host(
         services=(HistoryService(name), _retaining(network)),
         most_held=limits.link_buffer,
         patience_s=limits.link_patience_s,
-        home=_home(network.sessions, keeper),
+        home=_home(network.sessions, limits, keeper),
         rows=rows,
         most_sessions=network.sessions.max_sessions,
         custody=CustodyLimits(network.sessions.custody_after_s, network.sessions.custody_bytes),
@@ -171,7 +171,7 @@ def _retaining(network: NetworkFile) -> RetainingService:
     return RetainingService(limits, epoch_s=_epoch_s(), unable=unable if without_links else "")
 
 
-def _home(section: SessionsSection, keeper: Keeping | None) -> Home | None:
+def _home(section: SessionsSection, limits: LimitsSection, keeper: Keeping | None) -> Home | None:
     """Make the sessions that the broker had when it stopped."""
     if keeper is None:
         return None
@@ -181,6 +181,8 @@ def _home(section: SessionsSection, keeper: Keeping | None) -> Home | None:
         epoch_s=_epoch_s(),
         dedup_s=section.dedup_s,
         memory_bytes=section.memory_bytes,
+        most_subscriptions=limits.max_subscriptions,
+        most_filter_bytes=limits.max_filter_bytes,
         now=now,
     )
 

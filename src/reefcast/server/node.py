@@ -30,11 +30,12 @@ from reefcast.network.sections import RoleEntry
 from reefcast.protocol.link import LINGER_S
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.admin import AdminEnd
+from reefcast.server.admission import Greetings, UserConnections
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.certified import Certified
 from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
-from reefcast.server.connection import Connection, Shared
+from reefcast.server.connection import Connection
 from reefcast.server.end import End
 from reefcast.server.greeting import Anonymous, Authenticator
 from reefcast.server.host import make_host
@@ -44,6 +45,7 @@ from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
 from reefcast.server.proving import Proving
 from reefcast.server.rights import Renew
+from reefcast.server.shared import Shared
 from reefcast.server.soft_links import SoftLinks
 from reefcast.server.status import certificate_status, host_status, process_status
 from reefcast.server.tls_listener import RefusedConnection, TlsListener
@@ -55,8 +57,8 @@ log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 SPARE_CONNECTIONS = 256
-"""Connections beyond those of clients: neighbours, admin connections, and new ones without a
-hello."""
+"""Connections beyond those of clients and those that were not greeted: neighbours and
+administrators."""
 
 
 class Node:
@@ -89,7 +91,10 @@ class Node:
         self.stopping = False
         self._told: tuple[str, ...] | None = None
         self._started_at_s = self.loop.time()
-        limit = network.limits.max_clients + SPARE_CONNECTIONS
+        limits = network.limits
+        most = limits.max_clients + limits.max_greetings + SPARE_CONNECTIONS
+        limit = limits.max_connections or most
+        self._of_users = UserConnections(limits.max_user_connections)
         self.tls = tls or _credentials(network, name)
         self.shared = Shared(
             Flusher(self.loop),
@@ -101,6 +106,7 @@ class Node:
             frozenset(network.names),
             self.host.audit,
             self.tls,
+            Greetings(limits.max_greetings),
         )
         self.overlay_links = OverlayLinks(self.host, network, self.shared)
         self.soft_links = SoftLinks(self.host, network, self.shared, self.overlay_links)
@@ -281,6 +287,7 @@ class Node:
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
+        self._of_users.forget_old()
         self.host.journal.floods.tick(now)
         self.host.audit.tick(now)
         if self.shared.authenticator.look():
@@ -312,7 +319,7 @@ class Node:
             granting.grants = grants_of(roles)
         self.clients.regrant(renewed)
         for link, subject in hosting.subjects().items():
-            now = granting.grants.trimmed(renewed(subject) or Subject(subject.user, subject.proof))
+            now = renewed(subject) or Subject(subject.user, subject.proof)
             if now != subject or granting.of(now) != before.of(subject):
                 self.host.driver.handle(Regrant(now), link)
 
@@ -321,6 +328,11 @@ class Node:
     def _greet(self, connection: Connection, hello: Hello) -> End | None:
         """Let the authenticator prove the other end; its principal then has the role that `hello`
         needs."""
+        if hello.role in (Role.CLIENT, Role.ADMIN):
+            objection = self._of_users.objection(connection)
+            if objection:
+                connection.close(objection, retry=True)
+                return None
         if hello.role is Role.CLIENT:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.ADMIN:

@@ -29,11 +29,12 @@ from reefcast.model.wire import Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.routing.capabilities import MovesLinks
 from reefcast.server.broker_link import BrokerLink
-from reefcast.server.connection import Connection, Shared
+from reefcast.server.connection import Connection
 from reefcast.server.dialing import keep_connected
 from reefcast.server.end import End
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
+from reefcast.server.shared import Shared
 
 
 class OverlayLinks:

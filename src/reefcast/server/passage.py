@@ -57,6 +57,14 @@ class Run:
         if desk.any_odd:
             self._decode_odd()
 
+    @property
+    def size(self) -> int:
+        """The bytes of its frames."""
+        if not self.count:
+            return 0
+        start, _ = self._desk.frame_of(self._data, 0)
+        return self._desk.end_of(self._data, self.count - 1) - start
+
     def _decode_odd(self) -> None:
         """Decode the publications that are not plain, because they may be malformed; all before
         such a one count."""

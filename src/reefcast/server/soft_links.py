@@ -53,7 +53,7 @@ from reefcast.model.messages import (
 from reefcast.model.wire import Congestion, FrameKind, Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.server.broker_end import BrokerEnd
-from reefcast.server.connection import Connection, Shared
+from reefcast.server.connection import Connection
 from reefcast.server.dialing import (
     ANSWER_AGAIN_S,
     CONNECT_S,
@@ -66,6 +66,7 @@ from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
 from reefcast.server.overlay_links import OverlayLinks
 from reefcast.server.passage import Run
+from reefcast.server.shared import Shared
 from reefcast.server.soft_phases import Phase, Step, after
 from reefcast.timing import MACHINE, Backoff
 

@@ -17,8 +17,9 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from reefcast.server.connection import Connection, Shared
+from reefcast.server.connection import Connection
 from reefcast.server.listeners import BACKLOG, Listener
+from reefcast.server.shared import Shared
 from reefcast.tls.alerts import LastWords
 from reefcast.tls.transport import over
 

@@ -15,12 +15,13 @@ Rules
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from math import inf
 
-from reefcast.errors import LocalError
+from reefcast.errors import LimitError, LocalError
 from reefcast.model.filters import parse_filter
 from reefcast.model.keeping import (
     Contents,
@@ -62,11 +63,14 @@ class Home:
         epoch_s: float = 0.0,
         dedup_s: float = 3600.0,
         memory_bytes: int = 64 << 20,
+        most_subscriptions: int = sys.maxsize,
+        most_filter_bytes: int = sys.maxsize,
         now: float = 0.0,
     ) -> None:
         contents = contents or Contents()
         self.epoch_s = epoch_s
         self._dedup_s = dedup_s
+        self._most_subscriptions, self._most_filter_bytes = most_subscriptions, most_filter_bytes
         self._collected = Collected()
         self._events = Events(contents.events, memory_bytes)
         self._intake = Intake(self._collected, self._events, dedup_s)
@@ -156,9 +160,24 @@ class Home:
     ) -> int:
         """Note a subscription of a session and return its number, which is new for this session."""
         session = self._session(owner, name)
+        self._check_room(session.record, filter)
         number = session.subscribe(filter)
         self._touch(session, now, reply)
         return number
+
+    def _check_room(self, record: SessionRecord, filter: str) -> None:
+        texts = [*record.subscriptions.values(), filter]
+        if len(texts) > self._most_subscriptions:
+            raise LimitError(
+                f"session {record.name!r} has {self._most_subscriptions} subscriptions already, "
+                "which is the most (max_subscriptions in [limits])"
+            )
+        size = sum(len(text.encode()) for text in texts)
+        if size > self._most_filter_bytes:
+            raise LimitError(
+                f"with this one, the filters of session {record.name!r} have {size} bytes, and may "
+                f"have {self._most_filter_bytes} (max_filter_bytes in [limits])"
+            )
 
     def unsubscribe(
         self, owner: str, name: str, number: int, now: float, *, reply: object = None

@@ -1,0 +1,44 @@
+"""Frames of every kind, from connections of every role: the broker goes on, and so do others."""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+
+import pytest
+from broker_doors import TRIED, BrokerDoor, conversation
+from fuzzing import MOST_CPU_S, OFTEN_AND_SOAKED, ONLY
+
+
+@OFTEN_AND_SOAKED
+@pytest.mark.parametrize("routing", ["acyclic", "mesh", "tid-s"])
+async def test_frames(routing: str, count: int) -> None:
+    door = BrokerDoor(routing)
+    await door.look()
+    gc.disable()  # or it would be blamed on an input
+    try:
+        await _knock(door, count)
+    finally:
+        gc.enable()
+    await door.look()
+    door.forget()
+    assert set(door.node.clients.sessions) <= {"publisher", "subscriber"}
+    assert len(door.node.shared.all) == 2
+
+
+async def _knock(door: BrokerDoor, count: int) -> None:
+    for at, seed in enumerate([ONLY] if ONLY else map(str, range(count // 3))):
+        reads = conversation(random.Random(seed))
+        began_s = time.process_time()
+        try:
+            await door.knock(reads)
+            assert time.process_time() - began_s < 3 * MOST_CPU_S
+            door.check()
+            if at % TRIED == 0:
+                await door.look()
+                door.forget()
+                gc.collect()
+        except Exception as error:
+            error.add_note(f"REEFCAST_FUZZ_ONLY={seed} {reads!r:.3000}")
+            raise
