@@ -6,7 +6,7 @@ TOOLS  := $(VENV)/.builds
 STAMP  := $(VENV)/.installed
 SPHINX := $(VENV)/.documents
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
-EVENTS ?= 8000
+EVENTS ?= 6000
 STORED ?= 10000000
 
 .DEFAULT_GOAL := help

@@ -18,6 +18,7 @@ from reefcast.network.sections import (
     NetworkSection,
     TraceSection,
 )
+from reefcast.server.greeting import Authenticator
 from reefcast.server.node import Node
 from reefcast.server.supervisor import free_ports
 
@@ -88,9 +89,11 @@ async def linked(nodes: Collection[Node]) -> None:
 
 
 @asynccontextmanager
-async def running(network: NetworkFile) -> AsyncIterator[list[str]]:
+async def running(
+    network: NetworkFile, authenticator: Authenticator | None = None
+) -> AsyncIterator[list[str]]:
     """Run the brokers of the network; yield their URLs."""
-    nodes = [Node(network, name) for name in network.names]
+    nodes = [Node(network, name, authenticator=authenticator) for name in network.names]
     for node in nodes:
         await node.start()
     await linked(nodes)

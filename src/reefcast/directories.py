@@ -1,8 +1,9 @@
-"""Directories that are written to during a run."""
+"""Directories and files that are written to during a run."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from reefcast.errors import ConfigurationError
@@ -19,3 +20,10 @@ def make_directory(directory: Path, what: str) -> None:
         reason = "" if os.access(directory, os.W_OK | os.X_OK) else "permission denied"
     if reason:
         raise ConfigurationError(f"no {what} can be written to {directory}: {reason}")
+
+
+def make_private(path: Path) -> None:
+    """Create an empty file that only its owner may read, unless it exists: it keeps the mode that
+    it has. Whoever opens it next says what is wrong if it cannot be made."""
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

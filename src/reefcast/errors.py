@@ -85,6 +85,10 @@ class ProtocolError(PeerError):
     the protocol."""
 
 
+class BusyError(ProtocolError):
+    """The other side asks for something that it may have, but not now."""
+
+
 class ConnectionLostError(PeerError):
     """The connection broke, or could not be established, within the given time."""
 

@@ -63,7 +63,7 @@ def test_users_are_changed_and_removed(folder: Path) -> None:
     assert user(*changed, "--users", "others.toml").stdout == "anna: fx\n"
     said = "anna: fx  (no password)\notto: no role  (no password)\n"
     assert user("list", "--users", "others.toml").stdout == said
-    assert user("remove", "anna", "--users", "others.toml").stdout == "anna: fx\n"
+    assert user("remove", "anna", "--users", "others.toml").stdout == "anna is no user any more\n"
     told = json.loads(user("list", "--users", "others.toml", "--json").stdout)
     assert told == [{"user": "otto", "roles": [], "password": False}]
     gone = user("remove", "anna", "--users", "others.toml")

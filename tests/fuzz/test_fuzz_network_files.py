@@ -8,7 +8,7 @@ import msgspec
 from fuzzing import OFTEN_AND_SOAKED, changed_bytes, changed_text, changed_tree, knock
 
 from reefcast.errors import ConfigurationError
-from reefcast.network.file import _toml_lines, dump_network, parse_network, read_network
+from reefcast.network.file import dump_network, parse_network, read_network, toml_lines
 
 SEED = """
 [network]
@@ -69,7 +69,7 @@ def made(rng: random.Random) -> bytes:
         return changed_bytes(SEED.encode(), rng)
     tree = changed_tree(TREE, rng)
     try:
-        return "\n".join(_toml_lines(tree)).encode()
+        return "\n".join(toml_lines(tree)).encode()
     except (TypeError, ValueError, OverflowError, AttributeError):
         return b""
 

@@ -7,6 +7,7 @@ import random
 import pytest
 from history_network import Network
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from draws import RANDOMS
 from reefcast.errors import ProtocolError
@@ -23,6 +24,8 @@ from reefcast.history.messages import (
     Stores,
 )
 from reefcast.history.service import HistoryService
+from reefcast.model.filters import parse_filter
+from reefcast.model.grants import NOTHING, Grant
 from reefcast.model.messages import Send
 from reefcast.model.patterns import topic_pattern_covers, topic_patterns_meet
 from reefcast.overlay.topology import Graph, graph, names, path, random_tree
@@ -314,3 +317,42 @@ def test_what_must_not_come_changes_nothing(message: object, client: bool) -> No
     with pytest.raises(ProtocolError):
         service.handle(message, "x", client=client)  # type: ignore[arg-type]  # some of each kind
     assert not service.table.routes
+
+
+@pytest.mark.parametrize(
+    "spoils", [Cancel(id=("c", 1), path=(), at=1), More(id=("c", 1), path=(), at=1, count=9)]
+)
+def test_nobody_else_ends_or_speeds_up_an_answer(spoils: Cancel | More) -> None:
+    network, full = served()
+    network.join("d", full[1])
+    for at, start in ((1, ("d",)), (2, ("c", "d"))):
+        with pytest.raises(ProtocolError, match="along a path that it is not on"):
+            network.say("d", replace(spoils, path=(*start, *full[1:]), at=at))
+    network.run()
+    assert len(network.got["s"]) == 1
+
+
+def restricted(subscribe: str) -> HistoryService:
+    """Return the service of a broker with a storage, and a client that may see this."""
+    service = HistoryService("b")
+    service.link_up("s", client=True)
+    service.handle(Stores(topics=("#",)), "s", client=True)
+    service.link_up("c", client=True)
+    service.granted("c", Grant("u", NOTHING, parse_filter(subscribe), frozenset()))
+    return service
+
+
+def test_a_number_serves_one_request_of_who_is_restricted() -> None:
+    """Else what still comes for a request from before a grant was narrowed would pass as the answer
+    to another one."""
+    service = restricted("TRUE")
+    asked = Request(id=("c", 7), storage="s", topics=("t",), filter="TRUE")
+    [first] = service.handle(asked, "c", client=True)
+    assert first.link == "s"
+    service.granted("c", Grant("u", NOTHING, parse_filter("a = 1"), frozenset()))
+    [again] = service.handle(asked, "c", client=True)
+    assert isinstance(again.message, End) and "never used again" in again.message.reason
+    [items] = service.handle(
+        Items(id=("c", 7), path=("c", "b", "s"), at=1, before=0, bodies=(b"x",)), "s", client=True
+    )
+    assert isinstance(items.message, Cancel)

@@ -155,7 +155,10 @@ def test_a_clients_own_inbox_and_advisory_events() -> None:
     told = Publication("$advisor:b:1", 1, 0, {}, ("$reefcast/session/full",))
     fake = Publication("mallory", 1, 0, {"reply.for": "c/1"}, ("$reefcast/session/full",))
     assert grant.sees(told) and not grant.sees(fake) and grant.sees(fake, "c/1")
-    assert not Grant("u", NOTHING, TRUE, frozenset()).sees(told)
+    without = Grant("u", NOTHING, TRUE, frozenset())
+    assert not without.sees(told) and not without.narrowed(parse_filter(advisories)).conjunctions
+    some = without.narrowed(parse_filter(f"{advisories} OR b = 1"))
+    assert not some.matches(told) and some.matches(Publication("p", 1, 0, {"b": 1}))
 
 
 TRUE_TEMPLATE = Template("TRUE")

@@ -16,6 +16,7 @@ import reefcast
 from children import Children, line_of
 from live_networks import path_network, running
 from reefcast.network.sections import RoleEntry, SessionsSection
+from reefcast.server.greeting import Anonymous
 
 READY_S, WITHIN_S = 60.0, 300.0
 
@@ -65,7 +66,7 @@ def live_history(directory: Path) -> Iterator[Network]:
         brokers = path_network(2, session_s=600)
         brokers.sessions = SessionsSection(directory=str(directory / "sessions"))
         brokers.role = [RoleEntry(name="ibm", publish="price < 200", subscribe="symbol = 'IBM'")]
-        async with running(brokers) as urls, Children() as children:
+        async with running(brokers, Anonymous()) as urls, Children() as children:
             storage = await children.start(
                 "storage", urls[-1], "#", "--directory", directory / "history"
             )

@@ -43,6 +43,7 @@ WRONG = [
     ('[[user]]\nname = " a"', "no space at its ends"),
     ('[[user]]\nname = "$a"', "no user can be called"),
     ('[[user]]\nname = "anonymous"', "no user can be called"),
+    ('[[user]]\nname = "*"', "no user can be called"),
     ('[[user]]\nname = "a"\n[[user]]\nname = "a"', "'a' is twice"),
     ('[[user]]\nname = "a"\nhash = "secret stuff"', "hash of user 'a' is wrong: it is no argon2"),
     ('[[user]]\nname = "a"\npassword = "secret stuff"', "[[user]] has no key 'password'"),

@@ -329,6 +329,10 @@ class WeighedStory(Story):
         frames = [encode_deliver((1,), b"x" * size) for size in range(1, count + 1)]
         self.port.push_batch(Batch(b"".join(frames), count))
 
+    def withdraw(self, size: int) -> None:
+        """Let the client see only bodies below this size."""
+        self.port.withdraw(lambda body: len(body) < size)
+
     def weigh(self, _: int) -> None:
         port = self.port
         waiting = sum(len(item if isinstance(item, bytes) else item.data) for item in port._frames)
@@ -342,7 +346,7 @@ class WeighedStory(Story):
 
 WEIGHED_STEPS = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from(["deliver", "batch"]), st.sampled_from([1, 5, 700])),
+        st.tuples(st.sampled_from(["deliver", "batch", "withdraw"]), st.sampled_from([1, 5, 700])),
         st.tuples(st.sampled_from(["tell", "weigh", "acknowledge", "come_back"]), st.just(0)),
         st.tuples(st.just("flush"), st.integers(0, 3)),
         st.tuples(st.just("cut"), st.integers(0, 30)),

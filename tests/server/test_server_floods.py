@@ -42,6 +42,16 @@ def test_the_first_of_each_kind_are_written_and_the_rest_summed_up(
     assert counters == {"many": 1001, "one": 1}
 
 
+def test_what_others_sent_forges_no_lines(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    forged = "bye\n2026-01-01 WARNING user 'root' was removed\x1b[2J\u2028ä"
+    Floods(Counter()).log(log, logging.INFO, "closed", "%s closed it: %s, %d", "c", forged, 5)
+    [record] = caplog.records
+    assert record.message == (
+        r"c closed it: bye\n2026-01-01 WARNING user 'root' was removed\x1b[2J\u2028ä, 5"
+    )
+
+
 def test_the_traceback_is_written_where_it_is_wanted(caplog: pytest.LogCaptureFixture):
     floods = Floods(Counter())
     try:

@@ -11,21 +11,29 @@ from typing import Any
 
 import pytest
 from live_brokers import Live
+from secured_brokers import ANNA, lines, url
 
+import reefcast
 from granted_network import WHOLE, ByName, Granted, User
-from live_networks import make_network
+from live_networks import make_network, until
 from reefcast import connect
 from reefcast.client.address import Address
 from reefcast.client.client import Client, session_of
+from reefcast.client.durable import answer_to
 from reefcast.client.handles import inbox_of
 from reefcast.client.settings import complete
 from reefcast.errors import ConfigurationError, ConnectionLostError, RefusedError
 from reefcast.history.messages import Stores
 from reefcast.model.grants import Right
+from reefcast.model.publication import Publication
+from reefcast.model.wire import encode_publication
 from reefcast.network.file import dump_network
-from reefcast.network.sections import RoleEntry
+from reefcast.network.sections import RoleEntry, SessionsSection
 from reefcast.server.admin import ask_status
+from reefcast.server.node import Node
 from reefcast.server.roles_file import follow_roles
+from reefcast.sessions.messages import Deposit, Done
+from secured import secured
 
 FX = RoleEntry(name="fx", publish="desk = 'fx' AND price > 0", subscribe="secret IS NULL")
 OWN = RoleEntry(name="own", publish="owner = ${user}", subscribe="owner = ${user}")
@@ -33,6 +41,7 @@ DESK = RoleEntry(name="desk", publish="TRUE", subscribe="desk = ${claims.desk}")
 ROLES = [FX, OWN, DESK]
 FREE = {WHOLE: User()}
 SETTLED_S = 3.0
+ADVISORIES = "topic LIKE '$reefcast/%'"
 
 
 def numbers(subscription: Any) -> list[int]:
@@ -190,6 +199,10 @@ def test_retained_values_are_narrowed_and_cleared_only_within_the_grant() -> Non
         assert sorted(event["n"] for event in await client.retained()) == [0, 2]
         with pytest.raises(RefusedError, match="not yours to clear"):
             await client.clear_retained(attributes={"key": "k1"})
+        # Nor may it go by a value of one's own, to be cleared in the next step.
+        with pytest.raises(RefusedError, match="not yours to replace"):
+            await client.publish(n=8, owner="anna", key="k1", retain="key")
+        assert sorted(event["n"] for event in await free.retained()) == [0, 1, 2]
         await client.clear_retained(attributes={"key": "k2"})
         with pytest.raises(RefusedError, match="lies outside what user 'anna' may publish"):
             await client.publish(n=9, owner="bert", key="k1", retain="key")
@@ -454,9 +467,54 @@ def test_sessions_of_others_need_a_right() -> None:
         theirs = drains.session("s", owner="anna")
         assert [each.event["n"] for each in await theirs.look()] == [0, 1]
         assert await theirs.drain() == 4
+        # Nor may he make up what he may not publish.
+        forged = encode_publication(Publication("boss", 7, 1, {"n": 0, "owner": "anna"}))
+        deposit = Deposit(
+            token=session_of(drains).consuming.next_token(),
+            owner="anna",
+            session="s",
+            number=1,
+            bodies=(forged,),
+        )
+        with pytest.raises(RefusedError, match="only their own user puts past events"):
+            await answer_to(session_of(drains), deposit, Done)
+        assert await session.look() == []
 
     users = {"anna": User(("own",)), "bert": User(("lister",)), "cora": User(("drainer",))}
     Granted([*ROLES, lister, drainer], FREE | users).run(scenario)
+
+
+def test_advisory_events_end_with_the_right_to_them(tmp_path: Path) -> None:
+    """What comes to a running subscription, and what waits in a durable session."""
+    watcher = RoleEntry(name="watcher", subscribe="TRUE", rights=["status"])
+
+    async def scenario(net: Granted) -> None:
+        client = await net.client("anna-1", "a")
+        live = await client.subscribe(ADVISORIES)
+        kept = await client.session("kept")
+        await kept.subscribe(ADVISORIES)
+        free = await net.client(f"{WHOLE}-1", "b")
+        small = await free.session("small", max_events=1)
+        await small.subscribe("n > 0")
+
+        async def overflow() -> None:
+            for n in range(1, 4):
+                await free.publish(n=n, confirm=True)
+            await asyncio.sleep(SETTLED_S)
+
+        await overflow()
+        assert inbox_of(live).pop_all() and await kept.look()
+        net.regrant([RoleEntry(name="watcher", subscribe="TRUE")])
+        await overflow()
+        assert not inbox_of(live).pop_all()
+        assert await kept.look() == []
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(SETTLED_S):
+                await anext(kept)
+
+    net = Granted([watcher], FREE | {"anna": User(("watcher",))})
+    net.network.sessions = SessionsSection(directory=str(tmp_path), advisories=True)
+    net.run(scenario)
 
 
 def test_only_who_has_the_right_is_a_storage() -> None:
@@ -472,6 +530,35 @@ def test_only_who_has_the_right_is_a_storage() -> None:
 
     users = {"anna": User(("fx",)), "bert": User(("placer",))}
     Granted([*ROLES, placer], FREE | users).run(scenario)
+
+
+async def test_roles_where_nobody_proves_who_he_is_are_refused() -> None:
+    network = make_network("a", [])
+    network.role = [FX]
+    with pytest.raises(ConfigurationError, match=r"no \[security\]"):
+        Node(network, "a")
+
+
+async def test_a_file_that_has_no_roles_any_more_opens_nothing(
+    live: Live, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be half written: what comes first of it is a network file, too."""
+    network, file = make_network("a", []), tmp_path / "net.toml"
+    network.role = [OWN]
+    whole = dump_network(network)
+    file.write_text(whole)
+    node = await live.node(network, "a", authenticator=ByName({"anna": User(("own",))}))
+    following = asyncio.create_task(follow_roles(node, file))
+    live._stack.callback(following.cancel)
+    anna = await Client([Address(*network.address("a"))], complete({}), "anna-1")._open()
+    subscription = await anna.subscribe("n > 0")
+    file.write_text(whole[: whole.index("[[role]]")])
+    await until(lambda: "has no [[role]] any more" in caplog.text)
+    async with connect("reefcast://{}:{}".format(*network.address("a")), name="other") as other:
+        await other.publish(n=1, owner="bert", confirm=True)
+        await other.publish(n=2, owner="anna", confirm=True)
+        assert (await anext(subscription))["n"] == 2
+    await anna.close()
 
 
 async def test_on_sockets_and_with_a_file_that_changes(live: Live, tmp_path: Path) -> None:
@@ -520,3 +607,20 @@ async def test_on_sockets_and_with_a_file_that_changes(live: Live, tmp_path: Pat
             await ask_status(*network.address("a"))
         with pytest.raises(ConfigurationError, match="given twice"):
             live.nodes["a"].regrant([RoleEntry(name="op"), RoleEntry(name="op")])
+
+
+async def test_what_a_role_does_not_grant_is_in_the_audit_log(live: Live, tmp_path: Path) -> None:
+    network = secured(tmp_path)
+    network.role = [RoleEntry(name="fx-desk", publish="desk = 'fx'")]
+    node = await live.node(network.validate(), "b1")
+    async with reefcast.connect(url(node), **ANNA) as client:
+        await client.publish({"desk": "fx"})
+        with pytest.raises(reefcast.RefusedError, match="may see nothing"):
+            await client.subscribe("desk = 'hr'")
+        await client.publish({"desk": "hr"})
+        with pytest.raises(reefcast.RefusedError, match="lies outside"):
+            await client.flush()
+    told = [line for line in lines(tmp_path) if line["event"] == "request_refused"]
+    assert [(line["user"], line["message"]) for line in told] == [("anna", "Refused")] * 2
+    assert "may see nothing" in told[0]["reason"]
+    assert "lies outside" in told[1]["reason"]

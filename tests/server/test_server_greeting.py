@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 from collections.abc import Coroutine
 from typing import Any
@@ -257,7 +258,8 @@ async def test_the_status_tells_the_user_of_each_soft_link(live: Live) -> None:
 # --- at once --------------------------------------------------------------------------------------
 
 
-async def test_who_is_known_at_once_loses_no_turn() -> None:
+async def test_who_is_known_at_once_loses_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reefcast.server.connection.SLICE_S", math.inf)  # machines may be slow
     connection, _, end = connected(Granting(UserRole.CLIENT))
     connection.data_received(HELLO + control(1) + publication(1))
     assert end.heard == ["control 1", 1]
@@ -424,7 +426,7 @@ class Sworn(Authenticator):
                 raise ProtocolError(f"{greeting.hello.name} does not know the word")
         return Principal(greeting.hello.name, ALL_ROLES, "the word")
 
-    def respond(self, hello: Hello, shown: Shown) -> Respondent:
+    def respond(self, hello: Hello, shown: Shown, to: str) -> Respondent:
         return Saying(self._word)
 
 

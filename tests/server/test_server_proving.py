@@ -20,6 +20,7 @@ from live_networks import linked, make_network, until, url_of
 from reefcast.errors import ProtocolError, RefusedError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Role
+from reefcast.network.file import NetworkFile
 from reefcast.network.sections import (
     CertificateEntry,
     SecuritySection,
@@ -142,6 +143,23 @@ async def test_a_client_is_told_what_the_broker_would_accept(live: Live, tmp_pat
         await reefcast.connect(url(node), token=token())
 
 
+@pytest.mark.parametrize("shown", [{"user": "a" * 201}, {"secret": "a" * 16_385}])
+async def test_what_is_too_long_for_a_name_or_a_secret_is_not_remembered(
+    live: Live, tmp_path: Path, shown: dict[str, str]
+) -> None:
+    """Ten thousand names that failed are kept, for ten minutes."""
+    node = await broker(live, tmp_path)
+    stranger = await live.dial(node)
+    stranger.say_hello()
+    await stranger.next(FrameKind.PROOF)
+    answer = encode_proof(Answer(Method.PASSWORD, **shown))
+    stranger.writer.write(wire.frame(FrameKind.PROOF, answer))
+    assert "which are the most here" in await stranger.reason()
+    proving = node.shared.authenticator
+    assert isinstance(proving, Proving)
+    assert not proving._attempts.remembered
+
+
 async def test_a_method_that_was_not_offered_is_refused(live: Live, tmp_path: Path) -> None:
     node = await broker(live, tmp_path, tokens="")
     client = await live.dial(node)
@@ -246,8 +264,9 @@ async def test_a_broker_with_another_key_or_none_gets_no_link(
             seen.security = keys[what]
         await live.node(seen, name)
     await until(lambda: sentence in caplog.text)
-    states = {link.state for node in live.nodes.values() for link in node.links.values()}
-    assert "up" not in states
+    # A broker without [security] takes anybody, for as long as the other end stays.
+    asking = [node for node in live.nodes.values() if node.network.security is not None]
+    assert "up" not in {link.state for node in asking for link in node.links.values()}
 
 
 async def test_a_client_with_the_key_demands_it_of_the_broker(live: Live, tmp_path: Path) -> None:
@@ -338,6 +357,27 @@ def test_a_mac_is_for_one_pair_of_ends_in_one_direction(change: str) -> None:
         other = Role.SOFT if change == "role" else "other"
         assert not has_key(key, question, replace(hello, **{change: other}), answer)
     assert not has_key(key, question, hello, replace(answer, nonce=b""))
+
+
+async def test_who_listens_in_a_brokers_place_gets_no_answer_for_another_one(
+    live: Live, tmp_path: Path
+) -> None:
+    """It could pass on the question of a third broker, and be taken there for who dialled."""
+    network = secured(tmp_path, 3)
+    answers: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        question = Question(network.network.name, "b3", ("key",), bytes(32))
+        writer.write(wire.frame(FrameKind.PROOF, encode_proof(question)))
+        answers.put_nowait(await reader.read())
+        writer.close()
+
+    server = await asyncio.start_server(listen, *network.address("b2"))
+    async with server:
+        node = await live.node(network, "b1")
+        assert node.links["b2"].dials
+        said = await answers.get()
+    assert b"was dialled, and" in said and b"answer" not in said
 
 
 async def test_a_broker_that_confirms_with_a_wrong_mac_is_not_believed() -> None:
@@ -449,6 +489,8 @@ CERTIFICATES: list[tuple[dict[str, Any], dict[str, Any], Principal | None]] = [
     (B1_IS, {"role": Role.ADMIN}, Principal("$network", OF_PROVED, "certificate")),
     (S1_IS, {}, Principal("s1", STORAGE, "certificate")),
     (S1_IS, BROKER, None),
+    (certificate(storage_uri("test", "not in the file"), commonName="s9"), {}, None),
+    (PEER_IS, {}, None),
     (certificate(broker_uri("other", "b1")), BROKER, None),
     (certificate(broker_uri("other", "b1")), {}, None),
     ({}, {}, None),
@@ -483,7 +525,7 @@ def test_without_tls_no_certificate_proves_anything(tmp_path: Path) -> None:
 def test_who_dialled_takes_a_certificate_that_names_the_broker(proving: Proving) -> None:
     for shown, right in ((B1_IS, True), (certificate(broker_uri("test", "b2")), False)):
         greeting = elsewhere(shown, **BROKER)
-        greeting.respondent = proving.respond(greeting.hello, greeting.shown)
+        greeting.respondent = proving.respond(greeting.hello, greeting.shown, greeting.hello.name)
         if right:
             proved = proving.prove(greeting)
             assert isinstance(proved, Principal) and proved.user == "b1"
@@ -506,7 +548,9 @@ def test_roles_of_a_certificate_change_with_the_users_file(
         assert isinstance(other, Principal) and proving.review(other) is other
 
 
-async def test_users_storages_and_brokers_over_tls(live: Live, tmp_path: Path) -> None:
+async def test_users_storages_and_brokers_over_tls(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two brokers that have certificates and no key; a user with a password, one with a
     certificate."""
     office = Office(tmp_path)
@@ -532,5 +576,18 @@ async def test_users_storages_and_brokers_over_tls(live: Live, tmp_path: Path) -
     with pytest.raises(RefusedError, match="asks who this is, and nothing is shown"):
         await reefcast.connect(tls, **trust)
     assert {line["tls"] for line in lines(tmp_path)} == {True}
+    assert await asked_by(network, tmp_path) == {"$network"}
+    monkeypatch.setenv("REEFCAST_USER", ANNA["user"])
+    monkeypatch.setenv("REEFCAST_PASSWORD", ANNA["password"])
+    assert await asked_by(network, tmp_path) == {"anna"}, "not the broker, whose key is at hand"
+
+
+async def asked_by(network: NetworkFile, folder: Path) -> set[str]:
+    """Return as whom the brokers saw an operator who has just asked for the status."""
+    before = len(lines(folder))
     answers = await overlay_status(network)
     assert all(answer is not None for answer in answers.values())
+    fresh = lines(folder)[before:]
+    return {
+        each["user"] for each in fresh if (each["event"], each["role"]) == ("connected", "admin")
+    }

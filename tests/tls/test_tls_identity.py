@@ -54,7 +54,8 @@ def test_hosts_are_compared_as_addresses() -> None:
 def test_a_name_is_that_of_one_member_of_one_network(a: str, b: str, c: str, d: str) -> None:
     shown = Identity("", frozenset({broker_uri(a, b)}), frozenset())
     assert shown.is_broker(c, d) == ((a, b) == (c, d))
-    assert shown.is_member(c) == (a == c)
+    assert shown.is_some_broker(c) == (a == c)
+    assert not shown.is_some_storage(c)
     assert not shown.is_storage(c, d)
     assert storage_uri(a, b) != broker_uri(c, d)
 

@@ -137,7 +137,10 @@ def remove(name: str, file: Path, as_json: bool) -> None:
         return [each for each in users if each.name != name]
 
     change_users(file, without)
-    _say(removed[0], as_json)
+    if as_json:
+        _say(removed[0], as_json)
+    else:
+        click.echo(f"{name} is no user any more")
 
 
 @command.command("list")

@@ -24,6 +24,7 @@ import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
+from reefcast.directories import make_private
 from reefcast.errors import ConfigurationError, DamagedError
 from reefcast.model.values import Kind
 
@@ -69,7 +70,10 @@ CREATE TABLE whole (topic TEXT PRIMARY KEY, until_us INTEGER NOT NULL);
 
 
 def connect(path: Path, *, writes: bool = False) -> sqlite3.Connection:
-    """Open a connection to the database, for one thread at a time, not always the same."""
+    """Open a connection to the database, for one thread at a time, not always the same. Who writes
+    makes it, for its owner alone."""
+    if writes:
+        make_private(path)
     database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     database.execute(f"PRAGMA cache_size = -{CACHE_KIB if writes else CACHE_KIB // 8}")
     if writes:

@@ -66,6 +66,7 @@ class HistoryService(Service):
         self._open: dict[LinkName, dict[RequestId, tuple[str, ...]]] = {}
         self._grants: dict[LinkName, Grant] = {}
         self._asked: dict[LinkName, set[RequestId]] = {}
+        self._last: dict[LinkName, int] = {}
 
     def handle(self, message: ServiceMessage, link: LinkName, *, client: bool) -> Sequence[Send]:
         if isinstance(message, Stores | Find) is not client and not isinstance(
@@ -83,7 +84,7 @@ class HistoryService(Service):
         if isinstance(message, Request):
             return self._request(message, link, client=client)
         if isinstance(message, OnPath):
-            return self._along(message, link)
+            return self._along(message, link, client=client)
         raise self._wrong(message, link)
 
     def _wrong(self, message: ServiceMessage, link: LinkName) -> ProtocolError:
@@ -144,6 +145,7 @@ class HistoryService(Service):
             self._stores.pop(link, None)
             self._grants.pop(link, None)
             self._asked.pop(link, None)
+            self._last.pop(link, None)
         elif link in self._brokers:
             self._brokers.remove(link)
         else:  # a link beside the overlay
@@ -185,7 +187,12 @@ class HistoryService(Service):
         return [Send(to, replace(request, path=path))]
 
     def _narrowed(self, request: Request, client: LinkName) -> Request:
-        """Return a client's request as far as it may see. Raises `LocalError`."""
+        """Return a client's request as far as it may see. Raises `LocalError`, also for a number
+        that was used before: what still comes for that request may lie outside now."""
+        number, last = request.id[1], self._last.get(client, 0)
+        if number <= last:
+            raise LocalError(f"request {number} is not above {last}: numbers are never used again")
+        self._last[client] = number
         filter = self._grants[client].narrowed(parse_filter(request.filter))
         self._asked.setdefault(client, set()).add(request.id)
         return replace(request, filter=filter.text)
@@ -220,10 +227,13 @@ class HistoryService(Service):
     def _is_up(self, link: LinkName) -> bool:
         return link in self._brokers or link in self._clients
 
-    def _along(self, message: OnPath, link: LinkName) -> list[Send]:
+    def _along(self, message: OnPath, link: LinkName, *, client: bool) -> list[Send]:
         path, at = message.path, message.at
         step = -1 if isinstance(message, BACKWARD) else 1
-        if not 0 < at < len(path) - 1 or path[at] != self._me or path[at - step] != link:
+        asks = client and isinstance(message, FORWARD)
+        of_another = asks and (at != 1 or message.id[0] != link)
+        on_path = 0 < at < len(path) - 1 and path[at] == self._me and path[at - step] == link
+        if not on_path or of_another:
             what = type(message).__name__
             raise ProtocolError(f"{link!r} sent {what} along a path that it is not on")
         to = path[at + step]

@@ -132,7 +132,7 @@ class HistoryStore:
 
     def _make_directory(self) -> None:
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigurationError(
                 f"no history can be kept in {self.directory}: {error}; give a directory that may "

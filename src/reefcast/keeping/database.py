@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from reefcast.directories import make_private
 from reefcast.errors import ConfigurationError, DamagedError
 
 T = TypeVar("T")
@@ -34,9 +35,11 @@ class Format(NamedTuple):
 
 
 def open_database(path: Path, format: Format, settings: str = "") -> sqlite3.Connection:
-    """Open the file, or make it; nobody else can open it until it is closed. `settings`: further
-    statements, before anything is made. Raises `sqlite3.Error`, and `ConfigurationError` for a
-    file of another program or of a newer format, which is not changed."""
+    """Open the file, or make it, for its owner alone; no other program can open it until it is
+    closed. `settings`: further statements, before anything is made. Raises `sqlite3.Error`, and
+    `ConfigurationError` for a file of another program or of a newer format, which is not
+    changed."""
+    make_private(path)
     database = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
     try:
         is_new = _is_new(database, path, format)

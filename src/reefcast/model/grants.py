@@ -42,6 +42,7 @@ NOTHING = Filter("FALSE", Literal(False))
 REPLY_FOR = "reply.for"
 """The attribute of a reply that says for which client it is."""
 ADVISORIES = Filter(f"{TOPIC} LIKE '{RESERVED}%'")
+NO_ADVISORIES = parse_filter(f"{TOPIC} IS NULL OR {TOPIC} NOT LIKE '{RESERVED}%'")
 
 
 class Right(StrEnum):
@@ -124,12 +125,19 @@ class Grant:
     def _with_advisories(self) -> Filter:
         return either([self.subscribe, ADVISORIES])
 
+    @property
+    def sees_advisories(self) -> bool:
+        return Right.STATUS in self.rights
+
     def visible(self, filter: Filter) -> Filter:
-        """Return what he may see of what this filter asks for: the grant, and advisory events if
-        the filter names them and he may see those."""
-        if Right.STATUS in self.rights and names_reserved(filter):
+        """Return what he may see of what this filter asks for: the grant, and where the filter
+        names advisory events, these too if he may see them, and else without them. Raises
+        `FilterSyntaxError` if that is too long."""
+        if not names_reserved(filter):
+            return self.subscribe
+        if self.sees_advisories:
             return self._with_advisories
-        return self.subscribe
+        return both(self.subscribe, NO_ADVISORIES)
 
     def narrowed(self, filter: Filter, inbox: str = "") -> Filter:
         """Return the filter of a subscription, or of a question, as far as he may see. `inbox`: the
@@ -137,22 +145,23 @@ class Grant:
         together are too long or too deep for a filter."""
         if inbox and covers(inbox_filter(inbox), filter):
             return filter
-        granted = self.visible(filter)
-        if not granted.conjunctions:
-            raise LocalError(self._nothing("see"))
+        granted = self.subscribe
         try:
-            return both(granted, filter)
+            granted = self.visible(filter)
+            if granted.conjunctions:
+                return both(granted, filter)
         except FilterSyntaxError as error:
             said = str(error).splitlines()[0]
             raise LocalError(
                 f"together with what user {self.user!r} may see ({granted.text}), this is no "
                 f"filter any more: {said}"
             ) from error
+        raise LocalError(self._nothing("see"))
 
     def sees(self, publication: Publication, inbox: str = "") -> bool:
         """Return whether he may see a publication that waits for him."""
         if is_advisory(publication.id):
-            return Right.STATUS in self.rights
+            return self.sees_advisories
         addressed = bool(inbox) and publication.attributes.get(REPLY_FOR) == inbox
         return addressed or self.subscribe.matches(publication)
 

@@ -279,7 +279,7 @@ def _check_security(network: NetworkFile) -> None:
         raise ConfigurationError(
             "[security] has no key, by which brokers and storages prove that they belong to this "
             "network: make one with `openssl rand -hex 32 > network.key`, and set "
-            'key = "network.key"'
+            'key = "network.key"; or use TLS (reefcast certificates make)'
         )
     if security.audit_bytes < 1 or security.audit_files < 0:
         raise ConfigurationError("[security] audit_bytes must be above 0, audit_files 0 or more")

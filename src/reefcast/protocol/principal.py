@@ -35,7 +35,8 @@ class Principal(NamedTuple):
     """A user, as an authenticator has proved it. `proof`: how, in a word. `roles`: the granted
     roles, whatever role the connection claims. `granted`: the names of the `[[role]]`s of the
     network file that the user has; `claims`: what its token says of it. `expires_at_s`: when the
-    proof ends, in seconds since 1970."""
+    proof ends, in seconds since 1970; `signed_by`: what the proof rests on, "" if on nothing that
+    may change."""
 
     user: str
     roles: frozenset[UserRole]
@@ -43,6 +44,7 @@ class Principal(NamedTuple):
     granted: tuple[str, ...] = ()
     claims: Mapping[str, Any] = NO_CLAIMS
     expires_at_s: float = math.inf
+    signed_by: str = ""
 
     @property
     def is_named(self) -> bool:

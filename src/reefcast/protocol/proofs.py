@@ -28,7 +28,7 @@ from typing import NamedTuple
 import msgspec
 
 from reefcast.errors import ProtocolError
-from reefcast.model.wire import Hello
+from reefcast.model.wire import MAX_NAME_CHARS, Hello
 
 NONCE_BYTES = 32
 MOST_SECRET_CHARS = 16_384
@@ -92,9 +92,10 @@ def decode_answer(payload: bytes | memoryview) -> Answer:
         answer = _answers.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise ProtocolError("the answer to the question for a proof cannot be read") from None
-    if max(len(answer.secret), len(answer.user)) > MOST_SECRET_CHARS:
+    if len(answer.secret) > MOST_SECRET_CHARS or len(answer.user) > MAX_NAME_CHARS:
         raise ProtocolError(
-            f"a password or a token is longer than {MOST_SECRET_CHARS} characters, the most here"
+            f"a password or a token has more than {MOST_SECRET_CHARS} characters, or the name of a "
+            f"user more than {MAX_NAME_CHARS}, which are the most here"
         )
     return answer
 
@@ -170,10 +171,15 @@ class Credentials(ABC):
 
 class Respondent:
     """The dialling end's part in the greeting of one connection. `proved`: the name of the broker
-    that has shown that it has the network's key, "" as long as none has."""
+    that has shown that it has the network's key, "" as long as none has. `to`: the broker that was
+    dialled, if that is known: another one's question is answered by nothing. Else who listens in
+    its place could pass on a question of a third one, and be taken there for this end."""
 
-    def __init__(self, credentials: Credentials, circumstances: Circumstances) -> None:
+    def __init__(
+        self, credentials: Credentials, circumstances: Circumstances, to: str = ""
+    ) -> None:
         self.proved = ""
+        self._to = to
         self._credentials = credentials
         self._circumstances = circumstances
         self._question: Question | None = None
@@ -186,6 +192,10 @@ class Respondent:
         if isinstance(asked, Confirmation):
             self._be_confirmed(asked)
             return None
+        if self._to and asked.broker != self._to:
+            raise ProtocolError(
+                f"broker {self._to!r} was dialled, and {asked.broker!r} asks for a proof"
+            )
         self._question = asked
         answer = self._credentials.answer(asked, self._circumstances)
         return encode_proof(answer) if isinstance(answer, Answer) else answer

@@ -132,8 +132,7 @@ class RetainingService(Service):
             raise LocalError(self._unable)
         if isinstance(message, Retain | Clear):
             entry = _entry_of(message, client)
-            if isinstance(message, Clear):
-                self._check_clearing(entry, client)
+            self._check_replacing(entry, client)
             return self._take(entry, message, client)
         if isinstance(message, Recall):
             return self._recalls.begin(message, parse_filter(message.filter), client, self._now)
@@ -142,14 +141,15 @@ class RetainingService(Service):
         self._recalls.forget(message.token, client)
         return []
 
-    def _check_clearing(self, entry: Entry, client: LinkName) -> None:
-        """Raise `LocalError` if the value that a client clears is none that it could have
-        published."""
+    def _check_replacing(self, entry: Entry, client: LinkName) -> None:
+        """Raise `LocalError` if the value that a client clears or replaces is none that it could
+        have published."""
         grant, known = self._grants.get(client), self.values.get(entry.key)
         if grant is not None and known is not None and known.body:
             objection = grant.objection(publication_of(known))
             if objection is not None:
-                raise LocalError(f"this value is not yours to clear: {objection}")
+                what = "replace" if entry.body else "clear"
+                raise LocalError(f"this value is not yours to {what}: {objection}")
 
     def granted(self, client: LinkName, grant: Grant | None) -> Sequence[Send]:
         if grant is None:

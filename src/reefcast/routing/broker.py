@@ -166,7 +166,8 @@ class Broker(Observed):
         self._services = Services((*services, self.delivering.relay))
         shared = (self.clients, self._ordering, self._services)
         self.granting = Granting(self.router, self._then, *shared, grants)
-        self.delivering.hosting.users.grant_of = self.granting.of
+        users = self.delivering.hosting.users
+        users.grant_of, users.advises = self.granting.of, advisories
         self._gate = self._new_gate()
         self.neighbours = NeighbourLinks(
             name, self.router, self._then, patience_s, away=self.delivering.away

@@ -56,6 +56,7 @@ from reefcast.model.subjects import Subject
 from reefcast.routing.session_users import Question, SessionUsers
 from reefcast.sessions.home import Home
 from reefcast.sessions.messages import (
+    EVERYBODY,
     AboutSession,
     Acknowledge,
     AddFilter,
@@ -88,8 +89,6 @@ from reefcast.sessions.translating import (
 )
 
 REGRANTED = "what this user may see has changed"
-EVERYBODY = "*"
-"""In the place of an owner: all of them."""
 NO_HOME = (
     "this broker keeps no durable sessions, for it has no directory for them: give its network "
     "file a [sessions] directory, or start it with --directory"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from reefcast.model.filters import TRUE, parse_filter
-from reefcast.model.grants import Grant
+from reefcast.model.grants import NO_ADVISORIES, Grant, both
 from reefcast.model.messages import LinkName, is_durable
 from reefcast.model.publication import Publication
 from reefcast.model.subjects import Subject
@@ -42,9 +42,10 @@ class Question(NamedTuple):
 
 class SessionUsers:
     """The users of the clients of one broker, and of those behind its circuits. `grant_of`: what a
-    user may do; None: everything."""
+    user may do; None: everything. `advises`: whether queues may hold advisory events."""
 
     def __init__(self) -> None:
+        self.advises = False
         self.grant_of: GrantOf = lambda subject: None
         self._subjects: dict[LinkName, Subject] = {}
 
@@ -89,7 +90,10 @@ class SessionUsers:
         grant = self.grant(client)
         if grant is None:
             return filter
-        row = grant.narrowed(parse_filter(filter) if filter else TRUE)
+        wanted = parse_filter(filter) if filter else TRUE
+        if self.advises and not grant.sees_advisories:
+            wanted = both(wanted, NO_ADVISORIES)
+        row = grant.narrowed(wanted)
         return "" if row == TRUE else row.text
 
     def sees(self, subject: Subject | None) -> Callable[[Publication], bool]:

@@ -16,7 +16,7 @@ import secrets
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
-from reefcast.errors import ProtocolError
+from reefcast.errors import BusyError
 from reefcast.security.passwords import MOST_PASSWORD_BYTES, is_password
 from reefcast.security.users import Users
 
@@ -39,10 +39,10 @@ class PasswordChecker:
         return self._right.get(mark, 0.0) > now
 
     async def is_right(self, users: Users, name: str, password: str, now: float) -> bool:
-        """Return whether this is the user's password. Raises `ProtocolError` if too many others
-        wait for an answer."""
+        """Return whether this is the user's password. Raises `BusyError` if too many others wait
+        for an answer."""
         if self._waiting >= MOST_WAITING:
-            raise ProtocolError("too many passwords are being checked; try again later")
+            raise BusyError("too many passwords are being checked; try again later")
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()

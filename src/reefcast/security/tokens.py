@@ -47,11 +47,13 @@ class TokenKey(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """What a token proves. `expires_at_s`: Unix time, with the leeway."""
+    """What a token proves. `expires_at_s`: Unix time, with the leeway; `key`: the digest of the key
+    that signed it."""
 
     user: str
     claims: Mapping[str, Any]
     expires_at_s: float
+    key: str
 
 
 # --- keys -----------------------------------------------------------------------------------------
@@ -163,16 +165,21 @@ class Tokens:
     def verify(self, token: str, now_s: float) -> Verified:
         """Return what the token proves at this Unix time. Raises `ProtocolError` with a sentence
         for whoever showed it."""
-        claims = self._signed_claims(token)
+        claims, key = self._signed_claims(token)
         _check_times(claims, now_s)
         if self._issuer and claims.get("iss") != self._issuer:
             raise ProtocolError(f"the token is not from the issuer {self._issuer!r}")
         if self._audience and self._audience not in _as_list(claims.get("aud")):
             raise ProtocolError(f"the token is not for the audience {self._audience!r}")
         user = _user_of(claims.get("sub"))
-        return Verified(user, MappingProxyType(claims), float(claims["exp"]) + LEEWAY_S)
+        expires_at_s = float(claims["exp"]) + LEEWAY_S
+        return Verified(user, MappingProxyType(claims), expires_at_s, key.key.thumbprint())
 
-    def _signed_claims(self, token: str) -> dict[str, Any]:
+    def trusts(self, key: str) -> bool:
+        """Return whether the key with this digest still signs tokens."""
+        return any(each.key.thumbprint() == key for each in self.keys)
+
+    def _signed_claims(self, token: str) -> tuple[dict[str, Any], TokenKey]:
         from joserfc import jws, jwt
         from joserfc.errors import BadSignatureError, JoseError
 
@@ -184,7 +191,7 @@ class Tokens:
             for key in named:
                 registry = jws.JWSRegistry(algorithms=key.algorithms, strict_check_header=False)
                 try:
-                    return jwt.decode(token, key.key, registry=registry).claims
+                    return jwt.decode(token, key.key, registry=registry).claims, key
                 except BadSignatureError:
                     continue
         except (JoseError, ValueError, TypeError, AttributeError, RecursionError):

@@ -22,8 +22,10 @@ from reefcast.model.wire import MAX_NAME_CHARS
 from reefcast.network.file import toml_lines
 from reefcast.network.rewriting import alone_in, replace_text
 from reefcast.network.sections import Section, check_keys
+from reefcast.protocol.principal import ANONYMOUS
 from reefcast.security.files import read_file
 from reefcast.security.passwords import Cost, cost_of
+from reefcast.sessions.messages import EVERYBODY
 
 
 class UserEntry(Section):
@@ -59,9 +61,8 @@ class Users(NamedTuple):
 NO_USERS = Users({}, "")
 
 
-ANONYMOUS, NETWORK = "anonymous", "$network"
-"""The users of those who prove nothing, and of storages and administrators with the network's
-key."""
+NETWORK = "$network"
+"""The user of storages and administrators with the network's key."""
 
 
 def check_name(name: str) -> str:
@@ -71,10 +72,10 @@ def check_name(name: str) -> str:
             f"a user's name has 1 to {MAX_NAME_CHARS} printable characters, and no space at its "
             f"ends: {name!r}"
         )
-    if name == ANONYMOUS or name.startswith("$"):
+    if name in (ANONYMOUS, EVERYBODY) or name.startswith("$"):
         raise ConfigurationError(
-            f"no user can be called {name!r}: the name {ANONYMOUS} and names that begin with $ are "
-            "those of clients that prove nothing, and of the network itself"
+            f"no user can be called {name!r}: the names {ANONYMOUS} and {EVERYBODY}, and those "
+            "that begin with $, stand for clients that prove nothing, all users, and the network"
         )
     return name
 

@@ -255,14 +255,19 @@ async def ask_all(
     return dict(zip(network.names, answers, strict=True))
 
 
-def asking(network: NetworkFile, name: str, own: TlsFiles = NOTHING) -> Asking | None:
+def asking(
+    network: NetworkFile, name: str, own: TlsFiles = NOTHING, *, operator: bool = True
+) -> Asking | None:
     """Return what is needed to ask broker `name` of the network; None if it has no TLS. `own`: the
     certificate of whoever asks; by default that which the environment names, or else that of the
-    broker itself, if its key can be read here. Raises `ConfigurationError` for wrong files."""
+    broker itself, if its key can be read here, unless the environment names a user. `operator`:
+    somebody asks, and not a process that runs a part of the network. Raises `ConfigurationError`
+    for wrong files."""
     if not network.tls.on:
         return None
     own, files = own_files(own), network.tls.files(name)
-    if not own.certificate and all(os.access(each, os.R_OK) for each in files.own):
+    is_user = operator and not isinstance(credentials_of_environment(), Nothing)
+    if not own.certificate and not is_user and all(os.access(each, os.R_OK) for each in files.own):
         own = files
     shown = TlsFiles(own.authority or files.authority, own.certificate, own.key)
     uri = broker_uri(network.network.name, name)

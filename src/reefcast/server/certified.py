@@ -5,7 +5,8 @@ Rules
 - A broker of the network file needs a certificate that names it (`tls.identity`), and so does the
   broker that is dialled. A peer needs one that says that it is a peer, and has the host of its
   address.
-- A storage needs the certificate of a member of the network, or of a client.
+- A storage needs the certificate of a storage, of a broker, or of a client. Who has that of a
+  broker may also administer; who has that of a storage may not.
 - A client with a certificate is known by its subject, if the network file asks for certificates of
   clients. Others have no name: they may do what clients do, and on loopback what operators do."""
 
@@ -17,7 +18,7 @@ from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.model.wire import Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import BrokerEntry
-from reefcast.protocol.principal import Principal, UserRole
+from reefcast.protocol.principal import ANONYMOUS, Principal, UserRole
 from reefcast.protocol.privacy import is_loopback
 from reefcast.server.floods import Floods
 from reefcast.server.greeting import Authenticator, Greeting
@@ -26,10 +27,11 @@ from reefcast.tls.identity import Identity, broker_uri, identity_of, peer_uri
 log = logging.getLogger(__name__)
 
 PROOF = "certificate"
-OF_PROVED = frozenset({UserRole.CLIENT, UserRole.STORAGE, UserRole.ADMINISTRATOR})
-UNNAMED = Principal("anonymous", frozenset({UserRole.CLIENT}), "nothing")
+OF_STORAGE = frozenset({UserRole.CLIENT, UserRole.STORAGE})
+OF_PROVED = OF_STORAGE | {UserRole.ADMINISTRATOR}
+UNNAMED = Principal(ANONYMOUS, frozenset({UserRole.CLIENT}), "nothing")
 UNNAMED_HERE = Principal(
-    "anonymous", frozenset({UserRole.CLIENT, UserRole.ADMINISTRATOR}), "loopback"
+    ANONYMOUS, frozenset({UserRole.CLIENT, UserRole.ADMINISTRATOR}), "loopback"
 )
 
 
@@ -51,7 +53,9 @@ class Certified(Authenticator):
 
     def client(self, shown: Identity | None, address: str) -> Principal:
         """Return the principal of a client, a storage or an operator at this address."""
-        counts = shown is not None and (self._clients != "none" or shown.is_member(self._name))
+        if shown is not None and shown.is_some_storage(self._name):
+            return Principal(shown.subject, OF_STORAGE, PROOF)
+        counts = shown is not None and (self._clients != "none" or shown.is_some_broker(self._name))
         if shown is not None and counts:
             return Principal(shown.subject, OF_PROVED, PROOF)
         return UNNAMED_HERE if is_loopback(address) else UNNAMED

@@ -69,7 +69,7 @@ class Memory(Protocol):
         """Learn how much is kept for a client to which nothing can be written now."""
 
 
-def _nothing() -> None:
+def _nothing(*_: object) -> None:
     pass
 
 
@@ -78,7 +78,8 @@ class ClientPort(Outbox, ABC):
 
     While more than `limit` deliveries wait, each further one calls `on_crowded`; when half of them
     are left, `on_drained` is called. `on_overdue` is called when far too much is kept:
-    unacknowledged frames, or messages for a client that is away. `memory` weighs what is kept for
+    unacknowledged frames, or messages for a client that is away; `on_refused` when the core refuses
+    something. `memory` weighs what is kept for
     all clients: it keeps `weight`, what it knows of this one, and calls `on_overfull` when this one
     is to give way. `dropped`: deliveries dropped so
     far. `takes_frames`: whether the client's protocol is that of `model.wire`."""
@@ -107,6 +108,7 @@ class ClientPort(Outbox, ABC):
         "on_drained",
         "on_overdue",
         "on_overfull",
+        "on_refused",
         "weight",
     )
 
@@ -131,6 +133,7 @@ class ClientPort(Outbox, ABC):
         self.on_crowded: Callable[[], None] = _nothing
         self.on_drained: Callable[[], None] = _nothing
         self.on_overdue: Callable[[], None] = _nothing
+        self.on_refused: Callable[[ControlMessage], None] = _nothing
         self.on_overfull: Callable[[], None] = _nothing
         self.memory: Memory | None = None
         self.weight = 0
@@ -338,7 +341,9 @@ class ClientPort(Outbox, ABC):
         if first:
             transport.write(b"".join(first))
             if self.keeps:
-                self._sent.add_all([frame for frame in first if self.is_numbered(frame)])
+                numbered = [frame for frame in first if self.is_numbered(frame)]
+                self._sent.add_all(numbered)
+                self._note_sent(sum(map(len, numbered)))
 
     def _write_frames(self, transport: asyncio.WriteTransport, frames: Collection[bytes]) -> int:
         """Write frames; return the size in bytes."""
@@ -438,14 +443,17 @@ class ClientPort(Outbox, ABC):
         kept = [frame for frame in waiting if self._may_go(frame, sees)]
         dropped = len(waiting) - len(kept)
         self._frames, self._surplus = deque(kept), 0
+        self._counted = self._counted_bytes = 0
         again = [*self._unacknowledged(), *self._resend]
         unsent = len(self._resend)
         blank = self.gap(Dropped(0, ()))
         again = [frame if self._may_go(frame, sees) else blank for frame in again]
-        before = self._sent.acknowledged
-        self._resend = deque(again[len(again) - unsent :])
-        self._sent.begin(before)
-        self._sent.add_all(again[: len(again) - unsent])
+        sent = again[: len(again) - unsent]
+        self.again_from(self._sent.acknowledged)
+        self._resend = deque(again[len(sent) :])
+        self._resend_bytes = sum(map(len, self._resend))
+        self._sent.add_all(sent)
+        self._note_sent(sum(map(len, sent)))
         if self._crowded and self.queue_len <= self.limit // 2:
             self._crowded = False
             self.on_drained()

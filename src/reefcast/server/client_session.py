@@ -64,7 +64,7 @@ from reefcast.server.passage import Run
 from reefcast.server.rates import Rates, payer_of
 from reefcast.server.rights import require_right, subject_of
 from reefcast.sessions import messages as sessions
-from reefcast.sessions.messages import AboutSession, AddFilter, Failed, ListSessions
+from reefcast.sessions.messages import AboutSession, AddFilter, Deposit, Failed, ListSessions
 from reefcast.timing import MACHINE
 
 STALL_S = 1.0
@@ -141,6 +141,7 @@ class ClientSession(End):
         }[self.policy]
         port.on_drained = self._drained
         port.on_overdue = self._overdue
+        port.on_refused = self._was_refused
         port.on_overfull = self._give_way
 
     # --- lines ------------------------------------------------------------------------------------
@@ -318,6 +319,11 @@ class ClientSession(End):
         if asked.owner not in ("", user):
             right = Right.STATUS if isinstance(asked, ListSessions) else Right.DRAIN
             self._require(right)
+            if isinstance(asked, Deposit) and self._host.core.granting.of(self.subject) is not None:
+                raise ProtocolError(
+                    "only their own user puts past events into a durable session: nobody else's "
+                    "word counts for what others have published"
+                )
             what = {"message": type(asked).__name__, "owner": asked.owner}
             self._host.audit.write("session", **self._who(), **what)
             return asked
@@ -325,6 +331,11 @@ class ClientSession(End):
 
     def _require(self, right: Right, role: UserRole = UserRole.ADMINISTRATOR) -> None:
         require_right(self.principal, right, self._host.core.granting.grants, role)
+
+    def _was_refused(self, message: ControlMessage) -> None:
+        """Write into the audit log what the core has refused."""
+        what = {"message": type(message).__name__, "reason": getattr(message, "reason", "")}
+        self._host.audit.refused("request_refused", **self._who(), **what)
 
     def _who(self) -> dict[str, object]:
         """Return who this is, for the audit log."""

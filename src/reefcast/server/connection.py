@@ -24,7 +24,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, cast
 
-from reefcast.errors import InternalError, LocalError, ProtocolError
+from reefcast.errors import BusyError, InternalError, LocalError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import Publish
 from reefcast.model.wire import Close, FrameKind, Hello
@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         if self._first is not None:
             hello = self._first()
             shown = transport.get_extra_info
-            self._respondent = self._shared.authenticator.respond(hello, shown)
+            self._respondent = self._shared.authenticator.respond(hello, shown, self._shared.dials)
             self.say_hello(hello)
         elif len(self._shared.all) > self._shared.limit:
             reason = f"this broker has {self._shared.limit} connections already, which is the most "
@@ -343,7 +343,7 @@ class Connection(asyncio.Protocol):
             self._let_in(hello, proving.result())
         except SAID_TO_PEER as error:
             self.tried = tried
-            self.close(str(error))
+            self.close(str(error), retry=isinstance(error, BusyError))
         except (Exception, asyncio.CancelledError):
             self._failed()
         self._go_on()

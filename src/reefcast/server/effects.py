@@ -22,6 +22,7 @@ from reefcast.model.messages import (
     OpenLink,
     Promote,
     Publish,
+    Refused,
     Send,
     SessionNews,
     SetTimer,
@@ -32,6 +33,7 @@ from reefcast.server.keeper import Keeping
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Output
 from reefcast.server.tracing import Journal
+from reefcast.sessions.messages import Failed
 
 
 class LinkOpener(Protocol):
@@ -145,6 +147,8 @@ class Effector:
         else:
             port = self._clients.get(link)
             size = 0 if port is None else port.tell(message)
+            if port is not None and is_refusal(message):
+                port.on_refused(message)
         if self._details is not None:
             queue_len = 0 if queue is None else queue.window.queue_len
             self._details.message(link, message, size, queue_len)
@@ -158,6 +162,13 @@ class Effector:
             frame = _checked(wire.encode_publish(publish))
             self._last = (publish.publication, publish.header, frame)
         return frame
+
+
+def is_refusal(message: ControlMessage) -> bool:
+    """Return whether a client is told by this that it does not get, or may not do, something."""
+    if isinstance(message, Failed):
+        return not (message.gone or message.again)
+    return isinstance(message, Refused)
 
 
 def _checked(frame: bytes) -> bytes:

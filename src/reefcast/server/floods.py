@@ -2,7 +2,8 @@
 
 The first `FEW` lines of each kind are written in a period; the others are counted, and one line at
 the end of the period gives their number. All lines also count in the broker's counters under their
-kind, which `status` shows."""
+kind, which `status` shows. Texts that others sent, such as ids of clients and reasons, make no new
+lines, and do nothing to a terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class Floods:
         _, _, lines = self._lines.get(kind, (logger, level, 0))
         self._lines[kind] = (logger, level, lines + 1)
         if lines < FEW:
-            logger.log(level, message, *args, exc_info=traceback)
+            logger.log(level, message, *map(_harmless, args), exc_info=traceback)
 
     def tick(self, now: float) -> None:
         """Start a new period, if the last one is over at `now` (seconds)."""
@@ -51,3 +52,10 @@ class Floods:
             if lines > FEW:
                 logger.log(level, "%d more of these were not written: %s", lines - FEW, kind)
         self._lines.clear()
+
+
+def _harmless(value: object) -> object:
+    """Return what a log line says for a value: a text without what no printer prints."""
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in value)

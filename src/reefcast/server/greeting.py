@@ -110,10 +110,10 @@ class Authenticator(ABC):
         """Return the principal, or a coroutine that finds it in several steps. Both raise
         `ProtocolError` with a sentence for the other end if nothing is proved."""
 
-    def respond(self, hello: Hello, shown: Shown) -> Respondent:
-        """Return what answers the PROOF frames of a broker that this one dialled, and said `hello`
-        to."""
-        return Respondent(NoCredentials(), circumstances(hello, shown))
+    def respond(self, hello: Hello, shown: Shown, to: str) -> Respondent:
+        """Return what answers the PROOF frames of broker `to`, which this one dialled, and said
+        `hello` to."""
+        return Respondent(NoCredentials(), circumstances(hello, shown), to)
 
     def ask_again(self) -> bytes:
         """Return the content of a PROOF frame that asks for a newer proof, before the present one

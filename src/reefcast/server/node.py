@@ -141,6 +141,11 @@ class Node:
         certified = None if self.tls is None else Certified(network, floods)
         if network.security is not None:
             return Proving(network, self.name, self.host.journal.counters, certified)
+        if network.role:
+            raise ConfigurationError(
+                "the network file has a [[role]] and no [security]: nobody would have to prove who "
+                "he is, and the roles would restrict nobody; add [security], or leave them out"
+            )
         return certified or Anonymous(everywhere=network.network.insecure)
 
     def _say_no_tls(self, other: str, error: BaseException) -> None:
@@ -354,10 +359,20 @@ class Node:
         for line in sorted(self.shared.all, key=_where):
             principal = review(line.principal)
             if principal is None:
-                line.close(f"user {line.principal.user!r} was removed")
+                self._end_line(line)
             elif principal is not line.principal:
                 line.prove_again(principal)
         self.regrant(renewed=self._renewed)
+
+    def _end_line(self, line: Line) -> None:
+        """End a connection whose proof counts no more."""
+        user = line.principal.user
+        if not line.principal.signed_by:
+            line.close(f"user {user!r} was removed")
+            return
+        reason = f"the key that signed the token of user {user!r} was removed"
+        self.host.audit.write("expired", user=user, reason=reason)
+        line.close(reason, retry=True)
 
     def _renewed(self, subject: Subject) -> Subject | None:
         """Return what a user is by now, None if there is no such user any more."""

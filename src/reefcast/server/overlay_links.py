@@ -102,7 +102,8 @@ class OverlayLinks:
             link.greeted(connection, hello)
             return link
 
-        link.dialled = Connection(self._shared, greet, first=link.hello)
+        shared = self._shared._replace(dials=link.name)
+        link.dialled = Connection(shared, greet, first=link.hello)
         return link.dialled
 
     def arrive(self, connection: Connection, hello: Hello) -> End | None:

@@ -19,16 +19,17 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from reefcast.errors import ConfigurationError, ProtocolError
+from reefcast.errors import BusyError, ConfigurationError, ProtocolError
 from reefcast.model.wire import Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import CertificateEntry
 from reefcast.network.subjects import Subject, subject_of
 from reefcast.network.watching import Watched
-from reefcast.protocol.principal import ALL_ROLES, Principal, UserRole
+from reefcast.protocol.principal import ALL_ROLES, ANONYMOUS, Principal, UserRole
 from reefcast.protocol.privacy import Shown
 from reefcast.protocol.proofs import (
     Answer,
@@ -47,8 +48,8 @@ from reefcast.security.credentials import NetworkKey
 from reefcast.security.files import read_key
 from reefcast.security.showing import NoCredentials, circumstances, fresh_nonce
 from reefcast.security.tokens import Tokens, read_token_keys, roles_in
-from reefcast.security.users import ANONYMOUS, NETWORK, NO_USERS, Users, check_name, read_users
-from reefcast.server.certified import OF_PROVED, PROOF, Certified
+from reefcast.security.users import NETWORK, NO_USERS, Users, check_name, read_users
+from reefcast.server.certified import OF_PROVED, OF_STORAGE, PROOF, Certified
 from reefcast.server.greeting import Authenticator, Greeting
 from reefcast.timing import now_us
 from reefcast.tls.identity import identity_of
@@ -56,7 +57,7 @@ from reefcast.tls.identity import identity_of
 log = logging.getLogger(__name__)
 BY_NAME = {"storage": UserRole.STORAGE, "administrator": UserRole.ADMINISTRATOR}
 """Names of roles that say what their users may be, where the network file has no `[[role]]`."""
-STORAGE = frozenset({UserRole.CLIENT, UserRole.STORAGE})
+TOKEN = "token"
 WRONG = "the user or the password is wrong"
 
 
@@ -101,8 +102,8 @@ class Certificates:
             return None
         for name in self._storages:
             if shown.is_storage(self._network, name):
-                return Principal(name, STORAGE, PROOF)
-        if shown.is_member(self._network):
+                return Principal(name, OF_STORAGE, PROOF)
+        if shown.is_some_broker(self._network):
             return Principal(NETWORK, OF_PROVED, PROOF)
         entry = self._users.get(subject_of(shown.subject)) if shown.subject else None
         if entry is None:
@@ -160,9 +161,9 @@ class Proving(Authenticator):
 
     # --- this broker, where it dialled ------------------------------------------------------------
 
-    def respond(self, hello: Hello, shown: Shown) -> Respondent:
+    def respond(self, hello: Hello, shown: Shown, to: str) -> Respondent:
         credentials: Credentials = NoCredentials() if self._key is None else NetworkKey(self._key)
-        return Respondent(credentials, circumstances(hello, shown))
+        return Respondent(credentials, circumstances(hello, shown), to)
 
     def _dialled(self, greeting: Greeting) -> Principal:
         """Return whom the dialled end has proved to be, by the key."""
@@ -198,7 +199,8 @@ class Proving(Authenticator):
                 return self._by_token(answer)
         except ProtocolError:
             self._failed(greeting.address, "")
-            await self._slow_down(greeting.address, "")
+            with suppress(BusyError):  # what is wrong now will be wrong later
+                await self._slow_down(greeting.address, "")
             raise
         return self._anonymous(greeting)
 
@@ -219,13 +221,15 @@ class Proving(Authenticator):
                 self._failed(address, user)
                 raise ProtocolError(WRONG)
             self._attempts.succeeded(user)
-        return self._names.user(user, "password", users.roles_of(user))
+            if self._users.hash_of(user) != users.hash_of(user):  # the file changed meanwhile
+                raise ProtocolError(WRONG)
+        return self._names.user(user, "password", self._users.roles_of(user))
 
     def _by_token(self, answer: Answer) -> Principal:
         verified = self._tokens.verify(answer.secret, now_us() / 1e6)
         granted = roles_in(verified.claims, self._security.roles_claim)
         more = {"claims": verified.claims, "expires_at_s": verified.expires_at_s}
-        return self._names.user(verified.user, "token", granted, **more)
+        return self._names.user(verified.user, TOKEN, granted, signed_by=verified.key, **more)
 
     def _by_key(self, greeting: Greeting, question: Question, answer: Answer) -> Principal:
         hello = greeting.hello
@@ -254,13 +258,14 @@ class Proving(Authenticator):
         self._attempts.failed(address, user, asyncio.get_running_loop().time())
 
     async def _slow_down(self, address: str, user: str) -> None:
-        """Wait as long as former failures demand. Raises `ProtocolError` if that is too long."""
+        """Wait as long as former failures demand. Raises `BusyError` if that is too long: what is
+        shown may be right, and others at this address have failed."""
         wait_s, may_go_on = self._attempts.begin(address, user, asyncio.get_running_loop().time())
         if not wait_s:
             return
         self._counters["proofs_slowed"] += 1
         if not may_go_on:
-            raise ProtocolError(
+            raise BusyError(
                 f"too many attempts to prove something failed; try again in {wait_s:.0f} s"
             )
         await asyncio.sleep(wait_s)
@@ -290,12 +295,14 @@ class Proving(Authenticator):
             self._tokens = self._with_keys(keys)
         if users is not None:
             self._users = self._known(users)
-        return users is not None
+        return users is not None or keys is not None
 
     def review(self, principal: Principal) -> Principal | None:
         name, users = principal.user, self._users
         granted: tuple[str, ...] | None = principal.granted
-        if principal.proof == "password":
+        if principal.signed_by and not self._tokens.trusts(principal.signed_by):
+            granted = None
+        elif principal.proof == "password":
             entry = users.by_name.get(name)
             granted = tuple(entry.roles) if entry is not None and entry.hash else None
         elif principal.proof == PROOF and self._certificates is not None:

@@ -19,11 +19,16 @@ FOLLOW_S = 0.2
 
 async def follow_roles(node: Node, file: Path) -> None:
     """Have the broker grant for ever what the roles of the file say now. A file that cannot be read
-    changes nothing."""
+    changes nothing; nor does one without roles, where all users might do everything: it may be half
+    written. So it takes a restart to do without roles."""
     watched, roles = Watched(file, load_network), node.network.role
     while True:
         try:
             network = watched.look()
+            if network is not None and roles and not network.role:
+                raise ConfigurationError(
+                    f"{file} has no [[role]] any more; restart the brokers to do without"
+                )
             if network is not None and network.role != roles:
                 roles = network.role
                 node.regrant(roles)

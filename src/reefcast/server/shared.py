@@ -20,7 +20,8 @@ class Shared(NamedTuple):
     """What all connections of a broker share: `all` holds those that are not closed; when there are
     more than `limit`, a new one is turned away. `offer`: versions and features; `authenticator`:
     proves who others are; `brokers`: the names in the network file; `audit`: the audit log; `tls`:
-    None without TLS; `greetings`: those that have not been greeted yet."""
+    None without TLS; `greetings`: those that have not been greeted yet; `dials`: the broker to
+    which this connection is to be made, if one is."""
 
     flusher: Flusher
     all: set[Line]
@@ -32,3 +33,4 @@ class Shared(NamedTuple):
     audit: Audit = Audit()
     tls: BrokerCredentials | None = None
     greetings: Greetings | None = None
+    dials: str = ""

@@ -269,7 +269,7 @@ class SoftLinks:
             connection = await dial(
                 self._shared,
                 self._network.address(to),
-                lambda: Connection(self._shared, greet, lambda: self._me),
+                lambda: Connection(self._shared._replace(dials=to), greet, lambda: self._me),
                 within_s,
             )
             if connection is not None:

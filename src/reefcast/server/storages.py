@@ -27,7 +27,8 @@ async def storages_known(
     """Return what each broker of `network` knows of storages. `own`: see `admin.asking`;
     `credentials`: who asks, by default an operator. Raises `RefusedError` if the brokers refuse who
     asks."""
-    tls = {name: asking(network, name, own) for name in network.names}
+    operator = credentials is None
+    tls = {name: asking(network, name, own, operator=operator) for name in network.names}
     shown = operator_of(network) if credentials is None else credentials
 
     async def ask(name: str) -> Rows:

@@ -285,7 +285,8 @@ async def overlay_status(
     """Return the status of each broker of `network`; None for one that does not answer. `own`: see
     `admin.asking`; `credentials`: who asks, by default an operator. Raises `RefusedError` if the
     brokers refuse who asks."""
-    tls = {name: asking(network, name, own) for name in network.names}
+    operator = credentials is None
+    tls = {name: asking(network, name, own, operator=operator) for name in network.names}
     shown = operator_of(network) if credentials is None else credentials
 
     async def ask(name: str) -> dict[str, Any]:

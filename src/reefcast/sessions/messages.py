@@ -24,6 +24,8 @@ from reefcast.model.keeping import SessionOptions
 from reefcast.model.messages import ServiceMessage
 from reefcast.model.publication import PublicationId
 
+EVERYBODY = "*"
+"""In the place of an owner: all of them. No user has this name."""
 MOST_NAME_CHARS = 200
 MOST_WINDOW = 65_536
 MOST_POSITIONS = 65_536

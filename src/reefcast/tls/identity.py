@@ -23,7 +23,7 @@ SHORT = {
     "userId": "UID",
 }
 """The short names of RFC 4514."""
-PEER = "peer"
+BROKER, STORAGE, PEER = "broker", "storage", "peer"
 
 
 class Identity(NamedTuple):
@@ -44,17 +44,24 @@ class Identity(NamedTuple):
         """Return whether the holder may be a peer that listens on `host`."""
         return peer_uri(network) in self.uris and plain_host(host) in self.hosts
 
-    def is_member(self, network: str) -> bool:
-        """Return whether the holder is a broker, a storage or a peer of the network."""
-        return any(uri.startswith(f"{_uri(network)}/") for uri in self.uris)
+    def is_some_broker(self, network: str) -> bool:
+        """Return whether the holder is any broker of the network."""
+        return self._has(_uri(network, BROKER))
+
+    def is_some_storage(self, network: str) -> bool:
+        """Return whether the holder is any storage of the network, in its file or not."""
+        return self._has(_uri(network, STORAGE))
+
+    def _has(self, kind: str) -> bool:
+        return any(uri.startswith(f"{kind}/") for uri in self.uris)
 
 
 def broker_uri(network: str, name: str) -> str:
-    return _uri(network, "broker", name)
+    return _uri(network, BROKER, name)
 
 
 def storage_uri(network: str, name: str) -> str:
-    return _uri(network, "storage", name)
+    return _uri(network, STORAGE, name)
 
 
 def peer_uri(network: str) -> str:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 )
 @tree_option("path:3")
 @clusters_option(4)
-@events_option("8000")
+@events_option("6000")
 @whole_option("--subscriptions", 1000, "Subscriptions, in all.")
 @rate_option(1200.0)
 @seed_option

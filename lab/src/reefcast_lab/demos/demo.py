@@ -63,7 +63,7 @@ class DemoOptions:
     `clusters`: the factors of the overlay, a SCOT. `rate_per_s`: events per second in all, below
     what two cores can carry. `seed`: of subscriptions and places."""
 
-    events: int = 8_000
+    events: int = 6_000
     subscriptions: int = 1000
     tree: str = "path:3"
     clusters: int = 4

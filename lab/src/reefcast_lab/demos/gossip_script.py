@@ -13,9 +13,11 @@ from functools import cached_property
 from pathlib import Path
 
 from reefcast.errors import ConfigurationError
+from reefcast.routing.gossip.router import CONTACTS as CONTACTS_OF_TOPIC
 
 CONTACTS = 5
-"""Peers that keep the memberships of topics; of these as large a share dies as of all."""
+"""Peers that keep the memberships of topics; of these as large a share dies as of all, but one at
+most: a topic that lost both of its contacts is not put together again."""
 MOST_PEERS, MOST_TOPICS = 1000, 1000
 
 Place = tuple[float, float]
@@ -80,7 +82,7 @@ class Cast:
         doomed = [sorted(self.victims)] if plan.kill else []
         self.hosted = [*doomed, *(sorted(survivors[i::rest]) for i in range(rest))]
         contacts = min(CONTACTS, plan.peers)
-        dying = min(round(contacts * plan.kill / plan.peers), contacts - 1)
+        dying = min(round(contacts * plan.kill / plan.peers), contacts - 1, CONTACTS_OF_TOPIC - 1)
         self.contacts = [*survivors[: contacts - dying], *numbers[:dying]]
         places: list[Place] = [(rng.random(), rng.random()) for _ in range(plan.topics)]
         self.wants = [self._nearest(places, rng) for _ in range(plan.peers)]
