@@ -20,7 +20,11 @@ from reefcast.model.publication import Publication
 from reefcast.routing.broker import Broker
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.messages import Anchored
+from reefcast.routing.mesh.movable import MovableMesh
+from reefcast.routing.mesh.move_messages import Permission
 from reefcast.routing.mesh.moved_links import MOVED_LINKS
+from reefcast.routing.mesh.permissions import GRANTED_MOVES, Permissions
+from reefcast.routing.neighbour_links import RELEARN_S
 from reefcast.simulation.torture.judging import judge
 from reefcast.simulation.torture.network import Network
 
@@ -194,3 +198,97 @@ def test_a_mover_that_restarts_knows_alone_that_its_move_was_carried_out() -> No
     network.settle()
     assert sorted(network.edges) == [("a", "b"), ("b", "c"), ("b", "d")]
     assert not [*judge(network)]
+
+
+def left_by_one_end() -> Watched:
+    """d has left c for b; c, which missed that because b restarted, still has d as a neighbour."""
+    network = movable(CHAIN)
+    network.publisher("pc", "c", "x >= 0")
+    network.put("d", MoveLink("c", "b"), "")
+    while "d" not in network.cores["b"].router.brokers:
+        network.run(1)
+    network.kill("b")
+    network.start("b")
+    while ("c", "d") in network.edges:
+        network.run(1)
+    assert network.cores["c"].router.brokers == ["b", "d"]
+    assert not network.cores["c"].soft_links
+    return network
+
+
+def test_what_waits_for_the_disk_does_not_go_by_a_link_that_was_closed_meanwhile() -> None:
+    network = left_by_one_end()
+    network.disks["c"].fails = True
+    network.publishers["pc"].publish({"x": 1}, confirm=True)
+    while ("c", "d") in network.soft.opened:
+        network.run(1)
+    assert "d" in network.cores["c"].soft_links
+    assert any(
+        isinstance(each, Send) and each.link == "d" and isinstance(each.message, Permission)
+        for _, waiting in network.cores["c"].delivering._disk._answers
+        for each in waiting
+    )
+    network.disks["c"].fails = False
+    while network.disks["c"].busy:
+        network.step("disk", "c")
+    assert not judge(network)
+
+
+def test_an_end_that_has_a_broken_link_as_one_of_the_overlay_waits_and_then_leaves_it() -> None:
+    network = left_by_one_end()
+    network.publishers["pc"].publish({"x": 1}, confirm=True)
+    assert any(isinstance(each, Publish) for each in network.links["c", "d"].frames)
+    network.soft.cut("c", "d")
+    assert network.cores["c"].router.brokers == ["b", "d"]
+    assert network.cores["c"].delivering.away is not None
+    assert "d" in network.cores["c"].delivering.away.since
+    network.run(10_000)
+    assert network.cores["c"].router.brokers == ["b"]
+    assert not {("c", "d"), ("d", "c")} & network.links.keys()
+    assert not judge(network)
+
+
+# --- the coordinator's disk -----------------------------------------------------------------------
+
+
+def permissions(network: Network, name: str) -> Permissions:
+    """Return the permissions that a broker knows."""
+    router = network.cores[name].router
+    assert isinstance(router, MovableMesh)
+    return router.permissions
+
+
+def test_no_grant_leaves_before_its_number_is_on_disk() -> None:
+    network = movable(CHAIN)
+    network.disks["a"].fails = True
+    network.put("d", MoveLink("c", "b"), "")
+    network.run(10_000)
+    assert [permissions(network, name).last is None for name in "abcd"] == [False, True, True, True]
+    assert not judge(network)
+    assert network.disks["a"].synced.rows[GRANTED_MOVES]
+    assert network.cores["d"].router.brokers == ["b"]
+
+
+def test_a_coordinator_that_nobody_can_tell_of_former_moves_gives_no_number_again() -> None:
+    """c knows that the first move is over, and is away when the others have forgotten it: it would
+    take the second one for that, if it had the same number."""
+    network = Watched([("a", "b"), ("a", "c")], coordinator="a")
+    network.put("b", MoveLink("c", "a"), "")  # c is no neighbour of b, so that b gives it up
+    network.settle()
+    first = permissions(network, "c").last
+    assert first is not None
+    assert first.step == "done"
+    network.break_link(("a", "c"))
+    for name in "ab":
+        network.kill(name, power=True)
+    for name in "ab":
+        network.start(name)
+    network.run(10_000)
+    network.pass_time(RELEARN_S)
+    network.put("b", MoveLink("a", "c"), "")
+    network.run(10_000)
+    second = permissions(network, "b").last
+    assert second is not None
+    assert second.move > first.move
+    assert not judge(network)
+    assert sorted(network.edges) == [("a", "c"), ("b", "c")]

@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from routing_mesh_network import some_tree
 
+from reefcast.model.keeping import Change, PutRow
 from reefcast.routing.mesh.move_messages import Permission, Wish
-from reefcast.routing.mesh.permissions import Permissions
+from reefcast.routing.mesh.permissions import GRANTED_MOVES, Permissions
 
 SEEDS = st.integers(0, 2**32)
 
@@ -209,3 +210,35 @@ def test_a_wish_of_a_later_life_is_another_one_however_soon_that_begins() -> Non
     assert [ask.wish for ask in asks] == [("b", 7_000_000, 1), ("b", 7_000_000, 2)]
     again = Permissions("b", "c", lambda: 7.001).ask("old", "new")
     assert all(coordinator.handle(ask) for ask in (*asks, again))
+
+
+@given(st.lists(st.sampled_from(["restart", "done", "abandon", "crash"]), max_size=12))
+def test_a_coordinator_with_a_disk_gives_no_number_twice_whatever_it_forgets(
+    events: list[str],
+) -> None:
+    disk: dict[bytes, bytes] = {}
+
+    def started() -> Permissions:
+        permissions = Permissions("c", "c", lambda: 0.0)
+        permissions.keep(write, dict(disk))
+        return permissions
+
+    def write(change: Change) -> None:
+        assert isinstance(change, PutRow)
+        assert change.table == GRANTED_MOVES
+        disk[change.key] = change.row
+
+    coordinator, granted = started(), list[int]()
+    for number, event in enumerate(events):
+        coordinator.handle(Permission(step="ask", mover="m", life=number, number=1))
+        grant = coordinator.grant()
+        assert grant is not None
+        granted.append(grant.move)
+        if event != "crash":
+            coordinator.handle(grant)
+        if event in ("done", "abandon"):
+            coordinator.handle(grant.then("done" if event == "done" else "abandon", grant.move))
+        else:
+            coordinator = started()
+    assert granted == sorted(set(granted))
+    assert len(disk) <= 1

@@ -408,6 +408,7 @@ class Broker(Observed):
     def _link_down(self, down: LinkDown, link: LinkName, now: float) -> list[Effect]:
         then = self._then
         if link in self.soft_links or down.lost:
+            self.delivering.soft_gone(link)
             lost = (*down.lost, *then.holding.given_up(link))
             effects = then.act(self._opens_links.soft_down(link, lost)) + then.unopened.went(link)
             effects += then.finish(then.settlement.forget(link, then.unopened.tokens(link)))

@@ -238,9 +238,11 @@ class MovesLinks(ABC):
     floods_anew: bool = False
     """Whether publications that are to be confirmed are flooded, and what is sent again is, too."""
 
-    def keep_links(self, write: Callable[[Change], None], rows: Mapping[bytes, bytes]) -> None:
-        """Go on with the moved links that are on disk (`MOVED_LINKS`), and write what changes;
-        called before the first link is up."""
+    def keep_moves(
+        self, write: Callable[[Change], None], rows: Mapping[str, Mapping[bytes, bytes]]
+    ) -> None:
+        """Go on with what is on disk of moves (table -> key -> row), and write what changes; called
+        before the first link is up."""
         return
 
     def may_have_link(self, other: LinkName) -> bool:

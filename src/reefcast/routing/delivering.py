@@ -37,6 +37,7 @@ from reefcast.model.messages import (
     LinkKind,
     LinkName,
     LinkUp,
+    PeerMessage,
     Publish,
     Refused,
     Regrant,
@@ -47,12 +48,11 @@ from reefcast.model.messages import (
 )
 from reefcast.routing.advising import Advising
 from reefcast.routing.away import AwayNeighbours
-from reefcast.routing.capabilities import MovesLinks
+from reefcast.routing.capabilities import MovesLinks, OpensLinks, SoftLink, capability
 from reefcast.routing.confirming import Confirming, Work, together
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.custody import CUSTODY, Custody, CustodyLimits
 from reefcast.routing.hosting import Hosting
-from reefcast.routing.mesh.moved_links import MOVED_LINKS
 from reefcast.routing.on_disk import OnDisk, Rows, restore
 from reefcast.routing.relaying import SessionRelay
 from reefcast.routing.reserve import Reserve
@@ -103,6 +103,8 @@ class Delivering:
         self._home = home
         self._disk = OnDisk()
         self._enter = enter
+        self._ready: list[Send] = []
+        self._opens_links = capability(router, OpensLinks)
         self._started = False
         self._timer_s: float | None = None
         self._neighbours = neighbours
@@ -116,7 +118,7 @@ class Delivering:
             then.once_kept = self._disk.once_kept
             then.restored = restore(router, rows, neighbours(), self._disk)
             if isinstance(router, MovesLinks):
-                router.keep_links(self._disk.write, rows.get(MOVED_LINKS, {}))
+                router.keep_moves(self._disk.write, rows)
             custody = Custody(self._disk, router.header, limits.most_bytes)
             confirming.restore(custody.stored(rows.get(CUSTODY, {})), custody)
             self.standing = Standing(router, self._disk, rows.get(STANDING, {}))
@@ -199,8 +201,22 @@ class Delivering:
         """Handle that changes are synced."""
         if self._home is not None:
             self._home.kept(kept.token, now)
-            self._disk.has(kept.token)
+        ready = self._disk.kept(kept.token)
+        self._ready += together(e for e in ready if isinstance(e, Send) and self._may_go(e))
         return self._disk.due()
+
+    def _may_go(self, send: Send) -> bool:
+        """Return whether a message that waited for the disk may still go by its link: by one that
+        is being closed only answers may."""
+        link, router = send.link, self._router
+        closing = self._opens_links.soft_links.get(link) is SoftLink.CLOSING
+        return not (
+            closing and link not in router.brokers and isinstance(send.message, PeerMessage)
+        )
+
+    def soft_gone(self, link: LinkName) -> None:
+        """Handle that a soft link is over: what waits for it is for no later one of that name."""
+        self._disk.forget(link)
 
     def fetched(self, fetched: Fetched, link: LinkName, now: float) -> list[Effect]:
         """Handle bodies that came from the disk."""
@@ -373,7 +389,7 @@ class Delivering:
         outcome = self._home.take(self._disk.next_token)
         answers = [send for id in outcome.taken for send in self.confirming.unblocked(id)]
         effects += self._then.finish(answers)
-        ready = self._disk.kept(item.token) if isinstance(item, Kept) else []
+        ready, self._ready = self._ready, []
         effects = self._disk.behind(effects, outcome.changes)
         if outcome.fetch:
             effects.append(Fetch(outcome.fetch))
@@ -382,9 +398,9 @@ class Delivering:
         self._timer_s = outcome.timer_s
         if self.advising is not None:
             effects += self.advising.told(outcome.advisories, now)
+        effects = self._then.finish(ready) + effects
         told = self.relay.outward(self.hosting.told(outcome))
-        sends = together(e for e in ready if isinstance(e, Send)) + told
-        return effects + self._then.finish(sends) + self.hosting.news(outcome)
+        return effects + self._then.finish(told) + self.hosting.news(outcome)
 
     def _wishes(self, effects: list[Effect], now: float) -> list[Effect]:
         """Do what the sessions wish of the core, until they wish for nothing more; what it answers

@@ -96,13 +96,9 @@ class OnDisk:
             effects += self._then.popleft()[1]()
         return effects
 
-    def has(self, token: int) -> None:
-        """Note that the changes up to `token` are synced."""
-        self._kept = max(self._kept, token)
-
     def kept(self, token: int) -> list[Effect]:
         """Return the answers that may go: the changes up to `token` are synced."""
-        self.has(token)
+        self._kept = max(self._kept, token)
         ready: list[Effect] = []
         while self._answers and self._answers[0][0] <= self._kept:
             ready += self._answers.popleft()[1]

@@ -38,10 +38,10 @@ from reefcast.routing.mesh.move_messages import (
     beside,
     plainly,
 )
-from reefcast.routing.mesh.moved_links import MovedLinks
+from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks
 from reefcast.routing.mesh.mover import Mover
 from reefcast.routing.mesh.moving import Change, Moving, taken_in
-from reefcast.routing.mesh.permissions import Permissions
+from reefcast.routing.mesh.permissions import GRANTED_MOVES, Permissions
 from reefcast.routing.mesh.router import Mesh
 from reefcast.routing.mesh.wishes import GIVEN_UP, MOVED, MOVING, WishTable, objection
 from reefcast.routing.recent import RecentIds
@@ -288,11 +288,14 @@ class MovableMesh(Mesh, MovesLinks):
         step: Step = "done" if last.step == "end" else "abandon"
         return actions + self._spread(last.then(step, last.move))
 
-    def keep_links(
-        self, write: Callable[[keeping.Change], None], rows: Mapping[bytes, bytes]
+    def keep_moves(
+        self,
+        write: Callable[[keeping.Change], None],
+        rows: Mapping[str, Mapping[bytes, bytes]],
     ) -> None:
         """Go on with moved links; what this broker itself has moved it tells everybody."""
-        self.moved_links = MovedLinks(rows)
+        self.permissions.keep(write, rows.get(GRANTED_MOVES, {}))
+        self.moved_links = MovedLinks(rows.get(MOVED_LINKS))
         self.moved_links.write = write
         move, left = self.moved_links.own
         if left:

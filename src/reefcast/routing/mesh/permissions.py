@@ -4,16 +4,28 @@ What is asked, granted and done is told to all brokers, and each keeps what is o
 that were not granted yet, and the last grant, or that it is done. A broker that restarts is told
 that by its neighbours, and tells on what others had not heard; so nothing is lost with a broker,
 and a coordinator that restarts knows who moves before it grants anything.
+
+All who knew of a move may fail together, or be away when the coordinator is back. So one with a
+disk writes the number of each move there before anybody hears of it (`Permission.after_disk`), and
+never gives it again: who was away meanwhile would take the new move for the old one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import msgspec
+
+from reefcast.model.keeping import Change, PutRow
 from reefcast.model.messages import LinkName
 from reefcast.routing.mesh.move_messages import Permission, Step, Wish
 from reefcast.routing.recent import RecentIds
 
+GRANTED_MOVES = "granted moves"
+"""The table of the coordinator's disk: one row, with the number of the last move."""
+_KEY = b""
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(int).decode
 REMEMBERED = 1024
 """Asks that are known when they come again; if more came since then, one is granted twice, and the
 mover, which knows no such wish any more, is done with it at once."""
@@ -36,6 +48,14 @@ class Permissions:
         self._wishes: dict[Wish, tuple[LinkName, LinkName]] = {}
         self._life: int | None = None
         self._number = 0
+        self._write: Callable[[Change], None] = lambda change: None
+        self._granted = 0
+
+    def keep(self, write: Callable[[Change], None], rows: Mapping[bytes, bytes]) -> None:
+        """Go on after the last move on disk (`rows` of `GRANTED_MOVES`), and write the next
+        ones."""
+        self._write = write
+        self._granted = max(map(_decode, rows.values()), default=0)
 
     def ask(self, old: LinkName, new: LinkName) -> Permission:
         """Ask for a link of this broker to `new` in place of that to `old`."""
@@ -89,13 +109,15 @@ class Permissions:
         return last.then(step, move, old)
 
     def grant(self) -> Permission | None:
-        """Return what the coordinator may grant now."""
+        """Return what the coordinator may grant now; its number is written first."""
         last = self.last
         if not self._coordinates or not self._asks or (last and self.runs(last.move)):
             return None
         ask = next(iter(self._asks.values()))
         known = [each.move for each in self.carried_out.values()]
-        return ask.then("grant", 1 + max([last.move if last else 0, *known]))
+        self._granted = 1 + max([self._granted, last.move if last else 0, *known])
+        self._write(PutRow(GRANTED_MOVES, _KEY, _encode(self._granted)))
+        return ask.then("grant", self._granted)
 
     def open(self) -> list[Permission]:
         """Return what a neighbour without memory must know."""

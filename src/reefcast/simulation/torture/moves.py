@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from reefcast.model.messages import Demote, LinkDown, Promote
+from reefcast.model.messages import Demote, Promote
 from reefcast.routing.broker import Broker
 from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks
 from reefcast.simulation.torture.disks import Disk
 from reefcast.simulation.torture.links import Directed, Link
-from reefcast.simulation.torture.soft import Put, SoftLinks
+from reefcast.simulation.torture.soft import SoftLinks
 
 
 class Overlay(Protocol):
@@ -34,10 +34,9 @@ class Overlay(Protocol):
 class Moves:
     """The moved links of a network. `filed`: the neighbours of each broker in the network file."""
 
-    def __init__(self, network: Overlay, filed: dict[str, list[str]], put: Put) -> None:
+    def __init__(self, network: Overlay, filed: dict[str, list[str]]) -> None:
         self.filed = filed
         self._network = network
-        self._put = put
         self._lost: list[tuple[str, str, Link]] = []
 
     # --- which links there are --------------------------------------------------------------------
@@ -88,15 +87,14 @@ class Moves:
             return
         network.cut.discard(edge)
         for one, two in ends:
-            self._lost.append((one, two, network.links.pop((one, two), Link())))
+            if not network.soft.has_as_neighbour(one, two):  # else it waits, and gives it up later
+                self._lost.append((one, two, network.links.pop((one, two), Link())))
 
     def tell_lost(self) -> None:
         """Tell brokers of links that were over when they left the overlay."""
         lost, self._lost = self._lost, []
-        for one, two, link in lost:
-            core = self._network.cores.get(one)
-            if core is not None and (two in core.soft_links or link.kept()):
-                self._put(one, LinkDown(link.kept()), two)
+        for end in lost:
+            self._network.soft.tell_lost(*end)
 
     def killed(self, name: str) -> None:
         """Release the links of a broker that is killed which are being moved."""

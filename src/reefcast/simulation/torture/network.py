@@ -108,7 +108,7 @@ class Network:
         self.cores: dict[str, Broker] = {}
         self.links: dict[Directed, Link] = {}
         self.soft = SoftLinks(self, self.put)
-        self.moves = Moves(self, {name: self.linked(name) for name in self.names}, self.put)
+        self.moves = Moves(self, {name: self.linked(name) for name in self.names})
         self.cut: set[Directed] = set()
         self.timers: dict[str, dict[str, float]] = {}
         self.publishers: dict[str, Publisher] = {}

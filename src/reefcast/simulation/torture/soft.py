@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from reefcast.model.messages import CloseLink, Effect, LinkDown, LinkKind, LinkUp, OpenLink
+from reefcast.model.messages import Away, CloseLink, Effect, LinkDown, LinkKind, LinkUp, OpenLink
 from reefcast.routing.broker import Broker
 from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.mesh.meshed import Meshed
@@ -55,9 +55,11 @@ class SoftLinks:
             self._close(name, effect.link)
 
     def _open(self, name: str, to: str) -> None:
-        if to not in self._network.cores:
+        if to not in self._network.cores or self.has_as_neighbour(to, name):
             self._refused.append((name, to))
             return
+        if (to, name) in self._network.links and (name, to) not in self._network.links:
+            self.tell_lost(to, name, self._network.links.pop((to, name)))  # it has given it up
         for pair in ((name, to), (to, name)):
             self._network.links.setdefault(pair, Link())
         self._say_up(name, to)
@@ -145,15 +147,27 @@ class SoftLinks:
 
     def cut(self, one: str, other: str) -> None:
         """Let a link break; each end that is there gets back what is not acknowledged."""
-        kept = {
-            (a, b): self._network.links.get((a, b), Link()).kept()
-            for a, b in ((one, other), (other, one))
-        }
-        self._forget(one, other)
-        for (a, b), lost in kept.items():
-            core = self._network.cores.get(a)
-            if core is not None and (lost or core.soft_links.get(b) is not None):
-                self._put(a, LinkDown(lost), b)
+        links, ends = self._network.links, ((one, other), (other, one))
+        self.opened.difference_update(ends)
+        waiting = [end for end in ends if self.has_as_neighbour(*end)]
+        over = [(*end, links.pop(end, Link())) for end in ends if end not in waiting]
+        for a, b in waiting:
+            links.setdefault((a, b), Link())
+            self._put(a, Away(), b)
+        for a, b, link in over:
+            self.tell_lost(a, b, link)
+
+    def tell_lost(self, name: str, to: str, link: Link) -> None:
+        """Tell an end that its link is over; it gets back what is not acknowledged."""
+        core = self._network.cores.get(name)
+        if core is not None and (to in core.soft_links or link.kept()):
+            self._put(name, LinkDown(link.kept()), to)
+
+    def has_as_neighbour(self, name: str, to: str) -> bool:
+        """Return whether a broker has the link to another one as one of the overlay: it waits until
+        a connection that breaks is made again, although the other end may have demoted it."""
+        core = self._network.cores.get(name)
+        return core is not None and to in core.router.brokers and to not in core.soft_links
 
     def killed(self, name: str) -> None:
         """Let all links of a broker break that was killed."""
