@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -23,7 +23,7 @@ from reefcast.routing.mesh.messages import Anchored
 from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.routing.mesh.move_messages import Permission
 from reefcast.routing.mesh.moved_links import MOVED_LINKS
-from reefcast.routing.mesh.permissions import GRANTED_MOVES, Permissions
+from reefcast.routing.mesh.permissions import GRANTED_MOVES
 from reefcast.routing.neighbour_links import RELEARN_S
 from reefcast.simulation.torture.judging import judge
 from reefcast.simulation.torture.network import Network
@@ -138,6 +138,22 @@ def movable(edges: Iterable[tuple[str, str]]) -> Watched:
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d")]
 
 
+def run_until(network: Network, comes: Callable[[], object]) -> None:
+    """Let steps happen until something has come true."""
+    for _ in range(5000):
+        if comes():
+            return
+        network.run(1)
+    raise AssertionError("it does not come to that")
+
+
+def router_of(network: Network, name: str) -> MovableMesh:
+    """Return the router of a broker."""
+    router = network.cores[name].router
+    assert isinstance(router, MovableMesh)
+    return router
+
+
 def test_where_links_may_be_moved_what_is_confirmed_is_flooded_and_no_table_is_on_disk() -> None:
     network = movable(CHAIN)
     router = network.cores["a"].router
@@ -188,10 +204,7 @@ def test_a_mover_that_restarts_knows_alone_that_its_move_was_carried_out() -> No
     """d is killed when its move is on its disk, and nobody else has heard."""
     network = movable(CHAIN)
     network.put("d", MoveLink("c", "b"), "")
-    for _ in range(2000):
-        network.run(1)
-        if network.disks["d"].synced.rows.get(MOVED_LINKS):
-            break
+    run_until(network, lambda: network.disks["d"].synced.rows.get(MOVED_LINKS))
     assert [network.cores[name].router.brokers for name in "bcd"] == [["a", "c"], ["b", "d"], ["c"]]
     network.kill("d", power=True)
     network.publishers["pa"].publish({"x": 1}, confirm=True)
@@ -205,32 +218,49 @@ def left_by_one_end() -> Watched:
     network = movable(CHAIN)
     network.publisher("pc", "c", "x >= 0")
     network.put("d", MoveLink("c", "b"), "")
-    while "d" not in network.cores["b"].router.brokers:
-        network.run(1)
+    run_until(network, lambda: "d" in network.cores["b"].router.brokers)
     network.kill("b")
     network.start("b")
-    while ("c", "d") in network.edges:
-        network.run(1)
+    run_until(network, lambda: ("c", "d") not in network.edges)
     assert network.cores["c"].router.brokers == ["b", "d"]
     assert not network.cores["c"].soft_links
     return network
+
+
+def permissions_that_wait(network: Network, name: str) -> set[str]:
+    """Return to whom permissions go when the disk of a broker has what was written."""
+    waiting = network.cores[name].delivering._disk._answers
+    sends = [each for _, some in waiting for each in some if isinstance(each, Send)]
+    return {send.link for send in sends if isinstance(send.message, Permission)}
 
 
 def test_what_waits_for_the_disk_does_not_go_by_a_link_that_was_closed_meanwhile() -> None:
     network = left_by_one_end()
     network.disks["c"].fails = True
     network.publishers["pc"].publish({"x": 1}, confirm=True)
-    while ("c", "d") in network.soft.opened:
-        network.run(1)
+    run_until(network, lambda: ("c", "d") not in network.soft.opened)
     assert "d" in network.cores["c"].soft_links
-    assert any(
-        isinstance(each, Send) and each.link == "d" and isinstance(each.message, Permission)
-        for _, waiting in network.cores["c"].delivering._disk._answers
-        for each in waiting
-    )
+    assert "d" in permissions_that_wait(network, "c")
     network.disks["c"].fails = False
     while network.disks["c"].busy:
         network.step("disk", "c")
+    assert not judge(network)
+
+
+def test_what_waits_for_the_disk_is_not_for_the_next_link_of_that_name() -> None:
+    """b has the move abandoned, and tells all but d, whose new link has broken."""
+    network = movable(CHAIN)
+    network.want("s1", "b", "x = 1")
+    network.publisher("pb", "b", "x >= 0")
+    network.settle()
+    network.put("d", MoveLink("c", "b"), "")
+    router = router_of(network, "b")
+    run_until(network, lambda: router.moving is not None and router.moving.next is not None)
+    network.disks["b"].fails = True
+    network.publishers["pb"].publish({"x": 1}, confirm=True)
+    network.kill("d")
+    assert "a" in permissions_that_wait(network, "b")
+    assert "d" not in permissions_that_wait(network, "b")
     assert not judge(network)
 
 
@@ -251,19 +281,17 @@ def test_an_end_that_has_a_broken_link_as_one_of_the_overlay_waits_and_then_leav
 # --- the coordinator's disk -----------------------------------------------------------------------
 
 
-def permissions(network: Network, name: str) -> Permissions:
-    """Return the permissions that a broker knows."""
-    router = network.cores[name].router
-    assert isinstance(router, MovableMesh)
-    return router.permissions
-
-
 def test_no_grant_leaves_before_its_number_is_on_disk() -> None:
     network = movable(CHAIN)
     network.disks["a"].fails = True
     network.put("d", MoveLink("c", "b"), "")
     network.run(10_000)
-    assert [permissions(network, name).last is None for name in "abcd"] == [False, True, True, True]
+    assert [router_of(network, name).permissions.last is None for name in "abcd"] == [
+        False,
+        True,
+        True,
+        True,
+    ]
     assert not judge(network)
     assert network.disks["a"].synced.rows[GRANTED_MOVES]
     assert network.cores["d"].router.brokers == ["b"]
@@ -275,7 +303,7 @@ def test_a_coordinator_that_nobody_can_tell_of_former_moves_gives_no_number_agai
     network = Watched([("a", "b"), ("a", "c")], coordinator="a")
     network.put("b", MoveLink("c", "a"), "")  # c is no neighbour of b, so that b gives it up
     network.settle()
-    first = permissions(network, "c").last
+    first = router_of(network, "c").permissions.last
     assert first is not None
     assert first.step == "done"
     network.break_link(("a", "c"))
@@ -287,7 +315,7 @@ def test_a_coordinator_that_nobody_can_tell_of_former_moves_gives_no_number_agai
     network.pass_time(RELEARN_S)
     network.put("b", MoveLink("a", "c"), "")
     network.run(10_000)
-    second = permissions(network, "b").last
+    second = router_of(network, "b").permissions.last
     assert second is not None
     assert second.move > first.move
     assert not judge(network)

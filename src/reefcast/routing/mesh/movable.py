@@ -104,7 +104,9 @@ class MovableMesh(Mesh, MovesLinks):
             return []
         links = dict.fromkeys(self.brokers)
         if self.moving is not None and self.moving.next is not None:
-            links |= dict.fromkeys(self.moving.next.brokers)
+            # The new link may have broken: what waits for the disk must not go by the next one.
+            up = [link for link in self.moving.next.brokers if link in self.soft_links]
+            links |= dict.fromkeys(up)
         actions: list[Action] = [Send(link, message) for link in links if link != came_by]
         actions += self._conclude(message)
         if message.mover == self.mesh.me and message.step == "grant":
