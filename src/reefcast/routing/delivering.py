@@ -398,7 +398,8 @@ class Delivering:
         self._timer_s = outcome.timer_s
         if self.advising is not None:
             effects += self.advising.told(outcome.advisories, now)
-        effects = self._then.finish(ready) + effects
+        if ready:
+            effects = self._then.finish(ready) + effects
         told = self.relay.outward(self.hosting.told(outcome))
         return effects + self._then.finish(told) + self.hosting.news(outcome)
 

@@ -100,6 +100,8 @@ come back; it needs links that hold the network together, and copies that wait:
   says: that the move was carried out, to all, in every life; or that it is abandoned. Brokers
   remember the last word of each mover (`Permissions.carried_out`), and tell it to who comes up: one
   that has slept through a move learns so that a link of it is gone.
+- *The coordinator's disk* has the number of the last move, so that none is given again
+  (`permissions`).
 - Two brokers are linked if one of them has the link, by the network file or by its disk, and
   neither has left the other: the new neighbour takes the mover in that it does not know of.
 
