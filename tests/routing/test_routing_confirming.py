@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from random import Random
 
+from msgspec.structs import replace
+
 from reefcast.model.messages import Confirmed, LinkKind, LinkUp, Publish, Refused, Send
 from reefcast.model.publication import Publication
 from reefcast.routing.broker import Broker
@@ -61,3 +63,17 @@ def test_what_begins_anew_with_nobody_left_is_answered() -> None:
     copies, answers = confirming.begin_anew("b", [])
     assert not copies
     assert [send.link for send in answers] == ["p"]
+
+
+def test_all_who_wait_for_several_attempts_wait_for_the_one_that_begins_anew() -> None:
+    """The publisher has sent the publication again, by another link."""
+    confirming = Confirming(False, Random(1), floods=True)
+    publish = Publish(Publication("p", 1, 0, {"n": 1}), confirm=1)
+    for attempt, link in ((1, "p"), (2, "q")):
+        confirming.came(replace(publish, confirm=attempt), [("b", publish.header)], link)
+    copies, _ = confirming.begin_anew("b", [("c", publish.header)])
+    ((hop, copy),) = copies
+    assert hop == "c"
+    answers = confirming.answered(Confirmed("p", 1, copy.confirm), "c")
+    assert sorted(send.link for send in answers) == ["p", "q"]
+    assert not len(confirming)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import msgspec
 import pytest
 
 from reefcast.errors import ProtocolError
@@ -18,6 +19,7 @@ from reefcast.model.messages import (
 )
 from reefcast.model.publication import Publication
 from reefcast.routing.broker import Broker
+from reefcast.routing.custody import CUSTODY, CustodyLimits
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.messages import Anchored
 from reefcast.routing.mesh.movable import MovableMesh
@@ -188,6 +190,37 @@ def test_what_is_under_way_while_a_link_moves_is_confirmed() -> None:
     }
 
 
+@pytest.mark.parametrize(("publisher", "links"), [("pd", "db dc"), ("pb", "ba bc bd")])
+def test_from_when_on_the_new_link_is_there_both_ends_flood_over_it_and_over_the_old_one(
+    publisher: str, links: str
+) -> None:
+    network = movable(CHAIN)
+    network.publisher("pb", "b", "x >= 0")
+    network.settle()
+    network.put("d", MoveLink("c", "b"), "")
+    routers = [router_of(network, name) for name in "bd"]
+    run_until(network, lambda: all(each.moving and each.moving.joining() for each in routers))
+    assert [each.brokers for each in routers] == [["a", "c"], ["c"]]
+    network.went.clear()
+    network.publishers[publisher].publish({"x": 1}, confirm=True)
+    assert [one + other for _, one, other in network.went] == links.split()
+    assert not judge(network)
+
+
+def test_what_is_flooded_is_owed_to_a_neighbour_that_stays_away_from_a_restart_on() -> None:
+    network = movable(CHAIN)
+    for name in "cb":
+        network.kill(name)
+    network.start("b")
+    network.run(10_000)
+    network.pass_time(RELEARN_S)
+    assert router_of(network, "b").absent == ["c"]
+    network.publishers["pa"].publish({"x": 1}, confirm=True)
+    network.run(10_000)
+    assert not network.publishers["pa"].confirmed
+    assert not judge(network)
+
+
 @pytest.mark.parametrize("killed", ["abcd", "bcd", "d", "bd", "cd", "c"])
 def test_brokers_that_restart_have_the_links_that_were_moved(killed: str) -> None:
     network = movable(CHAIN)
@@ -213,6 +246,32 @@ def test_a_mover_that_restarts_knows_alone_that_its_move_was_carried_out() -> No
     network.settle()
     assert sorted(network.edges) == [("a", "b"), ("b", "c"), ("b", "d")]
     assert not [*judge(network)]
+
+
+def test_what_is_in_custody_for_who_was_left_goes_over_to_all_others_in_one_write() -> None:
+    """d dies when its move is on its disk; c, which does not know of that, takes what d is owed."""
+    network = movable(CHAIN)
+    network.want("s1", "d", "x = 2")
+    network.settle()
+    network.put("d", MoveLink("c", "b"), "")
+    run_until(network, lambda: network.disks["d"].synced.rows.get(MOVED_LINKS))
+    network.kill("d", power=True)
+    network.publishers["pa"].publish({"x": 2}, confirm=True)
+    network.run(10_000)
+    network.pass_time(CustodyLimits().after_s)
+    network.run(10_000)
+    assert in_custody(network, "c") == ["d"]
+    assert network.publishers["pa"].kept == {1}
+    network.start("d")
+    run_until(network, lambda: network.cores["c"].router.brokers == ["b"])
+    assert in_custody(network, "c") == ["b"]
+    assert not judge(network)
+
+
+def in_custody(network: Network, name: str) -> list[str]:
+    """Return for whom something is in the custody of a broker, if all is synced that it wrote."""
+    keys = network.watches[name].contents.rows.get(CUSTODY, {})
+    return [link for link, _ in map(msgspec.msgpack.decode, keys)]
 
 
 def left_by_one_end() -> Watched:
@@ -322,3 +381,20 @@ def test_a_coordinator_that_nobody_can_tell_of_former_moves_gives_no_number_agai
     assert second.move > first.move
     assert not judge(network)
     assert sorted(network.edges) == [("a", "c"), ("b", "c")]
+
+
+def test_a_move_begins_nowhere_before_its_grant_is_there() -> None:
+    """The disk of c, which moves its link and passes the grant on, is slow."""
+    network = Watched(CHAIN, coordinator="d")
+    network.want("s0", "c", "x = 1")
+    network.publisher("pc", "c", "x >= 0")
+    network.settle()
+    network.put("c", MoveLink("b", "a"), "")
+    run_until(network, lambda: network.links["d", "c"].frames)
+    network.disks["c"].fails = True
+    network.publishers["pc"].publish({"x": 1}, confirm=True)
+    network.run(10_000)
+    assert router_of(network, "c").moving is not None
+    assert router_of(network, "b").permissions.last is None
+    assert not judge(network)
+    assert sorted(network.edges) == [("a", "b"), ("a", "c"), ("c", "d")]

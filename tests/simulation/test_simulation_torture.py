@@ -117,6 +117,21 @@ def test_the_runs_of_meshes_use_soft_links_and_move_links(monkeypatch: pytest.Mo
     assert min(moves["carried out"], moves["abandoned"]) > 1
 
 
+def test_what_comes_when_a_broker_waits_no_longer_for_an_advertisement_may_be_lost() -> None:
+    network = Network(LINE, 1)
+    network.settle()
+    publisher = network.publisher("p0", "a", "x >= 0")
+    publisher.publish({"x": 1}, confirm=False)
+    assert not network.let_go
+    network.pass_time(3.0)
+    for confirm in (False, True):
+        publisher.publish({"x": 2}, confirm=confirm)
+    assert network.let_go == {("p0", 1), ("p0", 2)}
+    network.settle()
+    publisher.publish({"x": 3}, confirm=False)
+    assert network.let_go == {("p0", 1), ("p0", 2)}
+
+
 def test_two_brokers_are_killed_at_each_step_of_a_subscription() -> None:
     for where, problems in settle_everywhere():
         assert not problems, where

@@ -251,10 +251,7 @@ class Network:
         core = self.cores[name]
         self.now += 1e-4
         self.record.step(f"{self.now:.4f} {link or '-'} > {name}: {described(item)}")
-        if isinstance(item, Publish):
-            effects = core.handle_publications([item], link, self.now)
-        else:
-            effects = core.handle(item, link, self.now)
+        effects = self._handled(core, item, link)
         told = Counter[tuple[str, str]]()
         for effect in effects:
             if isinstance(effect, SessionNews):
@@ -279,6 +276,14 @@ class Network:
         self.soft.tell_refused()
         self.moves.tell_lost()
         return effects
+
+    def _handled(self, core: Broker, item: Any, link: str) -> list[Effect]:
+        if not isinstance(item, Publish):
+            return core.handle(item, link, self.now)
+        client = core.clients.get(link)
+        if client is not None and client.unsettled and not (client.holding or item.confirm):
+            self.let_go.add(item.publication.id)
+        return core.handle_publications([item], link, self.now)
 
     def carry(self, name: str, send: Send) -> None:
         """Put a message on its link."""
