@@ -127,6 +127,6 @@ def test_last_values_and_all_that_follows(seed: int, routing: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("routing", ROUTINGS)
-@pytest.mark.parametrize("seed", range(10, 60))
-def test_last_values_for_long(seed: int, routing: str) -> None:
-    run(seed, routing, breaks=bool(seed % 2))
+def test_last_values_for_long(routing: str) -> None:
+    for seed in range(10, 60):
+        run(seed, routing, breaks=bool(seed % 2))
