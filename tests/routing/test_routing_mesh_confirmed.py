@@ -207,17 +207,74 @@ def test_from_when_on_the_new_link_is_there_both_ends_flood_over_it_and_over_the
     assert not judge(network)
 
 
+def waits_for(network: Network, name: str) -> set[str]:
+    """Return from whom a broker waits for answers to publications."""
+    return network.cores[name].delivering.confirming.waits_for().keys()
+
+
+def test_from_the_end_of_the_old_link_on_nobody_is_owed_anything_over_it() -> None:
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    for name, other in (("d", "c"), ("c", "d")):
+        run_until(network, lambda name=name: router_of(network, name).moving)
+        for _ in range(2000):
+            if not waits_for(network, name) & {other}:
+                network.publishers["p" + "da"[name == "c"]].publish({"x": 1}, confirm=True)
+            network.run(1)
+            if other not in router_of(network, name).brokers:
+                break
+        assert waits_for(network, name)
+        assert other not in waits_for(network, name)
+    assert not judge(network)
+
+
+def test_what_a_new_link_has_that_breaks_before_it_counts_begins_anew() -> None:
+    network = movable(CHAIN)
+    network.publisher("pb", "b", "x >= 0")
+    network.settle()
+    network.put("d", MoveLink("c", "b"), "")
+    router = router_of(network, "b")
+    run_until(network, lambda: router.moving is not None and router.moving.joining())
+    assert router.moving is not None
+    assert router.moving.next is None
+    network.publishers["pb"].publish({"x": 1}, confirm=True)
+    assert "d" in waits_for(network, "b")
+    network.break_link(("b", "d"))
+    network.part(("b", "d"), "b")
+    assert "d" not in waits_for(network, "b")
+    assert not judge(network)
+
+
+def test_of_a_move_that_is_abandoned_nobody_is_owed_anything_over_the_new_link() -> None:
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    router = router_of(network, "d")
+    run_until(network, lambda: router.moving is not None and router.moving.joining())
+    network.publishers["pd"].publish({"x": 1}, confirm=True)
+    assert waits_for(network, "d") == {"b", "c"}
+    network.kill("c")
+    network.start("c")
+    run_until(network, lambda: router.moving is None)
+    assert "b" not in waits_for(network, "d")
+    assert not judge(network)
+    assert sorted(network.edges) == CHAIN
+
+
 def test_what_is_flooded_is_owed_to_a_neighbour_that_stays_away_from_a_restart_on() -> None:
     network = movable(CHAIN)
+    network.publisher("pb", "b", "x >= 0")
+    network.settle()
     for name in "cb":
         network.kill(name)
     network.start("b")
-    network.run(10_000)
-    network.pass_time(RELEARN_S)
+    for _ in range(2):
+        network.run(10_000)
+        network.pass_time(RELEARN_S)
     assert router_of(network, "b").absent == ["c"]
-    network.publishers["pa"].publish({"x": 1}, confirm=True)
+    publisher = network.publishers["pb"]
+    publisher.publish({"x": 1}, confirm=True)
     network.run(10_000)
-    assert not network.publishers["pa"].confirmed
+    assert (publisher.kept, publisher.confirmed) == ({1}, set())
     assert not judge(network)
 
 
@@ -248,7 +305,10 @@ def test_a_mover_that_restarts_knows_alone_that_its_move_was_carried_out() -> No
     assert not [*judge(network)]
 
 
-def test_what_is_in_custody_for_who_was_left_goes_over_to_all_others_in_one_write() -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_is_in_custody_for_who_was_left_goes_over_to_all_others_in_one_write(
+    restarts: bool,
+) -> None:
     """d dies when its move is on its disk; c, which does not know of that, takes what d is owed."""
     network = movable(CHAIN)
     network.want("s1", "d", "x = 2")
@@ -262,8 +322,15 @@ def test_what_is_in_custody_for_who_was_left_goes_over_to_all_others_in_one_writ
     network.run(10_000)
     assert in_custody(network, "c") == ["d"]
     assert network.publishers["pa"].kept == {1}
+    if restarts:
+        network.kill("c")
+        network.start("c")
+        network.run(10_000)
+        network.pass_time(RELEARN_S)
+        assert router_of(network, "c").absent == ["d"]
+        assert in_custody(network, "c") == ["d"]
     network.start("d")
-    run_until(network, lambda: network.cores["c"].router.brokers == ["b"])
+    run_until(network, lambda: router_of(network, "c").moved_links.has_left("d"))
     assert in_custody(network, "c") == ["b"]
     assert not judge(network)
 

@@ -252,14 +252,15 @@ class Delivering:
         again = self.confirming.sent_again(link, up.kept, waits)
         return up if again == up.kept else msgspec.structs.replace(up, kept=again)
 
-    def begin_anew(self, link: LinkName) -> list[Effect]:
+    def begin_anew(self, link: LinkName, *, without: bool = False) -> list[Effect]:
         """Begin anew, as floods, what a neighbour has not answered that has come up without memory,
-        or is one no longer, if the routing needs that: it may lead to other brokers now."""
+        or (`without`) is one no longer, if the routing needs that: it may lead to other brokers
+        now."""
         router = self._router
         if not (isinstance(router, MovesLinks) and router.floods_anew):
             return []
         self._then.holding.drop_confirmed(link)
-        hops = [(hop, FIRST_HOP) for hop in router.flooded_to()]
+        hops = [(hop, FIRST_HOP) for hop in router.flooded_to() if not (without and hop == link)]
         copies, answers = self.confirming.begin_anew(link, hops)
         return self._send(copies) + self._then.finish(answers)
 
@@ -268,7 +269,7 @@ class Delivering:
         self.confirming.forgets(link)
         if self.away is not None:
             self.away.parted(link)
-        return self.begin_anew(link)
+        return self.begin_anew(link, without=True)
 
     def give_up(self, wish: GiveUp, link: LinkName, now: float) -> list[Effect]:
         """Route again by the rows, or drop, what is owed to a neighbour that never comes back.
