@@ -15,6 +15,7 @@ from reefcast.model.messages import (
     MoveLink,
     Publish,
     Send,
+    Settled,
     Subscribe,
 )
 from reefcast.model.publication import Publication
@@ -24,7 +25,7 @@ from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.messages import Anchored
 from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.routing.mesh.move_messages import Permission
-from reefcast.routing.mesh.moved_links import MOVED_LINKS
+from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks
 from reefcast.routing.mesh.permissions import GRANTED_MOVES
 from reefcast.routing.neighbour_links import RELEARN_S
 from reefcast.simulation.torture.judging import judge
@@ -332,6 +333,8 @@ def test_what_is_in_custody_for_who_was_left_goes_over_to_all_others_in_one_writ
     network.start("d")
     run_until(network, lambda: router_of(network, "c").moved_links.has_left("d"))
     assert in_custody(network, "c") == ["b"]
+    assert "d" not in network.cores["c"].delivering.status(network.now)
+    network.publishers["pa"].publish({"x": 2}, confirm=True)
     assert not judge(network)
 
 
@@ -355,11 +358,11 @@ def left_by_one_end() -> Watched:
     return network
 
 
-def permissions_that_wait(network: Network, name: str) -> set[str]:
-    """Return to whom permissions go when the disk of a broker has what was written."""
+def waits_for_disk(network: Network, name: str, *kinds: type) -> set[str]:
+    """Return to whom messages of these kinds go when the disk of a broker has what was written."""
     waiting = network.cores[name].delivering._disk._answers
     sends = [each for _, some in waiting for each in some if isinstance(each, Send)]
-    return {send.link for send in sends if isinstance(send.message, Permission)}
+    return {send.link for send in sends if isinstance(send.message, kinds)}
 
 
 def test_what_waits_for_the_disk_does_not_go_by_a_link_that_was_closed_meanwhile() -> None:
@@ -368,7 +371,7 @@ def test_what_waits_for_the_disk_does_not_go_by_a_link_that_was_closed_meanwhile
     network.publishers["pc"].publish({"x": 1}, confirm=True)
     run_until(network, lambda: ("c", "d") not in network.soft.opened)
     assert "d" in network.cores["c"].soft_links
-    assert "d" in permissions_that_wait(network, "c")
+    assert "d" in waits_for_disk(network, "c", Permission)
     network.disks["c"].fails = False
     while network.disks["c"].busy:
         network.step("disk", "c")
@@ -386,9 +389,10 @@ def test_what_waits_for_the_disk_is_not_for_the_next_link_of_that_name() -> None
     run_until(network, lambda: router.moving is not None and router.moving.next is not None)
     network.disks["b"].fails = True
     network.publishers["pb"].publish({"x": 1}, confirm=True)
+    run_until(network, lambda: "d" in waits_for_disk(network, "b", Settled))
     network.kill("d")
-    assert "a" in permissions_that_wait(network, "b")
-    assert "d" not in permissions_that_wait(network, "b")
+    assert "a" in waits_for_disk(network, "b", Permission)
+    assert "d" not in waits_for_disk(network, "b", Permission, Settled)
     assert not judge(network)
 
 
@@ -465,3 +469,61 @@ def test_a_move_begins_nowhere_before_its_grant_is_there() -> None:
     assert router_of(network, "b").permissions.last is None
     assert not judge(network)
     assert sorted(network.edges) == [("a", "b"), ("a", "c"), ("c", "d")]
+
+
+def test_what_waited_for_the_disk_goes_before_the_end_that_waited_for_it_too() -> None:
+    """d asks to have its link back while its disk is slow: c is to hear of that."""
+    network = movable(CHAIN)
+    network.want("s1", "d", "x = 1")
+    network.settle()
+    network.put("d", MoveLink("c", "b"), "")
+    run_until(network, lambda: router_of(network, "b").moving)
+    network.disks["d"].fails = True
+    network.publishers["pd"].publish({"x": 1}, confirm=True)
+    network.put("d", MoveLink("b", "c"), "")
+    assert "c" in waits_for_disk(network, "d", Permission)
+    network.run(10_000)
+    assert router_of(network, "d").brokers == ["c"]
+    assert not judge(network)
+    assert sorted(network.edges) == CHAIN
+
+
+def test_a_decision_that_is_not_on_disk_yet_is_taken_back() -> None:
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    router = router_of(network, "d")
+    run_until(network, lambda: router.moving is not None and router.moving.next is not None)
+    network.disks["d"].fails = True
+    network.run(10_000)
+    assert network.disks["d"].busy is False
+    network.kill("c")
+    network.start("c")
+    network.run(10_000)
+    assert router.moving is None
+    network.disks["d"].fails = False
+    network.run(10_000)
+    assert network.disks["d"].synced.rows[MOVED_LINKS]
+    for name in "bcd":
+        network.kill(name, power=True)
+    network.settle()
+    assert sorted(network.edges) == CHAIN
+    assert not judge(network)
+
+
+def test_a_link_that_comes_again_is_there_although_its_other_end_knows_only_that_it_went() -> None:
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    network.settle()
+    network.put("d", MoveLink("b", "c"), "")
+
+    def decided() -> bool:
+        rows = network.disks["d"].synced.rows.get(MOVED_LINKS)
+        return MovedLinks(rows).applied_to(["c"]) == ["c"]
+
+    run_until(network, decided)
+    assert router_of(network, "c").brokers == ["b"]
+    for name in "cd":
+        network.kill(name, power=True)
+    network.settle()
+    assert sorted(network.edges) == CHAIN
+    assert not judge(network)

@@ -242,3 +242,19 @@ def test_a_coordinator_with_a_disk_gives_no_number_twice_whatever_it_forgets(
             coordinator = started()
     assert granted == sorted(set(granted))
     assert len(disk) <= 1
+
+
+def test_who_comes_up_is_told_of_the_last_move_of_each_mover_that_was_carried_out() -> None:
+    here, late = (Permissions(name, "c", lambda: 1.0) for name in "bz")
+    for move, mover in enumerate("mnm", 1):
+        grant = Permission(step="grant", mover=mover, life=1, number=move, move=move)
+        here.handle(grant)
+        here.handle(grant.then("done", move, left=(f"old{move}",)))
+    for message in here.open():
+        assert late.handle(message)
+    assert late.last == here.last
+    assert {name: each.left for name, each in late.carried_out.items()} == {
+        "n": ("old2",),
+        "m": ("old3",),
+    }
+    assert late.carried_out == here.carried_out
