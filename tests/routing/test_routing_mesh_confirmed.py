@@ -527,3 +527,18 @@ def test_a_link_that_comes_again_is_there_although_its_other_end_knows_only_that
     network.settle()
     assert sorted(network.edges) == CHAIN
     assert not judge(network)
+
+
+def test_who_was_left_and_has_lost_its_memory_hears_that_when_the_end_reaches_it() -> None:
+    """c restarts when d has come to the end, and before b has: c would wait for d, and b for c."""
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    run_until(network, lambda: router_of(network, "d").brokers == ["b"])
+    network.break_link(("b", "d"))
+    network.kill("c")
+    network.start("c")
+    network.run(10_000)
+    assert router_of(network, "b").brokers == ["a", "c"]
+    assert not judge(network)
+    assert router_of(network, "c").moved_links.has_left("d")
+    assert sorted(network.edges) == [("a", "b"), ("b", "c"), ("b", "d")]

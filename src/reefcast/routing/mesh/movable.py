@@ -200,10 +200,12 @@ class MovableMesh(Mesh, MovesLinks):
             if self.leaving:  # neighbours hold back already what is for this broker's place
                 return self._abandon()
         moving = self._in(wave.move)
-        actions = [] if moving is None else moving.phase(wave.phase, link)
-        if moving is not None and wave.phase == "forget":
+        if moving is None:  # this broker may be the old end, and have lost its memory of the move
+            left = wave.phase == "end" and wave.path[0] == self.mesh.me
+            return self._left_by(wave.mover, wave.move) if left else []
+        if wave.phase == "forget":
             self.moving = None
-        return actions
+        return moving.phase(wave.phase, link)
 
     def _in(self, move: int) -> Moving | None:
         """Return the part in this move; None if it is over, or was forgotten by a restart."""
