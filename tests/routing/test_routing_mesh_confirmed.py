@@ -369,6 +369,7 @@ def test_what_waits_for_the_disk_does_not_go_by_a_link_that_was_closed_meanwhile
     network = left_by_one_end()
     network.disks["c"].fails = True
     network.publishers["pc"].publish({"x": 1}, confirm=True)
+    network.put("c", MoveLink("b", "a"), "")
     run_until(network, lambda: ("c", "d") not in network.soft.opened)
     assert "d" in network.cores["c"].soft_links
     assert "d" in waits_for_disk(network, "c", Permission)
@@ -529,16 +530,24 @@ def test_a_link_that_comes_again_is_there_although_its_other_end_knows_only_that
     assert not judge(network)
 
 
-def test_who_was_left_and_has_lost_its_memory_hears_that_when_the_end_reaches_it() -> None:
-    """c restarts when d has come to the end, and before b has: c would wait for d, and b for c."""
-    network = movable(CHAIN)
-    network.put("d", MoveLink("c", "b"), "")
-    run_until(network, lambda: router_of(network, "d").brokers == ["b"])
-    network.break_link(("b", "d"))
-    network.kill("c")
-    network.start("c")
+@pytest.mark.parametrize("killed", ["d", "c", "cd", "dc"])
+def test_brokers_without_memory_of_a_move_pass_on_that_it_is_at_its_end(killed: str) -> None:
+    """c, or d, which e has left, restart when e has come to the end, and before b has: d would wait
+    for e, and the others for what d answers."""
+    network = Watched([*CHAIN, ("d", "e")], coordinator="a")
+    for session, home in enumerate("ade"):
+        network.want(f"s{session}", home, "x = 1")
+        network.publisher(f"p{home}", home, "x >= 0")
+    network.settle()
+    network.put("e", MoveLink("d", "b"), "")
+    run_until(network, lambda: router_of(network, "e").brokers == ["b"])
+    network.break_link(("b", "e"))
+    for name in killed:
+        network.kill(name)
+    for name in killed:
+        network.start(name)
     network.run(10_000)
     assert router_of(network, "b").brokers == ["a", "c"]
     assert not judge(network)
-    assert router_of(network, "c").moved_links.has_left("d")
-    assert sorted(network.edges) == [("a", "b"), ("b", "c"), ("b", "d")]
+    assert router_of(network, "d").moved_links.has_left("e")
+    assert sorted(network.edges) == [("a", "b"), ("b", "c"), ("b", "e"), ("c", "d")]

@@ -104,11 +104,12 @@ class MovableMesh(Mesh, MovesLinks):
             return []
         links = dict.fromkeys(self.brokers)
         if self.moving is not None and self.moving.next is not None:
-            # The new link may have broken: what waits for the disk must not go by the next one.
-            up = [link for link in self.moving.next.brokers if link in self.soft_links]
-            links |= dict.fromkeys(up)
-        actions: list[Action] = [Send(link, message) for link in links if link != came_by]
-        actions += self._conclude(message)
+            links |= dict.fromkeys(self.moving.next.brokers)
+        concluded = self._conclude(message)
+        # Not by a link that is broken, or left now: the message may wait for the disk.
+        up = [x for x in links if x in self.brokers or self.soft_links.get(x, SoftLink.CLOSING).up]
+        actions: list[Action] = [Send(link, message) for link in up if link != came_by]
+        actions += concluded
         if message.mover == self.mesh.me and message.step == "grant":
             actions += self._granted(message, permissions.granted(message))
         elif message.mover == self.mesh.me and message.step == "end":
@@ -200,12 +201,19 @@ class MovableMesh(Mesh, MovesLinks):
             if self.leaving:  # neighbours hold back already what is for this broker's place
                 return self._abandon()
         moving = self._in(wave.move)
-        if moving is None:  # this broker may be the old end, and have lost its memory of the move
-            left = wave.phase == "end" and wave.path[0] == self.mesh.me
-            return self._left_by(wave.mover, wave.move) if left else []
+        if moving is None:
+            return self._pass_end_on(wave, link)
         if wave.phase == "forget":
             self.moving = None
         return moving.phase(wave.phase, link)
+
+    def _pass_end_on(self, wave: MoveWave, link: LinkName) -> list[Action]:
+        """Tell everybody of the end of a move of which this broker has no memory: who comes behind
+        it gets no wave. The old end would wait for the mover, and others for its answers."""
+        if wave.phase != "end":
+            return []
+        end = self.permissions.follow("end", wave.move, wave.path[0])
+        return [] if end is None else self._spread(end, link)
 
     def _in(self, move: int) -> Moving | None:
         """Return the part in this move; None if it is over, or was forgotten by a restart."""
