@@ -208,6 +208,16 @@ def test_from_when_on_the_new_link_is_there_both_ends_flood_over_it_and_over_the
     assert not judge(network)
 
 
+def test_the_first_copy_of_each_attempt_is_flooded_and_no_other() -> None:
+    router = router_of(movable(CHAIN), "b")
+    for attempt in (7, 8):
+        publish = Publish(Publication("p", 1, 0, {"x": 1}), confirm=attempt)
+        for link, hops in (("a", ["c"]), ("c", [])):
+            (decision,) = router.route([publish], router.match([publish], link), link)
+            assert [hop for hop, _ in decision.hops] == hops
+            assert decision.duplicate is not bool(hops)
+
+
 def waits_for(network: Network, name: str) -> set[str]:
     """Return from whom a broker waits for answers to publications."""
     return network.cores[name].delivering.confirming.waits_for().keys()
@@ -472,8 +482,8 @@ def test_a_move_begins_nowhere_before_its_grant_is_there() -> None:
     assert sorted(network.edges) == [("a", "b"), ("a", "c"), ("c", "d")]
 
 
-def test_what_waited_for_the_disk_goes_before_the_end_that_waited_for_it_too() -> None:
-    """d asks to have its link back while its disk is slow: c is to hear of that."""
+def test_a_mover_with_a_slow_disk_that_asks_again_is_heard() -> None:
+    """What d asks waits for its disk, by the link that it is about to leave."""
     network = movable(CHAIN)
     network.want("s1", "d", "x = 1")
     network.settle()

@@ -38,6 +38,7 @@ def test_what_is_promised_holds(routing: str, seed: int) -> None:
         pytest.param("idr-mesh", 714, id="an event expires to the microsecond"),
         pytest.param("spr", 1157, id="a path to a session that has ended"),
         pytest.param("flooding", 20464, id="a cycle whose broker loses its memory"),
+        pytest.param("mesh", 46159, id="a link that is wanted again while it closes"),
     ],
 )
 def test_what_the_checkers_took_for_a_mistake(routing: str, seed: int) -> None:

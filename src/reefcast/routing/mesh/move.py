@@ -69,8 +69,9 @@ Who is dry does not know whether A has come to *end*. Its word goes up to A, whi
 abandoned, or goes on; until it hears which, it tells neighbours without memory nothing. Once A has
 come to the end, there is no way back, nor need there be: the new tables are complete. Who misses a
 wave, because a broker on its way failed, hears of the end from that one when it is back: neighbours
-tell it how far the move has come, and it tells those who had not heard. If A itself fails, B knows:
-it came to the end before all others, or nobody did. A, when it is back, goes by what it is told.
+tell it how far the move has come (or the wave of the *end* does, which reaches it later), and it
+tells those who had not heard. If A itself fails, B knows: it came to the end before all others, or
+nobody did. A, when it is back, goes by what it is told.
 
 The next move may begin when the coordinator hears that this one is over: each link keeps its order,
 so that no wave overtakes that word.

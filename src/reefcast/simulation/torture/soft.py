@@ -40,6 +40,7 @@ class SoftLinks:
         self._network = network
         self._put = put
         self._refused: list[Directed] = []
+        self._again: set[Directed] = set()
 
     def pairs(self) -> list[Directed]:
         """Return the links that are open from some side, each once."""
@@ -60,6 +61,9 @@ class SoftLinks:
             return
         if (to, name) in self._network.links and (name, to) not in self._network.links:
             self.tell_lost(to, name, self._network.links.pop((to, name)))  # it has given it up
+        if (name, to) in self.opened:  # it has just heard that the other end closes it
+            self._again.add((name, to))
+            return
         for pair in ((name, to), (to, name)):
             self._network.links.setdefault(pair, Link())
         self._say_up(name, to)
@@ -71,7 +75,10 @@ class SoftLinks:
 
     def _close(self, name: str, to: str) -> None:
         """Close a link from one side, also one that has not been opened from there (refused)."""
-        if (name, to) in self._network.links:
+        if (name, to) in self._again:
+            self._again.discard((name, to))
+            self._refused.append((name, to))
+        elif (name, to) in self._network.links:
             self.opened.discard((name, to))
             self._network.links[name, to].frames.append(SoftDown(name))
 
@@ -85,12 +92,14 @@ class SoftLinks:
             return
         if self._network.cores[name].soft_links.get(other) is not None:
             self._put(name, LinkDown(), other)
+        again = (other, name) in self._again
         if (name, other) in self.opened:
-            self._close(name, other)
-        elif not self._network.links.get(
-            (name, other), Link()
-        ).frames:  # nothing more is under way either way
-            self._forget(name, other)
+            self.opened.discard((name, other))
+            self._network.links[name, other].frames.append(SoftDown(name))
+        elif again or not self._network.links.get((name, other), Link()).frames:
+            self._forget(name, other)  # nothing more is under way either way, or for nobody
+        if again:
+            self._open(other, name)
 
     def is_over(self, other: str, name: str) -> bool:
         """Return whether `name` has heard that nothing more comes from `other`: what does is no
@@ -107,6 +116,7 @@ class SoftLinks:
     def _forget(self, name: str, other: str) -> None:
         for pair in ((name, other), (other, name)):
             self.opened.discard(pair)
+            self._again.discard(pair)
             self._network.links.pop(pair, None)
 
     # --- what is done to them ---------------------------------------------------------------------
@@ -149,6 +159,7 @@ class SoftLinks:
         """Let a link break; each end that is there gets back what is not acknowledged."""
         links, ends = self._network.links, ((one, other), (other, one))
         self.opened.difference_update(ends)
+        self._again.difference_update(ends)
         waiting = [end for end in ends if self.has_as_neighbour(*end)]
         over = [(*end, links.pop(end, Link())) for end in ends if end not in waiting]
         for a, b in waiting:
