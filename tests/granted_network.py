@@ -18,6 +18,7 @@ from reefcast.client.settings import complete
 from reefcast.history.store import HistoryStore
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import BrokerEntry, LinkEntry, NetworkSection, RoleEntry
+from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.principal import ALL_ROLES, Principal, UserRole
 from reefcast.server.greeting import LOCAL, Authenticator, Greeting
 from reefcast.server.node import Node
@@ -132,7 +133,7 @@ class Granted:
         address = Address(*self.network.address(broker))
 
         async def connected() -> Client:
-            return await Client([address], complete(options), id)._open()
+            return await Client([address], complete(options), Identity(id))._open()
 
         client: Client = await self.on(id, connected())
         return client

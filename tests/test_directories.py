@@ -1,11 +1,14 @@
-"""Files that only their owner may read."""
+"""Files that only their owner may read, and where what outlives a program is."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
-from reefcast.directories import make_private
+import pytest
+
+from reefcast.directories import make_private, state_directory
 from reefcast.history.store import HistoryStore
 from reefcast.keeping.store import SqliteStore
 
@@ -38,3 +41,25 @@ def test_what_brokers_and_storages_keep_is_theirs_alone(tmp_path: Path) -> None:
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
     sessions.close()
     history.close()
+
+
+@pytest.mark.parametrize(
+    ("system", "variables", "expected"),
+    [
+        ("linux", {}, "~/.local/state/reefcast"),
+        ("linux", {"XDG_STATE_HOME": "/var/kept"}, "/var/kept/reefcast"),
+        ("linux", {"XDG_STATE_HOME": "not/absolute"}, "~/.local/state/reefcast"),
+        ("darwin", {}, "~/Library/Application Support/reefcast"),
+        ("win32", {"LOCALAPPDATA": "/local"}, "/local/reefcast"),
+        ("win32", {}, "~/AppData/Local/reefcast"),
+    ],
+)
+def test_state_is_where_the_system_has_it(
+    monkeypatch: pytest.MonkeyPatch, system: str, variables: dict[str, str], expected: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    for name in ("XDG_STATE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert state_directory() == Path(expected).expanduser()

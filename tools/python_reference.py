@@ -9,6 +9,7 @@ from types import ModuleType
 
 import reefcast
 import reefcast.sync
+import reefcast.testing
 
 INTRODUCTION = """\
 # The Python interface
@@ -28,7 +29,7 @@ instance of a dataclass.
 def page(note: str) -> str:
     """Return the whole page, as Markdown."""
     lines = [note, INTRODUCTION]
-    for module in (reefcast, reefcast.sync):
+    for module in (reefcast, reefcast.sync, reefcast.testing):
         for path, value in public_names(module):
             level = "##" if path.count(".") == module.__name__.count(".") + 1 else "###"
             lines += [f"{level} {path}\n", *_signature(value), documentation(value), ""]

@@ -33,7 +33,7 @@ packages."""
 # Lowest first; a module may import from its own layer and from those before it.
 LAYERS = (
     ("errors",),
-    ("directories", "extras"),
+    ("directories", "extras", "logs"),
     ("model",),
     ("protocol",),
     ("matching",),
@@ -48,6 +48,7 @@ LAYERS = (
     ("security",),
     ("server", "client"),
     ("storage_node",),
+    ("testing",),
     ("simulation",),
     ("pipeline",),
     ("cli",),

@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reefcast import sync
+    from reefcast import sync, testing
     from reefcast.client import (
         Advertisement,
         Client,
@@ -97,6 +97,7 @@ __all__ = [
     "literal",
     "parse_filter",
     "sync",
+    "testing",
 ]
 
 _CLIENT = (
@@ -118,8 +119,8 @@ if not TYPE_CHECKING:  # a checker would take any name for one of ours
             from importlib.metadata import version
 
             return version("reefcast")
-        if name == "sync":
-            return import_module("reefcast.sync")
+        if name in ("sync", "testing"):
+            return import_module(f"reefcast.{name}")
         if name not in __all__:
             raise AttributeError(f"module 'reefcast' has no attribute {name!r}")
         return getattr(import_module(_HOMES.get(name, "reefcast.errors")), name)

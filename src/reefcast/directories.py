@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 from reefcast.errors import ConfigurationError
+
+
+def state_directory() -> Path:
+    """Return the directory in which programs of this user keep what outlives them: as the XDG base
+    directories say, and on macOS and Windows where those have it. It may not exist yet."""
+    home = Path.home()
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / "reefcast"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "reefcast"
+    given = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (given if given.is_absolute() else home / ".local" / "state") / "reefcast"
 
 
 def make_directory(directory: Path, what: str) -> None:

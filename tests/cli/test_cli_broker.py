@@ -17,16 +17,17 @@ import pytest
 import reefcast
 from children import Children, ended, line_of
 from reefcast.cli.broker import COMPILING
-from reefcast.errors import LocalError
 from reefcast.matching import warm_up
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-LINES = 7
+LINES = 8
 """How many lines it prints when it is ready."""
 
 
 @pytest.fixture
-async def children() -> AsyncIterator[Children]:
+async def children(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Children]:
+    """Yield processes that keep their state in the test's directory."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     async with Children() as children:
         yield children
 
@@ -93,17 +94,16 @@ async def test_by_default_it_takes_the_port_of_urls_without_one(children: Childr
     assert "127.0.0.1:7301" in output + errors
 
 
-async def test_as_json_and_until_the_end_of_its_input(children: Children) -> None:
+async def test_as_json_and_until_the_end_of_its_input(children: Children, tmp_path: Path) -> None:
     broker = await children.start("broker", "--port", 0, "--json", "--until-eof")
     told = json.loads(await line_of(broker.stdout))
     listen = told.pop("listen")
-    assert told == {"broker": "b1"}
+    assert told == {"broker": "b1", "data": None}
     async with reefcast.connect(f"reefcast://{listen}") as client:
         await client.publish(x=1)
-        with pytest.raises(LocalError, match="nobody stores 'fx'"):
-            async for _ in client.history("topic = 'fx'"):
-                pass
+        assert [event async for event in client.history("topic = 'fx'")] == []
     assert (await ended(broker, b""))[:2] == (0, "")
+    assert not (tmp_path / "state").exists()
 
 
 async def test_a_port_that_is_taken(children: Children) -> None:
@@ -116,6 +116,44 @@ async def test_a_port_that_is_taken(children: Children) -> None:
     )
 
 
+async def test_what_it_keeps_is_there_again(
+    children: Children, tmp_path: Path, unused_tcp_port: int
+) -> None:
+    """Sessions, retained values and history outlive the broker; another broker is refused."""
+    url, directory = f"reefcast://127.0.0.1:{unused_tcp_port}", tmp_path / "state" / "reefcast"
+    data = directory / f"broker-{unused_tcp_port}"
+    first, printed = await started(children, "--port", unused_tcp_port)
+    assert printed[1] == f"it keeps durable sessions, retained values and history in {data}"
+    async with reefcast.connect(url) as client:
+        session = await client.session("billing")
+        await session.subscribe("n > 0")
+        await client.publish({"n": 1}, topics=["fx"], confirm=True)
+        await client.publish({"n": 2}, topics=["fx"], retain=True)
+    assert await refused(children, "--port", 0, "--data", data) == (
+        f"reefcast: another broker keeps its sessions in {data}/sessions/b1.sqlite: give each "
+        "broker a directory of its own; choose another directory with --data, or keep nothing "
+        "with --memory"
+    )
+    first.send_signal(signal.SIGTERM)
+    assert (await ended(first))[0] == 0
+    await started(children, "--port", unused_tcp_port)
+    async with reefcast.connect(url) as client:
+        assert [event["n"] async for event in client.history("topic = 'fx'")] == [1, 2]
+        assert [event["n"] for event in await client.retained("topic = 'fx'")] == [2]
+        session = await client.session("billing")
+        assert [(await anext(session))["n"] for _ in range(2)] == [1, 2]
+        replay = client.subscribe("topic = 'fx' AND n > 1", replay=True)
+        assert (await anext(replay))["n"] == 2
+
+
+async def test_a_directory_that_cannot_be(children: Children, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert await refused(children, "--port", 0, "--data", tmp_path / "file" / "below") == (
+        f"reefcast: no sessions and history can be written to {tmp_path}/file/below: Not a "
+        "directory; choose another directory with --data, or keep nothing with --memory"
+    )
+
+
 async def test_a_part_of_what_only_makes_sense_together(children: Children, tmp_path: Path) -> None:
     file = tmp_path / "net.toml"
     file.write_text('[[broker]]\nname = "north"\nlisten = "127.0.0.1:7301"\n')
@@ -124,6 +162,12 @@ async def test_a_part_of_what_only_makes_sense_together(children: Children, tmp_
     )
     assert await refused(children, file, "north", "--port", 7302) == (
         f"Error: --port is for a broker alone; {file} says where broker north listens"
+    )
+    assert (await refused(children, file, "north", "--memory")).startswith(
+        "Error: --data and --memory are for a broker alone; for broker north say so in "
+    )
+    assert await refused(children, "--data", tmp_path, "--memory") == (
+        "Error: give --data or --memory, not both"
     )
 
 

@@ -118,7 +118,7 @@ async def test_processes_with_tls(file: Path, children: Children) -> None:
     with file.open("a") as more:
         more.write('clients = "required"\n')
     folder = file.parent / "certificates"
-    broker = await children.start("broker", file, "a", "--verbose")
+    broker = await children.start("broker", file, "a", "--log-level", "info")
     assert b"listens" in await line_of(broker.stdout)
     storage = await children.start("storage", file, "s1")
     assert await line_of(storage.stdout) == b"storage s1 at a answers for fx\n"

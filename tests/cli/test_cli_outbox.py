@@ -12,11 +12,12 @@ from reefcast.cli.main import group
 from reefcast.client.outbox_file import OutboxFile
 from reefcast.model import wire
 from reefcast.model.publication import Publication
+from reefcast.protocol.client_ids import Identity
 
 
 @pytest.fixture
 def outbox(tmp_path: Path) -> Path:
-    file = OutboxFile(tmp_path / "orders.outbox", lambda: "shop-1")
+    file = OutboxFile(tmp_path / "orders.outbox", Identity("shop-1", "s"))
     events = [Publication("shop-1", seq, seq * 1_000_000, {"total": seq}) for seq in (1, 2, 3)]
     frames = [wire.encode_published(wire.encode_publication(event)) for event in events]
     file.commit(1, frames, [2])

@@ -12,6 +12,7 @@ from reefcast.history.asking import question_about
 from reefcast.history.messages import CLIENT_CODEC, Find, Found
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Role
+from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.frames import FrameReader
 
 
@@ -25,7 +26,8 @@ def finds(session: Session) -> int:
 
 
 async def test_a_question_that_failed_is_not_asked_again_after_a_reconnect() -> None:
-    session = Session("c", "key", complete({}), lambda: None, lambda: None, lambda then: None)
+    settings, nothing = complete({}), lambda: None
+    session = Session(Identity("c"), "key", settings, nothing, nothing, lambda then: None)
     hello = wire.hello(Role.BROKER, "b", "net", "session")
     session.established(hello)
     history = History(session, question_about("topic = 't'"), 1.0)

@@ -26,6 +26,7 @@ from reefcast.keeping.database import open_database
 from reefcast.model import wire
 from reefcast.model.messages import Confirmed
 from reefcast.model.publication import Publication
+from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.frames import FrameReader
 
 SECTOR = 512
@@ -125,7 +126,7 @@ class World:
             self.lives += 1
             if image is not None:
                 image.write(self.path)
-            self.file = OutboxFile(self.path, lambda: "p")
+            self.file = OutboxFile(self.path, Identity("p", "s"))
             opened = Image.of(self.path)
             if image is None or self.quiet or self.rng.random() < 0.8:
                 break

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from reefcast.errors import ConfigurationError
 from reefcast.model import wire
 from reefcast.model.messages import Confirmed
 from reefcast.model.publication import Publication
+from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.frames import FrameReader
 
 
@@ -30,7 +32,7 @@ def a_frame(seq: int) -> bytes:
 
 
 def opened(path: Path, publisher: str = "p") -> OutboxFile:
-    return OutboxFile(path, lambda: publisher)
+    return OutboxFile(path, Identity(publisher, "s"))
 
 
 # --- the file ------------------------------------------------------------------------------------
@@ -38,13 +40,13 @@ def opened(path: Path, publisher: str = "p") -> OutboxFile:
 
 def test_a_new_life_has_the_id_the_last_number_and_what_is_not_done(tmp_path):
     file = opened(tmp_path / "a.outbox", "first")
-    assert (file.left.publisher, file.left.last_seq, file.left.frames) == ("first", 0, {})
+    assert (file.left.identity.id, file.left.last_seq, file.left.frames) == ("first", 0, {})
     assert file.last_registration == 0
     file.commit(1, [a_frame(1), a_frame(2), a_frame(3)], [])
     file.commit(4, [], [1, 3])
     file.close()
     again = opened(tmp_path / "a.outbox", "second")
-    assert (again.left.publisher, again.left.last_seq) == ("first", 3)
+    assert (again.left.identity.id, again.left.last_seq) == ("first", 3)
     assert again.left.frames == {2: a_frame(2)}
     assert [each.attributes for each in again.left.publications()] == [{"x": 2}]
     assert again.last_registration == REGISTRATIONS, (
@@ -103,16 +105,52 @@ def test_what_is_no_outbox_is_left_alone(tmp_path):
 
 def test_a_newer_format_is_refused(tmp_path, monkeypatch):
     with monkeypatch.context() as newer:
-        newer.setattr(module, "FORMAT", module.FORMAT._replace(version=2))
+        newer.setattr(module, "FORMAT", module.FORMAT._replace(version=3))
         opened(tmp_path / "a").close()
-    with pytest.raises(ConfigurationError, match="has format 2"):
+    with pytest.raises(ConfigurationError, match="has format 3"):
         opened(tmp_path / "a")
+
+
+FORMAT_1 = """
+CREATE TABLE publisher (one INTEGER PRIMARY KEY, id TEXT NOT NULL, last INTEGER NOT NULL,
+                        lives INTEGER NOT NULL);
+CREATE TABLE publication (seq INTEGER PRIMARY KEY, frame BLOB NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE damaged (seq INTEGER PRIMARY KEY, frame BLOB NOT NULL);
+PRAGMA application_id = 0x7265656F;
+PRAGMA user_version = 1;
+INSERT INTO publisher VALUES (1, 'p', 2, 3);
+"""
+
+
+def test_a_file_without_a_secret_keeps_its_id_until_it_is_empty(tmp_path, caplog):
+    """What waits in it goes on under the id that homes of sessions know; then the id is replaced,
+    and the numbers go on."""
+    database = sqlite3.connect(tmp_path / "a")
+    database.executescript(FORMAT_1)
+    row = (2, a_frame(2), crc32(a_frame(2)))
+    database.execute("INSERT INTO publication VALUES (?, ?, ?)", row)
+    database.commit()
+    database.close()
+    for _ in range(2):
+        file = OutboxFile(tmp_path / "a", Identity("new", "secret"))
+        assert file.left == (Identity("p", ""), 2, {2: a_frame(2)})
+        file.close()
+    assert caplog.text.count("is of an older version, and its publisher p has no secret") == 2
+    file = OutboxFile(tmp_path / "a", Identity("new", "secret"))
+    file.commit(3, [], [2])
+    file.close()
+    caplog.clear()
+    for identity in (Identity("new", "secret"), Identity("newer", "another")):
+        file = OutboxFile(tmp_path / "a", identity)
+        assert file.left == (Identity("new", "secret"), 2, {})
+        file.close()
+    assert not caplog.text
 
 
 def test_a_damaged_file_is_kept_aside_and_said(tmp_path, caplog):
     (tmp_path / "a").write_bytes(b"no database" * 1000)
     file = opened(tmp_path / "a", "new")
-    assert file.left.publisher == "new"
+    assert file.left.identity.id == "new"
     file.close()
     [aside] = tmp_path.glob("a.damaged*")
     assert aside.read_bytes() == b"no database" * 1000
@@ -174,7 +212,7 @@ class Counting(OutboxFile):
 
 async def test_what_is_published_together_shares_a_sync_and_what_is_done_goes(tmp_path):
     written: list[int] = []
-    file = Counting(tmp_path / "a", lambda: "p")
+    file = Counting(tmp_path / "a", Identity("p", "s"))
     writer = OutboxWriter(file, written.append)
     with writer._wake:  # as if the thread were in a sync
         for seq in range(1, 101):
@@ -193,7 +231,7 @@ async def test_what_is_published_together_shares_a_sync_and_what_is_done_goes(tm
 async def test_a_full_disk_is_said_and_waited_for(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr("reefcast.client.outbox_writer.AGAIN_S", 0.01)
     written: list[int] = []
-    file = Counting(tmp_path / "a", lambda: "p")
+    file = Counting(tmp_path / "a", Identity("p", "s"))
     file.failing = 3
     writer = OutboxWriter(file, written.append)
     with caplog.at_level(logging.WARNING):

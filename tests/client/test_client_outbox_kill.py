@@ -70,7 +70,7 @@ async def kill_publishers(tmp_path: Path, kills: int, seed: int) -> None:
         assert row.events == left.last_seq
         seqs = []
         async for event in client.session("billing", prefetch=1000):
-            assert event.id[0] == left.publisher
+            assert event.id[0] == left.identity.id
             seqs.append(event.id[1])
             await event.ack()
             if len(seqs) == row.events:

@@ -11,6 +11,7 @@ from reefcast.model import wire
 from reefcast.model.messages import Refused, Settled
 from reefcast.model.publication import Publication
 from reefcast.model.wire import Dropped, FrameKind, Role
+from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.frames import FrameReader
 
 NUMBERED = (
@@ -45,7 +46,7 @@ def frame_of(kind: FrameKind, n: int) -> bytes:
 )
 def test_it_counts_what_its_broker_counts(reads: list[list[tuple[FrameKind, int]]]) -> None:
     settings = complete({"on_dropped": lambda _: None})
-    session = Session("c", "key", settings, lambda: None, lambda: None, lambda then: None)
+    session = Session(Identity("c"), "key", settings, lambda: None, lambda: None, lambda then: None)
     expected = 0
     for read in reads:
         data = b"".join(frame_of(kind, n) for kind, n in read)
@@ -59,7 +60,8 @@ def test_it_counts_what_its_broker_counts(reads: list[list[tuple[FrameKind, int]
 
 
 def test_with_another_broker_it_counts_anew() -> None:
-    session = Session("c", "key", complete({}), lambda: None, lambda: None, lambda then: None)
+    settings, nothing = complete({}), lambda: None
+    session = Session(Identity("c"), "key", settings, nothing, nothing, lambda then: None)
     for name, resumed, taken in (("a", False, 0), ("a", True, 1), ("b", False, 0)):
         hello = wire.hello(Role.BROKER, name, "net", f"session of {name}", resumed=resumed)
         session.established(hello)

@@ -168,6 +168,7 @@ class Terminal:
                 **os.environ,
                 "PATH": f"{self._bin}:{os.environ['PATH']}",
                 "PYTHONUNBUFFERED": "1",
+                "PYTEST_PLUGINS": "reefcast.testing.plugin",  # also of a checkout
             },
             "pass_fds": (self._theirs,),
         }

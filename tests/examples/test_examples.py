@@ -26,7 +26,8 @@ from example_pages import (
 )
 
 from children import Children, ended, line_of
-from live_networks import path_network, running, until
+from live_networks import until
+from reefcast import testing
 from reefcast.server.supervisor import free_ports
 
 QUIET = ("", "")
@@ -37,8 +38,8 @@ NAMES = sorted(path.name for path in EXAMPLES.iterdir() if (path / "README.md").
 @pytest.fixture
 async def terminals(tmp_path: Path) -> AsyncIterator[Terminals]:
     """Yield terminals beside a running broker."""
-    async with running(path_network(1)) as [url], Children() as children:
-        yield Terminals(children, tmp_path, url)
+    async with testing.broker(history=False) as broker, Children() as children:
+        yield Terminals(children, tmp_path, broker.url)
 
 
 def beside_a_broker(name: str) -> Page:

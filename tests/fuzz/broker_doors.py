@@ -19,6 +19,7 @@ from reefcast.protocol.frames import FrameReader
 from reefcast.retaining import messages as retaining
 from reefcast.routing.registry import routing_named
 from reefcast.server.connection import Connection
+from reefcast.server.greeting import Authenticator
 from reefcast.server.node import Node
 from reefcast.sessions import messages as sessions
 
@@ -30,8 +31,8 @@ TRIED = 200
 class Transport(asyncio.Transport):
     """Takes all that is written."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        super().__init__({"peername": (address, 1), "sockname": ("127.0.0.1", 2)})
         self.written: list[bytes] = []
         self.closed = False
 
@@ -106,6 +107,7 @@ def hello_of(rng: random.Random) -> bytes:
         USUAL[role] if rng.random() < 0.8 else rng.choice(NAMES),
         "test" if rng.random() < 0.95 else rng.choice(("", "other")),
         rng.choice(("s", "t")),
+        secret=rng.choice(("", "s", "t" * 300)),
         queue_policy=rng.choice(("", "block", "disconnect", "drop_oldest", "other" * odd)),
         queue_limit=rng.choice((0, 0, 1, 10**6, -1 if odd else 5)),
     )
@@ -224,17 +226,21 @@ def conversation(rng: random.Random) -> list[bytes]:
 
 
 class BrokerDoor:
-    """One broker; each input is a connection to it."""
+    """One broker; each input is a connection to it. `authenticator`: proves others, if not as in a
+    network without security."""
 
-    def __init__(self, routing: str = "acyclic") -> None:
+    def __init__(
+        self, routing: str = "acyclic", authenticator: Authenticator | None = None
+    ) -> None:
         network = make_network("ab", [("a", "b")], routing=routing, link_patience_s=0.02)
-        self.node = Node(network, "b")
+        self.node = Node(network, "b", authenticator=authenticator)
         self.loop = asyncio.get_running_loop()
         self.subscriber = Bystander(self.node, "subscriber")
         self.publisher = Bystander(self.node, "publisher")
         filter = "of = 'bystander'"
         self.subscriber.say(FrameKind.CONTROL, Subscribe(("subscriber", 1), filter, 1))
         self.seq = 0
+        self.expected: list[int] = []
 
     async def knock(self, reads: list[bytes]) -> None:
         transport = Transport()
@@ -250,19 +256,27 @@ class BrokerDoor:
         connection.connection_lost(None)
         await asyncio.sleep(0)
 
+    def publish(self, count: int = 1) -> None:
+        """Have one bystander publish what the other one expects."""
+        for _ in range(count):
+            self.seq += 1
+            self.expected.append(self.seq)
+            self.publisher.publish(self.seq)
+
     async def look(self) -> None:
         """The bystanders go on, and nothing failed."""
-        self.seq += 1
         self.subscriber.say(FrameKind.PING, 0)
-        self.publisher.publish(self.seq)
+        self.publish()
         found: list[int] = []
 
         def came() -> bool:
             found.extend(self.subscriber.has())
-            return bool(found)
+            return len(found) >= len(self.expected)
 
         await until(came)
-        assert found == [self.seq]
+        assert found == self.expected
+        self.expected.clear()
+        self.publisher.transport.written.clear()
         self.check()
 
     def check(self) -> None:

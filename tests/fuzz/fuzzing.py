@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,21 +19,42 @@ import pytest
 
 T = TypeVar("T")
 
-FEW, MANY = 3_000, 1_000_000
-"""Inputs of a door in `make test`, and in `make soak`."""
+FEW, MANY = 600, int(os.environ.get("REEFCAST_FUZZ_INPUTS", "1_000_000"))
+"""Inputs of a door in `make test`, thousands for all of them, and in `make soak`."""
 MOST_CPU_S = 0.1
 ONLY = os.environ.get("REEFCAST_FUZZ_ONLY", "")
 """The seed of the only input to try."""
+ENOUGH, MOST_GROWN = 20_000, 64 << 20
+"""After so many inputs, the peak of memory has grown by fewer bytes since the first fifth."""
 
 OFTEN_AND_SOAKED = pytest.mark.parametrize(
     "count", [FEW, pytest.param(MANY, marks=pytest.mark.soak)]
 )
 
 
+def seeds(count: int) -> Iterator[str]:
+    """Yield the seeds of `count` inputs. Many of them must not need more memory than a few."""
+    if ONLY:
+        yield ONLY
+        return
+    early = 0
+    for at in range(count):
+        if at == count // 5:
+            early = peak_bytes()
+        yield str(at)
+    grown = peak_bytes() - early
+    assert count < ENOUGH or grown < MOST_GROWN, f"{count} inputs took {grown >> 20} MiB more"
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def knock(door: Callable[[T], object], make: Callable[[random.Random], T], count: int) -> None:
     """Tries `count` inputs at a door. An input that takes too long is tried again: what a busy
     machine did is not its fault."""
-    for seed in [ONLY] if ONLY else map(str, range(count)):
+    for seed in seeds(count):
         given = make(random.Random(seed))
         try:
             took_s = cpu_of(door, given)

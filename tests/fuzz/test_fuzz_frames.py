@@ -8,7 +8,7 @@ import time
 
 import pytest
 from broker_doors import TRIED, BrokerDoor, conversation
-from fuzzing import MOST_CPU_S, OFTEN_AND_SOAKED, ONLY
+from fuzzing import MOST_CPU_S, OFTEN_AND_SOAKED, seeds
 
 
 @OFTEN_AND_SOAKED
@@ -28,7 +28,7 @@ async def test_frames(routing: str, count: int) -> None:
 
 
 async def _knock(door: BrokerDoor, count: int) -> None:
-    for at, seed in enumerate([ONLY] if ONLY else map(str, range(count // 3))):
+    for at, seed in enumerate(seeds(count // 3)):
         reads = conversation(random.Random(seed))
         began_s = time.process_time()
         try:

@@ -57,6 +57,7 @@ WORDS = (
     *("true", "inf", "nan", "-1", "0", "1e400", "1979-05-27", '"a"', "'''", '"127.0.0.1:0"'),
     *('routing = "scot"', 'routing = "mesh"', 'routing = "gossip"', 'region = "r"', "cluster = 1"),
     *('routing = "json:loads"', 'routing = "nowhere:It"', "insecure = true", 'between = ["a"]'),
+    *("[" * 2000, "{a=" * 2000),
 )
 TREE = msgspec.toml.decode(SEED)
 

@@ -61,6 +61,25 @@ def test_it_holds_what_the_simulated_one_holds(tmp_path, seed, always):
     store.close()
 
 
+@pytest.mark.parametrize("damage", ["CAST(x'ff' AS TEXT)", "7", "x''", "body || x'00'"])
+def test_a_body_that_is_damaged_is_reported_and_missing(tmp_path, damage):
+    path = tmp_path / "b.sqlite"
+    store = opened(path)
+    store.load()
+    store.commit([PutEvent(number, ("p", number), 0.0, b"body") for number in (1, 2)])
+    store.close()
+    with sqlite3.connect(path) as database:
+        database.execute(f"UPDATE event SET body = {damage} WHERE number = 1")
+    database.close()
+    said: list[str] = []
+    store = opened(path, said)
+    store.load()
+    bodies = store.bodies([1, 2])
+    assert list(bodies.found) == [2] and bodies.missing == (1,)
+    assert said == [f"{path}: the body of event 1 is damaged"]
+    store.close()
+
+
 @pytest.mark.parametrize(
     ("at", "data"),
     [(60, b"\x00" * 4), (60, b"\xff" * 4), (100, b"\x63" * 8)],
@@ -268,3 +287,13 @@ def test_commits_are_synced_by_themselves_or_not(tmp_path, always):
     assert one_number(store._database, "PRAGMA synchronous") == (full if always else normal)
     assert store._database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     store.close()
+
+
+def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
+    """SQLite quotes it in what it says is wrong, and Python cannot decode that."""
+    path = tmp_path / "b.sqlite"
+    SqliteStore(path, pytest.fail, always=False).close()
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE ", b"CREATE \xdfABLE ", 1))
+    said: list[str] = []
+    SqliteStore(path, said.append, always=False).close()
+    assert len(said) == 1 and "is damaged (it names its tables by what is no text)" in said[0]

@@ -4,8 +4,9 @@ work."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import pytest
@@ -26,6 +27,12 @@ UNLIMITED = FilterLimits(sys.maxsize, sys.maxsize, sys.maxsize)
 MOST_CALLS = 120_000
 """Calls of functions, nearly all of C: 10 ms on a quiet machine."""
 KINDS = [name for name, _ in hostile(100)]
+
+
+@cache
+def texts(size: int) -> dict[str, str]:
+    """The hostile filters of this size, by kind."""
+    return dict(hostile(size))
 
 
 def calls_of(work: Callable[[], object]) -> int:
@@ -72,13 +79,20 @@ def test_and_is_little_work(name: str) -> None:
     assert calls_of(lambda: take(LEGITIMATE[name], index)) < MOST_CALLS
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param((1000, 2000, 4000, 10_000, 65_000), id="some"),
+        pytest.param(range(500, 66_000, 500), id="all", marks=pytest.mark.soak),
+    ],
+)
 @pytest.mark.parametrize("kind", KINDS)
-def test_hostile_filters_are_little_work(kind: str) -> None:
+def test_hostile_filters_are_little_work(kind: str, sizes: Sequence[int]) -> None:
     """Of every length: the longest that passes is somewhere in between."""
     index = new_index()
     index.add("other", Filter("a = 1 AND b > 2"))
-    for size in (1000, 2000, 4000, 10_000, 65_000):
-        text = dict(hostile(size))[kind]
+    for size in sizes:
+        text = texts(size)[kind]
         assert calls_of(lambda text=text: take(text, index)) < MOST_CALLS, size
 
 

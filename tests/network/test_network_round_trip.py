@@ -44,6 +44,8 @@ OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     dict[str, Any]: TABLES,
     tuple[str, str]: st.tuples(TEXTS, TEXTS),
     Literal["always", "interval"]: st.sampled_from(("always", "interval")),
+    Literal["text", "json"]: st.sampled_from(["text", "json"]),
+    Literal["debug", "info", "warning", "error"]: st.sampled_from(["debug", "info", "error"]),
     Literal["none", "optional", "required"]: st.sampled_from(["none", "optional", "required"]),
 }
 

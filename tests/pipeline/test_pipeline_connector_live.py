@@ -19,6 +19,7 @@ import reefcast.spark
 from reefcast.client.encoding import encode_event
 from reefcast.pipeline.connector.options import Broker
 from reefcast.pipeline.connector.publishing import Publisher
+from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.greeting import LOCAL, Anonymous, Greeting
 
@@ -317,7 +318,7 @@ def until(query: StreamingQuery, condition: Callable[[], bool]) -> None:
 def publish_late(url: str, topic: str, event: dict[str, object], late_s: float) -> None:
     """Publish an event as a publisher that had no connection for a while."""
     time_us = time.time_ns() // 1000 - round(late_s * 1e6)
-    publisher = Publisher(Broker(url, {}), "late")
+    publisher = Publisher(Broker(url, {}), Identity("late"))
     publisher.send([encode_event(("late", 1), time_us, event, (topic,), b"")])
     publisher.flush()
     publisher.close()

@@ -45,6 +45,7 @@ from reefcast.pipeline.connector.publishing import (
     part_of,
     publish,
 )
+from reefcast.protocol.client_ids import Identity, identity_of
 from secured import PASSWORD, secured
 from tls_files import Office
 
@@ -161,7 +162,7 @@ def published(batches: list[Any], topic: str = "") -> list[Publication]:
 
 def test_rows_are_numbered_and_timed_through_all_batches() -> None:
     rows = published([ROWS, ROWS])
-    assert [row.publisher for row in rows] == ["spark-q-5"] * 6
+    assert [row.publisher for row in rows] == [identity_of("spark-5", "q").id] * 6
     assert [row.seq for row in rows] == [2 * 2**32 + n for n in range(1, 7)]
     assert [row.time_us for row in rows] == list(range(1000, 1006))
     assert [row.topics for row in rows[:3]] == [("a",), (), ("b",)]
@@ -239,7 +240,7 @@ async def test_a_task_that_fails_and_is_done_again_publishes_each_row_once() -> 
 async def test_what_a_broker_refuses_is_an_error_of_the_task() -> None:
     rows = [pa.record_batch({"n": pa.array([1])})]
     async with running(path_network(1)) as urls:
-        part = Part("x" * 300, 1, 1)
+        part = Part(Identity("x" * 300), 1, 1)
         with pytest.raises(reefcast.ReefcastError, match="1 to 200 characters"):
             await asyncio.to_thread(publish, Broker(urls[0], {}), rows, part, "fx")
 
@@ -290,7 +291,8 @@ async def test_rows_are_published_as_a_user(tmp_path: Path) -> None:
         subscription = await client.subscribe("n = 7")
         rows = pa.RecordBatch.from_pylist([{"n": 7}])
         broker = write_options({"url": url, **user}).broker
-        assert await asyncio.to_thread(publish, broker, [rows], Part("p", 1, 1), "fx") == 1
+        part = Part(identity_of("p", "query"), 1, 1)
+        assert await asyncio.to_thread(publish, broker, [rows], part, "fx") == 1
         assert (await anext(subscription))["n"] == 7
     tokens = read_options({"url": url, "subscribe": "fx", "tokenFile": "t"}).selection.broker
     assert tokens.access == {"token_file": "t"}
@@ -306,7 +308,8 @@ async def test_rows_are_published_over_tls(tmp_path: Path) -> None:
         subscription = await client.subscribe("n = 7")
         rows = pa.RecordBatch.from_pylist([{"n": 7}])
         broker = write_options({"url": url, **files}).broker
-        count = await asyncio.to_thread(publish, broker, [rows], Part("p", 1, 1), "fx")
+        part = Part(identity_of("p", "query"), 1, 1)
+        count = await asyncio.to_thread(publish, broker, [rows], part, "fx")
         assert count == 1
         assert (await anext(subscription))["n"] == 7
 

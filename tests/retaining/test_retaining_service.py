@@ -10,6 +10,7 @@ from retaining_network import START_US, Network, body, publication
 
 from reefcast.errors import ProtocolError
 from reefcast.model import wire
+from reefcast.model.grants import Grants, Template, UserGrant
 from reefcast.model.messages import (
     Advertise,
     Deliver,
@@ -23,6 +24,7 @@ from reefcast.model.messages import (
     Send,
     Subscribe,
 )
+from reefcast.model.subjects import Subject
 from reefcast.retaining.messages import (
     Clear,
     Compare,
@@ -278,3 +280,44 @@ def test_a_value_must_lie_within_the_advertisements_as_a_publication_must() -> N
         clear = Clear(token=7, time_us=START_US, **named)
         [refused] = said(life.handle(clear, "p"), NotRetained)
         assert "lies outside what this client advertised" in refused.reason
+
+
+def restricted() -> Life:
+    """A broker with a client q that may publish for its desk only, where p may publish anything."""
+    life = Life()
+    life.core.granting.grants = Grants([UserGrant(name="fx", publish=Template("desk = 'fx'"))])
+    life.handle(LinkUp(LinkKind.CLIENT, subject=Subject("quentin", granted=("fx",))), "q")
+    return life
+
+
+@pytest.mark.parametrize("clear", [True, False])
+def test_what_clears_or_replaces_the_value_of_others_is_refused_whatever_it_says(
+    *, clear: bool
+) -> None:
+    """A listener for MQTT clears by a publication, which may lie within the grant itself."""
+    life = restricted()
+    theirs = body("p", 1, START_US, "t", desk="hr")
+    assert said(life.handle(Retain(token=1, body=theirs), "p"), Retained)
+    mine = body("q", 1, START_US + 1, "t", desk="fx")
+    [refused] = said(life.handle(Retain(token=2, body=mine, clear=clear), "q"), NotRetained)
+    assert f"is not yours to {'clear' if clear else 'replace'}: it lies outside" in refused.reason
+    assert life.service.values.values == 1
+    own = body("q", 2, START_US + 2, "u", desk="fx")
+    assert said(life.handle(Retain(token=3, body=own), "q"), Retained)
+    again = body("q", 3, START_US + 3, "u", desk="fx")
+    assert said(life.handle(Retain(token=4, body=again, clear=clear), "q"), Retained)
+    assert life.service.values.values == (1 if clear else 2)
+
+
+def test_nobody_clears_through_a_broker_that_does_not_have_the_value() -> None:
+    """It could be somebody else's, at brokers from which this one is cut off."""
+    life = restricted()
+    for message in (
+        Clear(token=1, time_us=START_US, topic="t"),
+        Retain(token=2, body=body("q", 1, START_US, "t", desk="fx"), clear=True),
+    ):
+        [refused] = said(life.handle(message, "q"), NotRetained)
+        assert "there is no value of this key here that could be cleared" in refused.reason
+    assert said(life.handle(Clear(token=3, time_us=START_US, topic="t"), "p"), Retained)
+    # What was there, and is cleared already, is no secret.
+    assert said(life.handle(Clear(token=4, time_us=START_US + 1, topic="t"), "q"), Retained)

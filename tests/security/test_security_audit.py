@@ -53,20 +53,24 @@ def test_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert [line["n"] for line in lines(tmp_path / "b1.jsonl")] == [0, 1, 2]
 
 
-def test_a_flood_of_refusals_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "MOST_REFUSED", 5)
+def test_a_flood_is_counted_and_hides_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "MOST_LINES", 5)
     log = AuditFile(tmp_path, "b1", 100_000, 3)
     log.tick(0.0)
     for n in range(20):
-        log.refused("refused", n=n)
-    log.write("connected")
+        log.limited("connected", n=n)
+    log.write("wish")
+    log.limited("refused", n=1)
     log.tick(1.0)
     log.tick(11.0)
-    log.refused("refused", n=20)
+    log.limited("connected", n=20)
     log.close()
     said = [line["event"] for line in lines(tmp_path / "b1.jsonl")]
-    assert said == [*["refused"] * 5, "connected", "left_out", "refused"]
-    assert lines(tmp_path / "b1.jsonl")[6]["count"] == 15
+    assert said == [*["connected"] * 5, "wish", "refused", "left_out", "connected"]
+    left_out = lines(tmp_path / "b1.jsonl")[7]
+    assert (left_out["of"], left_out["count"]) == ("connected", 15)
 
 
 def test_a_disk_that_fails_costs_lines_and_nothing_else(

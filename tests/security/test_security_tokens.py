@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import hmac
 import json
@@ -186,6 +187,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"sub": "a\nb"}, "names no user"),
     ({"sub": "$network"}, "names no user"),
     ({"sub": "anonymous"}, "names no user"),
+    ({"desk": 2**64}, "numbers of more than 64 bits"),
+    ({"desk": functools.reduce(lambda inner, _: [inner], range(40), [])}, "more than 32 deep"),
 ]
 
 

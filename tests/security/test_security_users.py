@@ -71,6 +71,14 @@ def test_a_hash_of_another_kind_is_refused() -> None:
         parse_users(f'[[user]]\nname = "a"\nhash = "{other}"'.encode())
 
 
+@pytest.mark.parametrize("cost", ["m=4294967295,t=1,p=1", "m=8,t=0,p=1", "m=8,t=99999,p=1"])
+def test_a_hash_of_absurd_cost_is_refused(cost: str) -> None:
+    """It would take hours, or all memory, and so would that of nobody."""
+    other = cheap_hash(PASSWORD).replace("m=8,t=1,p=1", cost)
+    with pytest.raises(ConfigurationError, match="'a' is wrong: its cost is outside of"):
+        parse_users(f'[[user]]\nname = "a"\nhash = "{other}"'.encode())
+
+
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"users\.toml cannot be read: No such file"):
         read_users(tmp_path / "users.toml")

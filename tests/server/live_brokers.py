@@ -21,6 +21,7 @@ from reefcast.network.sections import (
 from reefcast.network.tree_sources import tree_of
 from reefcast.overlay.scot import scot
 from reefcast.protocol.batches import Batch
+from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.window import decoded
 from reefcast.server.greeting import Authenticator
 from reefcast.server.node import Node
@@ -103,9 +104,9 @@ class Live:
         self._stack.push_async_callback(client.close)
         return client
 
-    async def dial(self, node: Node, name: str = "c") -> RawClient:
+    async def dial(self, node: Node, who: str | Identity = "c") -> RawClient:
         """Return a connection that has not sent a hello."""
-        client = await RawClient.dial(node.network.address(node.name), name)
+        client = await RawClient.dial(node.network.address(node.name), who)
         self._stack.push_async_callback(client.close)
         return client
 

@@ -18,6 +18,7 @@ from reefcast.model.messages import (
 )
 from reefcast.model.publication import Publication
 from reefcast.model.wire import Close, FrameKind, Hello, Role
+from reefcast.protocol.client_ids import Identity, identity_of
 from reefcast.protocol.frames import FrameReader
 
 PATIENCE_S = 240.0
@@ -38,13 +39,17 @@ class Closed(Exception):
         self.close_frame = close_frame
 
 
+OWN = identity_of("c", "a secret of the tests")
+"""A client for networks that have users."""
+
+
 class RawClient:
     """One connection. `inbox` holds the frames that came and were not asked for yet."""
 
     def __init__(
-        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, who: str | Identity, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        self.name = name
+        self.name, self.secret = who if isinstance(who, Identity) else (who, "")
         self.reader = reader
         self.writer = writer
         self.frames = FrameReader()
@@ -57,9 +62,9 @@ class RawClient:
         self._pings: asyncio.TimerHandle | None = None
 
     @classmethod
-    async def dial(cls, address: tuple[str, int], name: str = "c") -> RawClient:
+    async def dial(cls, address: tuple[str, int], who: str | Identity = "c") -> RawClient:
         reader, writer = await asyncio.open_connection(*address)
-        return cls(name, reader, writer)
+        return cls(who, reader, writer)
 
     @classmethod
     async def connect(
@@ -85,6 +90,7 @@ class RawClient:
             "name": self.name,
             "network": "",
             "session": "s",
+            "secret": self.secret,
         }
         self.send(FrameKind.HELLO, Hello(**(values | fields)))
 

@@ -98,6 +98,21 @@ async def test_a_few_frames_are_acknowledged_at_once_and_many_together():
     connection.connection_lost(None)
 
 
+class Slow(End):
+    """An end that takes 10 ms for each message. `taken`: how many it has handled."""
+
+    what = "a test"
+    silence_s = 10.0
+    ping_s = 10.0
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def control(self, message: ControlMessage) -> None:
+        time.sleep(0.01)
+        self.taken += 1
+
+
 async def test_a_broker_that_was_busy_does_not_blame_the_others() -> None:
     """The broker was suspended, or had a long turn: what was sent meanwhile has yet to be read."""
     shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
@@ -113,6 +128,25 @@ async def test_a_broker_that_was_busy_does_not_blame_the_others() -> None:
         assert not connection.link.over
         connection.data_received(wire.encode(FrameKind.PING, 0))
     while not connection.link.over:  # noqa: ASYNC110 (nobody tells)
+        await asyncio.sleep(0.01)
+    connection.connection_lost(None)
+
+
+async def test_while_a_broker_is_busy_with_what_it_read_the_other_end_is_not_silent() -> None:
+    """What was read at once may take longer than the silence; until then nothing more is read."""
+    shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
+    end = Slow()
+    end.silence_s = 0.2
+    connection, transport = Connection(shared, lambda connection, hello: end), Pausing()
+    connection.connection_made(transport)
+    hello = wire.hello(Role.BROKER, "b", "net", "session")
+    connection.data_received(wire.encode(FrameKind.HELLO, hello))
+    many = 100
+    connection.data_received(
+        b"".join(wire.encode(FrameKind.CONTROL, Unsubscribe(("b", n))) for n in range(many))
+    )
+    while end.taken < many:
+        assert not connection.link.over
         await asyncio.sleep(0.01)
     connection.connection_lost(None)
 

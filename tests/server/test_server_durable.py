@@ -343,7 +343,9 @@ async def test_brokers_without_a_directory_say_so(live: Live, tmp_path: Path) ->
             await anext(at_b.session("other"))
     bare = await live.node(make_network("c"), "c")
     async with reefcast.connect(url_of(bare.network, "c")) as client:
-        with pytest.raises(reefcast.RefusedError, match=r"no durable sessions.*--directory"):
+        with pytest.raises(
+            reefcast.RefusedError, match=r"no durable sessions.*\[sessions\] directory"
+        ):
             await client.session("billing")
 
 

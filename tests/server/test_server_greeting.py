@@ -103,7 +103,7 @@ def test_elsewhere_nothing_is_granted_unless_the_network_is_insecure(host: str) 
 async def test_a_network_file_says_what_is_granted_elsewhere(insecure: bool) -> None:
     network = path_network(1)
     network.network.insecure = insecure
-    authenticator = Node(network, "b1").shared.authenticator
+    authenticator = Node(network, "b1").authenticator
     assert authenticator.prove(greeting("10.0.0.1")) == (UNPROVED if insecure else STRANGER)
 
 

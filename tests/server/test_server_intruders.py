@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from live_brokers import Live
 from msgspec import inspect
+from raw_client import OWN
 
 import reefcast.routing
 from live_networks import has_traceback
@@ -102,7 +103,7 @@ def test_all_kinds_are_found() -> None:
 async def intruder(live: Live, folder: Path) -> Any:
     """A user of the network who is a client and nothing else, and the broker."""
     (node,) = live.nodes.values() or [await live.node(secured(folder), "b1")]
-    client = await live.dial(node)
+    client = await live.dial(node, OWN)
     client.say_hello()
     await client.next(FrameKind.PROOF)
     answer = encode_proof(Answer(Method.TOKEN, secret=token("mallory")))
@@ -178,7 +179,7 @@ async def test_a_publication_on_its_way_between_brokers_is_refused_from_a_client
     live: Live, tmp_path: Path
 ) -> None:
     client = await intruder(live, tmp_path)
-    made = Publication("c", 1, 0, {"x": 1})
+    made = Publication(OWN.id, 1, 0, {"x": 1})
     frame = wire.encode_parts(FrameKind.PUBLISH, (3,), wire.encode_publication(made))
     client.writer.write(frame)
     assert "a client's publication has the header of one" in await client.reason()

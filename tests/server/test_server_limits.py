@@ -19,7 +19,7 @@ from reefcast.history.messages import MESSAGES, Find, Request
 from reefcast.model.messages import Advertise, Refused, ServiceMessage, Subscribe, Unsubscribe
 from reefcast.model.wire import FrameKind, Role
 from reefcast.network.sections import LimitsSection
-from reefcast.protocol.principal import ALL_ROLES, Principal
+from reefcast.protocol.principal import ALL_ROLES, NETWORK, Principal
 from reefcast.retaining.messages import CLIENT_MESSAGES, NotRetained, Recall
 from reefcast.server.asking import LIMITED
 from reefcast.server.greeting import LOCAL, Greeting
@@ -217,6 +217,8 @@ def test_who_has_proved_no_user_pays_for_itself() -> None:
     assert payer_of(LOCAL, "c") != payer_of(LOCAL, "d")
     anna = Principal("anna", ALL_ROLES, "test")
     assert payer_of(anna, "c") == payer_of(anna, "d") != payer_of(LOCAL, "anna")
+    network = Principal(NETWORK, ALL_ROLES, "key")
+    assert payer_of(network, "c") != payer_of(network, "d")
 
 
 async def test_a_user_beyond_its_rate_waits_and_others_do_not(live: Live) -> None:

@@ -13,11 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 from live_brokers import Live
+from msgspec.structs import replace
+from raw_client import OWN
 from secured_brokers import ANNA, broker, lines, principals, status, url
 
 import reefcast
 from live_networks import linked, make_network, until, url_of
-from reefcast.errors import ProtocolError, RefusedError
+from reefcast.errors import ConfigurationError, ProtocolError, RefusedError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Role
 from reefcast.network.file import NetworkFile
@@ -155,7 +157,7 @@ async def test_what_is_too_long_for_a_name_or_a_secret_is_not_remembered(
     answer = encode_proof(Answer(Method.PASSWORD, **shown))
     stranger.writer.write(wire.frame(FrameKind.PROOF, answer))
     assert "which are the most here" in await stranger.reason()
-    proving = node.shared.authenticator
+    proving = node.authenticator
     assert isinstance(proving, Proving)
     assert not proving._attempts.remembered
 
@@ -175,7 +177,7 @@ async def test_a_method_that_was_not_offered_is_refused(live: Live, tmp_path: Pa
 async def test_a_storage_proves_itself_by_its_role(live: Live, tmp_path: Path) -> None:
     node = await broker(live, tmp_path)
     write_users(tmp_path / "users.toml", ("anna", ["fx-desk"]), ("store", ["storage"]))
-    await until(lambda: "store" in node.shared.authenticator._users.by_name)  # type: ignore[attr-defined]  # the file was read
+    await until(lambda: "store" in node.authenticator._users.by_name)  # type: ignore[attr-defined]  # the file was read
     async with reefcast.connect(url(node), user="store", password=PASSWORD):
         (principal,) = principals(node)
         assert principal.roles == {UserRole.CLIENT, UserRole.STORAGE}
@@ -322,16 +324,16 @@ async def test_peers_join_with_the_key(live: Live, tmp_path: Path) -> None:
 async def test_an_answer_is_worth_nothing_on_another_connection(live: Live, tmp_path: Path) -> None:
     """Neither as it was, nor with a nonce of one's own."""
     node = await broker(live, tmp_path)
-    first = await live.dial(node)
+    first = await live.dial(node, OWN)
     first.say_hello()
     question = decode_asked(await first.next(FrameKind.PROOF))
     assert isinstance(question, Question)
-    hello = wire.hello(Role.CLIENT, "c", "", "s")
+    hello = wire.hello(Role.CLIENT, OWN.id, "", "s")
     answer = answer_with_key(KEY.encode(), question, hello, bytes(32))
     first.writer.write(wire.frame(FrameKind.PROOF, encode_proof(answer)))
     await first.next(FrameKind.HELLO)
     for again in (answer, msgspec.structs.replace(answer, nonce=b"\1" * 32)):
-        second = await live.dial(node)
+        second = await live.dial(node, OWN)
         second.say_hello()
         await second.next(FrameKind.PROOF)
         second.writer.write(wire.frame(FrameKind.PROOF, encode_proof(again)))
@@ -511,7 +513,7 @@ def test_what_a_certificate_proves(
         assert inspect.iscoroutine(proved)
         proved.close()
     else:
-        assert proved == who
+        assert isinstance(proved, Principal) and proved._replace(signed_by="") == who
 
 
 def test_without_tls_no_certificate_proves_anything(tmp_path: Path) -> None:
@@ -546,6 +548,32 @@ def test_roles_of_a_certificate_change_with_the_users_file(
     assert proving.review(anna) == anna._replace(granted=("bonds",))
     for other in others:
         assert isinstance(other, Principal) and proving.review(other) is other
+
+
+def test_what_the_network_file_says_by_now_counts(proving: Proving, tmp_path: Path) -> None:
+    """Other certificates, and who proves nothing; what failed before is still known."""
+    anna, billing, part = (
+        proving.prove(elsewhere(shown, role=Role.ADMIN)) for shown in (ANNA_IS, BILLING, B1_IS)
+    )
+    guest = Principal("anonymous", frozenset({UserRole.CLIENT}), "nothing", ("guest",))
+    owner = Principal("billing", frozenset({UserRole.CLIENT}), "certificate", ("pay",))
+    network = secured(tmp_path, anonymous=["guest"])
+    network.tls = TlsSection(certificate="c", key="k", authority="a", clients="optional")
+    network.certificate = [CertificateEntry(subject="CN=anna", user="anna", roles=["bonds"])]
+    now = proving.for_network(network)
+    assert isinstance(anna, Principal) and isinstance(billing, Principal)
+    assert isinstance(part, Principal)
+    assert now.review(anna) == anna._replace(granted=("bonds",))
+    assert now.review(billing) is None and now.review(owner) is None
+    assert now.review(part) is part and now.review(guest) is guest
+    assert proving.review(owner) is owner and proving.review(guest) is None
+    assert now._attempts is proving._attempts and now._passwords is proving._passwords
+    # The same certificate, of another user now.
+    network.certificate = [CertificateEntry(subject="CN=anna", user="otto")]
+    assert now.for_network(network).review(anna) is None
+    network.security = replace(network.security, users=str(tmp_path / "none.toml"))
+    with pytest.raises(ConfigurationError, match=r"none\.toml cannot be read"):
+        now.for_network(network)
 
 
 async def test_users_storages_and_brokers_over_tls(

@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 from live_brokers import Live
 from msgspec.structs import replace
+from raw_client import OWN
 from secured_brokers import ANNA, broker, lines, opened, principals, status, url
 
 import reefcast
 from live_networks import PATIENCE_S, linked, until
+from reefcast.client.client import session_of
 from reefcast.errors import ConnectionLostError, RefusedError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind
@@ -120,7 +122,7 @@ async def test_a_newer_token_of_another_user_counts_for_nothing(
 
 async def test_a_proof_that_nobody_asked_for_is_out_of_place(live: Live, tmp_path: Path) -> None:
     node = await broker(live, tmp_path)
-    client = await live.dial(node)
+    client = await live.dial(node, OWN)
     client.say_hello()
     await client.next(FrameKind.PROOF)
     answer = wire.frame(FrameKind.PROOF, encode_proof(Answer(Method.TOKEN, secret=token())))
@@ -151,19 +153,19 @@ async def test_a_program_whose_token_cannot_be_had_tries_again(live: Live, tmp_p
 async def test_a_user_who_is_removed_is_disconnected(live: Live, tmp_path: Path) -> None:
     node = await broker(live, tmp_path)
     anna = await reefcast.connect(url(node), **ANNA)
-    away = await live.dial(node, "away")
+    away = await live.dial(node, OWN)
     away.say_hello(features=(wire.RESUME,))
     await away.next(FrameKind.PROOF)
     shown = Answer(Method.PASSWORD, user="anna", secret=PASSWORD)
     away.writer.write(wire.frame(FrameKind.PROOF, encode_proof(shown)))
     await away.next(FrameKind.HELLO)
     away.writer.transport.abort()
-    await until(lambda: node.clients.sessions["away"].port.line is None)
+    await until(lambda: node.clients.sessions[OWN.id].port.line is None)
     async with reefcast.connect(url(node), user="otto", password=PASSWORD) as otto:
         write_users(tmp_path / "users.toml", ("otto", ["bonds"]))
         await until(lambda: anna.ended)
         assert "user 'anna' was removed" in str(anna.ended)
-        await until(lambda: "away" not in node.clients.sessions)
+        await until(lambda: OWN.id not in node.clients.sessions)
         (session,) = node.clients.sessions.values()
         assert session.principal.granted == ("bonds",)
         assert UserRole.ADMINISTRATOR not in session.principal.roles
@@ -176,7 +178,7 @@ async def test_a_changed_password_ends_nothing_and_counts_at_once(
     node = await broker(live, tmp_path)
     async with reefcast.connect(url(node), **ANNA) as client:
         write_users(tmp_path / "users.toml", ("anna", ["fx-desk"]), password=OTHER_PASSWORD)
-        await until(lambda: node.shared.authenticator.look() or seen(node))
+        await until(lambda: node.authenticator.look() or seen(node))
         assert client.connected
         with pytest.raises(RefusedError, match="the user or the password is wrong"):
             await reefcast.connect(url(node), **ANNA)
@@ -185,7 +187,7 @@ async def test_a_changed_password_ends_nothing_and_counts_at_once(
 
 
 def seen(node: Node) -> bool:
-    proving = node.shared.authenticator
+    proving = node.authenticator
     assert isinstance(proving, Proving)
     return "otto" not in proving._users.by_name
 
@@ -199,7 +201,7 @@ async def test_a_token_ends_with_the_key_that_signed_it(live: Live, tmp_path: Pa
         reefcast.connect(url(node), **ANNA) as anna,
     ):
         keys.write_text(f"{TOKEN_SECRET}\n")  # the same one, written in another way
-        proving = node.shared.authenticator
+        proving = node.authenticator
         assert isinstance(proving, Proving) and proving._tokens_file is not None
         watched = proving._tokens_file
         await until(lambda: watched._seen[1] == len(TOKEN_SECRET) + 1)
@@ -234,7 +236,7 @@ async def test_a_user_who_is_removed_while_its_password_is_checked_stays_out(
     change_users(
         file, lambda users: [replace(each, roles=["x"]) for each in users if each.name != "anna"]
     )
-    await until(lambda: "anna" not in node.shared.authenticator._users.by_name)  # type: ignore[attr-defined]  # it is read
+    await until(lambda: "anna" not in node.authenticator._users.by_name)  # type: ignore[attr-defined]  # it is read
     go.set()
     with pytest.raises(RefusedError, match="the user or the password is wrong"):
         await anna
@@ -332,7 +334,7 @@ async def test_hashing_holds_nobody_up_and_only_some_wait_for_it(
     node = await broker(live, tmp_path)
     waiting = [asyncio.ensure_future(opened(node, ANNA)) for _ in range(2)]
     await until(began.is_set)
-    await until(lambda: node.shared.authenticator._passwords._waiting == 2)  # type: ignore[attr-defined]  # all wait
+    await until(lambda: node.authenticator._passwords._waiting == 2)  # type: ignore[attr-defined]  # all wait
     with pytest.raises(ConnectionLostError, match="too many passwords are being checked"):
         await reefcast.connect(url(node), **ANNA, connect_timeout_s=0.5)
     async with reefcast.connect(url(node), token=token("bert")) as bert:
@@ -346,6 +348,26 @@ async def test_hashing_holds_nobody_up_and_only_some_wait_for_it(
 
 
 # --- the audit log --------------------------------------------------------------------------------
+
+
+async def test_a_flood_of_connections_does_not_fill_the_audit_log(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reefcast.security.audit.MOST_LINES", 3)
+    monkeypatch.setattr("reefcast.security.audit.PERIOD_S", 1e9)
+    node = await broker(live, tmp_path, anonymous=["guest"])
+    node.host.audit.tick(0.0)
+    for _ in range(10):
+        async with reefcast.connect(url(node)):
+            pass
+    await until(lambda: not principals(node))
+    await node.stop()
+    said = [(line["event"], line.get("of"), line.get("count")) for line in lines(tmp_path)]
+    assert sorted(said) == [
+        *[("connected", None, None)] * 3,
+        *[("disconnected", None, None)] * 3,
+        *(("left_out", of, 7) for of in ("connected", "disconnected")),
+    ]
 
 
 async def test_the_audit_log_says_who_connected_how_and_what_was_refused(
@@ -403,7 +425,7 @@ async def test_no_secret_is_written_anywhere(
     (tmp_path / "other.key").write_text(KEY[::-1])
     right, expired = token(), token(seconds=-100)
     wrong = right[:-6] + "AAAAAA"
-    errors = []
+    errors, own = [], []
     for options in (
         ANNA,
         {"user": "anna", "password": OTHER_PASSWORD},
@@ -413,12 +435,13 @@ async def test_no_secret_is_written_anywhere(
     ):
         try:
             async with reefcast.connect(url(node), **options) as client:
+                own += [session_of(client).hello().secret, session_of(client).hello().session]
                 await client.publish(x=1)
         except reefcast.ReefcastError as error:
             errors.append(str(error))
     assert len(errors) == 6
     for payload in (b"\xff" + PASSWORD.encode(), b"\x81\xa6secret" + PASSWORD.encode()):
-        garbler = await live.dial(node)
+        garbler = await live.dial(node, OWN)
         garbler.say_hello()
         await garbler.next(FrameKind.PROOF)
         garbler.writer.write(wire.frame(FrameKind.PROOF, payload))
@@ -427,7 +450,8 @@ async def test_no_secret_is_written_anywhere(
     hashes = [entry.hash for entry in read_users(tmp_path / "users.toml").by_name.values()]
     secrets = (PASSWORD, KEY, KEY[::-1], TOKEN_SECRET, right, expired, wrong, *hashes)
     parts = [part for each in (right, expired, wrong) for part in each.split(".")[1:]]
-    assert not [each for each in (*secrets, *parts) if each in found]
+    assert own
+    assert not [each for each in (*secrets, *parts, *own) if each in found]
     assert OTHER_PASSWORD not in found  # also where it stands for a user's name
     assert "the user or the password is wrong" in found
 

@@ -202,7 +202,9 @@ def test_each_wheel_has_a_package_of_its_own(built: Path, tmp_path: Path) -> Non
     for folder, package in ((built, "reefcast"), (tmp_path, "reefcast_lab")):
         with zipfile.ZipFile(one(folder, "*.whl")) as wheel:
             files = set(wheel.namelist())
+            entries = wheel.read(f"{package}-0.1.0.dist-info/entry_points.txt").decode()
         assert {file.partition("/")[0] for file in files} == {package, f"{package}-0.1.0.dist-info"}
+        assert ("[pytest11]" in entries) is (package == "reefcast")
     # What is no Python, but read by it.
     assert {f"reefcast_lab/demos/templates/{name}.html.j2" for name in ("burst", "demo")} <= files
     papers = {f"reefcast_lab/experiments/{name}" for name in PAPERS}

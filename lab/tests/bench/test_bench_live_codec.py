@@ -20,7 +20,7 @@ from reefcast_lab.bench import quotes
 from reefcast_lab.bench.live import heads, mqtt, native, nats
 from reefcast_lab.bench.live.points import Point
 from reefcast_lab.bench.live.publisher import Frames
-from reefcast_lab.bench.live.wires import PUBLISHER, WIRES, Mqtt, Nats, Reefcast
+from reefcast_lab.bench.live.wires import WIRES, Mqtt, Nats, Reefcast
 
 NOW_US = 1_800_000_000_000_000
 FRAMES = {
@@ -49,7 +49,7 @@ def bodies(draw: st.DrawFn) -> tuple[int, bytes]:
         st.dictionaries(st.text(min_size=1), st.integers(-9, 9) | st.text(), max_size=3)
     )
     payload = draw(st.binary(max_size=9) | st.just(bytes(300)))
-    event = Publication(PUBLISHER, seq, sent_us, dict(attributes), (), payload)
+    event = Publication(heads.PUBLISHER, seq, sent_us, dict(attributes), (), payload)
     return sent_us, wire.encode_publication(event)
 
 
@@ -130,7 +130,7 @@ def test_every_delivery_is_counted_however_the_stream_is_cut(
     assert asked == sum(each.asks for each in said)
 
 
-BODY = wire.encode_publication(Publication(PUBLISHER, heads.FIRST_SEQ, NOW_US - 7, {"a": 1}))
+BODY = wire.encode_publication(Publication(heads.PUBLISHER, heads.FIRST_SEQ, NOW_US - 7, {"a": 1}))
 STREAMS = {
     Reefcast.number: wire.encode(FrameKind.PING, 0) + wire.encode_deliver([1, 300], BODY),
     Mqtt.number: b"\xd0\x00" + mqtt.publish(BODY + bytes(200)),
@@ -167,7 +167,7 @@ def test_what_is_sent_is_what_a_client_would_send(point: Point) -> None:
     for seq, (_, payload) in enumerate(cut, 70_000):
         event = wire.decode_publication(wire.split_parts(payload)[1])
         assert event.attributes == events[3 + seq - 70_000]
-        identity = (PUBLISHER, seq)
+        identity = (heads.PUBLISHER, seq)
         sent.append(encode_event(identity, event.time_us, event.attributes, (), event.payload))
         assert len(event.payload) == point.payload
     assert b"".join(sent) == data

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
+import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING
 
 import click
 
-from reefcast.cli.options import DIRECTORY, INPUT_FILE, Whole, json_option
+from reefcast import logs
+from reefcast.cli.options import DIRECTORY, INPUT_FILE, Whole, json_option, log_options
 from reefcast.client.address import DEFAULT_PORT, Address
+from reefcast.directories import make_directory, state_directory
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import NetworkFile, load_network
 from reefcast.network.sections import BrokerEntry, SessionsSection
@@ -24,8 +27,14 @@ ALONE, LOOPBACK = "b1", "127.0.0.1"
 
 COMPILING = "preparing the matching index: it is compiled at the first start (some 20 seconds)"
 
+HISTORY_S, HISTORY_EVENTS = 7 * 86_400.0, 1_000_000
+"""What the history of a broker alone keeps: events of so many seconds, and so many, the newest."""
+
+KEPT = "it keeps durable sessions, retained values and history"
+
 FIRST_STEPS = """\
 broker {name} listens on {listen}, for programs on this machine only (Ctrl-C ends it)
+{kept}
 
 To see the events that match a filter, type in a second terminal:
     reefcast subscribe {url} "price < 100"
@@ -43,11 +52,17 @@ To publish an event, type in a third one:
     help=f"Without NETWORK, listen on this port; by default {DEFAULT_PORT}; 0: any free port.",
 )
 @click.option(
-    "--directory",
+    "--data",
     type=DIRECTORY,
-    help="Without NETWORK, keep durable sessions in this directory; by default nothing is kept.",
+    help="Without NETWORK, keep durable sessions, retained values and history here; by default in "
+    "a directory for the port, where programs of this user keep their state.",
 )
-@click.option("--verbose", is_flag=True, help="Log on standard error who connects and disconnects.")
+@click.option(
+    "--memory",
+    is_flag=True,
+    help="Without NETWORK, keep nothing beyond the end of the broker, as with --port 0.",
+)
+@log_options
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
 @json_option("a line when it is ready")
 def command(
@@ -55,8 +70,10 @@ def command(
     network: Path | None,
     name: str | None,
     port: int | None,
-    directory: Path | None,
-    verbose: bool,
+    data: Path | None,
+    memory: bool,
+    log_format: str | None,
+    log_levels: tuple[str, ...],
     until_eof: bool,
     as_json: bool,
 ) -> None:
@@ -65,7 +82,9 @@ def command(
         reefcast broker
 
     Alone it serves programs on this machine, with the defaults of a network file, and prints how to
-    subscribe and publish.
+    subscribe and publish. It has a storage of its own: its durable sessions, retained values and
+    the history of all topics (the last million events, for seven days) are there again after a
+    restart.
 
         reefcast broker net.toml north
 
@@ -75,22 +94,17 @@ def command(
     Either runs until SIGTERM or SIGINT; then it drains its queues, closes its clients' connections,
     and ends.
     """
-    _check(network, name, port, directory)
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format=f"%(asctime)s {name or ALONE} %(levelname)s %(message)s",
-    )
+    _check(network, name, port, data, memory)
+    described = NetworkFile() if network is None else load_network(network)
+    logs.set_up(described.log.settings.changed(log_format, log_levels), broker=name or ALONE)
     if network is not None and name is not None:
-        _run(network, name, until_eof=until_eof, as_json=as_json)
+        _run(described, network, name, until_eof=until_eof, as_json=as_json)
     else:
-        sessions = SessionsSection(directory="" if directory is None else str(directory))
-        _run_alone(
-            DEFAULT_PORT if port is None else port, sessions, until_eof=until_eof, as_json=as_json
-        )
+        _run_alone(port, data, memory=memory, until_eof=until_eof, as_json=as_json)
 
 
 def _check(
-    network: Path | None, name: str | None, port: int | None, directory: Path | None
+    network: Path | None, name: str | None, port: int | None, data: Path | None, memory: bool
 ) -> None:
     """Raise `UsageError` for a part of what only makes sense together."""
     if network is not None and name is None:
@@ -101,56 +115,92 @@ def _check(
         raise click.UsageError(
             f"--port is for a broker alone; {network} says where broker {name} listens"
         )
-    if network is not None and directory is not None:
+    if network is not None and (data is not None or memory):
         raise click.UsageError(
-            f"--directory is for a broker alone; for broker {name} say so in {network}: "
-            "directory in [sessions]"
+            f"--data and --memory are for a broker alone; for broker {name} say so in {network}: "
+            "directory in [sessions], and a [[storage]]"
         )
+    if data is not None and memory:
+        raise click.UsageError("give --data or --memory, not both")
 
 
-def _run(file: Path, name: str, *, until_eof: bool, as_json: bool) -> None:
+def _run(network: NetworkFile, file: Path, name: str, *, until_eof: bool, as_json: bool) -> None:
     """Run one broker of a network."""
     from reefcast.server.process import run_broker
 
-    network = load_network(file)
     entry = network.entry(name)
     text = f"broker {name} listens on {entry.listen}"
     run_broker(network, name, lambda _: _say(entry, text, as_json), file=file, until_eof=until_eof)
 
 
-def _run_alone(port: int, sessions: SessionsSection, *, until_eof: bool, as_json: bool) -> None:
-    """Run a broker that is in no network file; `port`: 0 for any free port.
+def _run_alone(
+    port: int | None, data: Path | None, *, memory: bool, until_eof: bool, as_json: bool
+) -> None:
+    """Run a broker that is in no network file; see the options.
 
-    Raises `ConfigurationError` if it cannot listen there."""
+    Raises `ConfigurationError` if it cannot listen there, or use the directory."""
+    from reefcast.server.supervisor import free_ports
+
+    found = DEFAULT_PORT if port is None else port or free_ports(1)[0]
+    if data is None and not memory and port != 0:
+        data = state_directory() / f"broker-{found}"
+    entry = BrokerEntry(ALONE, f"{LOOPBACK}:{found}")
+    with nullcontext(data) if data else tempfile.TemporaryDirectory(prefix="reefcast-") as folder:
+        try:
+            make_directory(Path(folder), "sessions and history")
+            _serve_alone(entry, Path(folder), data, until_eof=until_eof, as_json=as_json)
+        except ConfigurationError as error:
+            # All but the address and the directory is as by default.
+            raise ConfigurationError(f"{error}; {_instead(error)}") from error
+
+
+def _instead(error: ConfigurationError) -> str:
+    if isinstance(error.__cause__, OSError):  # of the socket
+        return "choose another port with --port, or --port 0 for any that is free"
+    return "choose another directory with --data, or keep nothing with --memory"
+
+
+def _serve_alone(
+    entry: BrokerEntry, folder: Path, data: Path | None, *, until_eof: bool, as_json: bool
+) -> None:
+    """Run a broker that keeps everything in `folder`; `data`: the same, unless it is removed at
+    the end."""
+    from reefcast.history.limits import Limits
     from reefcast.server.process import run_broker
-    from reefcast.server.supervisor import LOADING_S, free_ports
+    from reefcast.server.supervisor import LOADING_S
+    from reefcast.storage_node.beside import StorageBeside
+    from reefcast.storage_node.process import Keeping
 
-    entry = BrokerEntry(ALONE, f"{LOOPBACK}:{port or free_ports(1)[0]}")
+    sessions = SessionsSection(directory=str(folder / "sessions"))
     network = NetworkFile(broker=[entry], sessions=sessions).validate()
-    patience = Timer(LOADING_S, click.echo, (COMPILING,), {"err": True})
+    limits = Limits(rows=HISTORY_EVENTS, lifetimes_s={"#": HISTORY_S})
+    patience = Timer(LOADING_S, _say_compiling)
+    url = str(Address(*entry.address))
+
+    async def store(node: Node) -> None:
+        keeping = Keeping(directory=folder / "history", limits=limits)
+        await StorageBeside(node, url, keeping).start()
 
     def ready(node: Node) -> None:
         patience.cancel()
-        _say(entry, _first_steps(entry), as_json)
+        kept = f"in {data}" if data else "until it ends: give it a directory with --data"
+        text = FIRST_STEPS.format(
+            name=entry.name, listen=entry.listen, url=url, kept=f"{KEPT} {kept}"
+        )
+        _say(entry, text, as_json, data=str(data) if data else None)
 
     patience.start()
     try:
-        run_broker(network, ALONE, ready, until_eof=until_eof)
-    except ConfigurationError as error:
-        # All but the address is as by default.
-        raise ConfigurationError(
-            f"{error}; choose another port with --port, or --port 0 for any that is free"
-        ) from error
+        run_broker(network, ALONE, ready, until_eof=until_eof, beside=store)
     finally:
         patience.cancel()
 
 
-def _first_steps(entry: BrokerEntry) -> str:
-    """Return what a newcomer needs to know: where the broker listens, and what to type next."""
-    url = Address(*entry.address)
-    return FIRST_STEPS.format(name=entry.name, listen=entry.listen, url=url)
+def _say_compiling() -> None:
+    if not logs.tell(COMPILING):
+        click.echo(COMPILING, err=True)
 
 
-def _say(entry: BrokerEntry, text: str, as_json: bool) -> None:
-    told = {"broker": entry.name, "listen": entry.listen}
+def _say(entry: BrokerEntry, text: str, as_json: bool, **more: str | None) -> None:
+    told = {"broker": entry.name, "listen": entry.listen, **more}
     click.echo(json.dumps(told) if as_json else text)

@@ -4,6 +4,7 @@ when they are called, and the messages for people who do something wrong."""
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 import traceback
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ import click
 from reefcast.cli.exit_codes import INTERRUPTED, OUR_FAULT, YOUR_FAULT, code_of
 from reefcast.errors import ReefcastError
 from reefcast.extras import extra_for
+from reefcast.logs import tell
 
 
 class LazyGroup(click.Group):
@@ -78,11 +80,13 @@ def run(group: click.Group, program: str) -> NoReturn:
         # A file that cannot be read or written; what the network does wrong is a PeerError.
         _fail(program, ": ".join(filter(None, (error.filename, error.strerror or str(error)))))
     except Exception:
-        traceback.print_exc()
+        if not tell(traceback.format_exc(), logging.ERROR):
+            traceback.print_exc()
         sentence = "this is a fault of reefcast: please report it, with the lines above"
         _fail(program, sentence, OUR_FAULT)
 
 
 def _fail(program: str, sentence: str, code: int = YOUR_FAULT) -> NoReturn:
-    click.echo(f"{program}: {sentence}", err=True)
+    if not tell(sentence, logging.ERROR):
+        click.echo(f"{program}: {sentence}", err=True)
     sys.exit(code)

@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reefcast import logs
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.network_custody import command as custody_command
 from reefcast.cli.network_move_link import command as move_command
 from reefcast.cli.network_move_storages import command as place_command
-from reefcast.cli.options import json_option, network_argument, rows_option, table_option
+from reefcast.cli.options import (
+    json_option,
+    log_options,
+    network_argument,
+    rows_option,
+    table_option,
+)
 from reefcast.cli.secured import own_files, own_options
 from reefcast.cli.terminal import plain_console
 from reefcast.network.file import NetworkFile, load_network
@@ -45,8 +52,15 @@ command.add_command(place_command)
 @command.command(epilog="Exit codes: 0 all ended well when told to stop; 1 one did not.")
 @network_argument
 @click.option("--no-restart", is_flag=True, help="Leave a broker or a storage that dies alone.")
+@log_options
 @json_option("a line when it is up")
-def up(network: Path, no_restart: bool, as_json: bool) -> None:
+def up(
+    network: Path,
+    no_restart: bool,
+    log_format: str | None,
+    log_levels: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Run all brokers and storages of NETWORK on this machine, a process for each.
 
         reefcast network up net.toml
@@ -56,21 +70,27 @@ def up(network: Path, no_restart: bool, as_json: bool) -> None:
     NETWORK has then. Storages follow changes of NETWORK (`reefcast network move-storages`). A trace
     directory holds one run: the files of a former run are removed.
     """
-    sys.exit(asyncio.run(_up(network, restart=not no_restart, as_json=as_json)))
+    described = load_network(network)
+    settings = described.log.settings.changed(log_format, log_levels)
+    logs.set_up(settings)
+    up = _up(described, network, settings, restart=not no_restart, as_json=as_json)
+    sys.exit(asyncio.run(up))
 
 
-async def _up(file: Path, *, restart: bool, as_json: bool) -> int:
+async def _up(
+    network: NetworkFile, file: Path, settings: logs.Settings, *, restart: bool, as_json: bool
+) -> int:
     from reefcast.server.supervisor import Overlay
 
     def report(line: str) -> None:
-        click.echo(line, err=True)
+        if not logs.tell(line):
+            click.echo(line, err=True)
 
-    network = load_network(file)
     told_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
-    overlay = Overlay(network, restart=restart, file=file, report=report)
+    overlay = Overlay(network, restart=restart, file=file, report=report, log=settings)
     starting = asyncio.ensure_future(overlay.__aenter__())
     stopping = asyncio.ensure_future(told_to_stop.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)

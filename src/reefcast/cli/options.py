@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from reefcast.logs import FORMATS
+
 C = TypeVar("C", bound=Callable[..., Any])
 
 INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -86,6 +88,26 @@ rows_option = click.option(
     help="At most so many rows of each table, for each broker.",
 )
 """`--table` and `--rows` are what `inspection` shows of brokers."""
+
+
+def log_options(command: C) -> C:
+    """Add `--log-format` and `--log-level`, the arguments of `logs.Settings.changed`."""
+    format = click.option(
+        "--log-format",
+        type=click.Choice(FORMATS),
+        envvar="REEFCAST_LOG_FORMAT",
+        help="Log as text, or as JSON with a line for each event; by default as the network file "
+        "says, else text.",
+    )
+    level = click.option(
+        "--log-level",
+        "log_levels",
+        metavar="[PART=]LEVEL",
+        multiple=True,
+        help="Log what is at least debug, info, warning or error, in all or in one part, such as "
+        "connections=info; by default warning; may be repeated.",
+    )
+    return format(level(command))
 
 
 def json_option(what: str) -> Callable[[C], C]:

@@ -29,11 +29,11 @@ def command(outbox: Path, as_json: bool) -> None:
     waiting = left.publications()
     if as_json:
         rows = [{"seq": each.seq, "time": _time(each)} for each in waiting]
-        found = {"publisher": left.publisher, "last_seq": left.last_seq, "waiting": rows}
+        found = {"publisher": left.identity.id, "last_seq": left.last_seq, "waiting": rows}
         click.echo(msgspec.json.encode(found))
         return
     count = f"{len(waiting)} event{'s' * (len(waiting) != 1)}"
-    click.echo(f"{left.publisher} has published {left.last_seq}, of which {count} wait")
+    click.echo(f"{left.identity.id} has published {left.last_seq}, of which {count} wait")
     for each in waiting:
         click.echo(f"{_time(each)}  {each.publisher}#{each.seq}  {_attributes(each)}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 from collections.abc import Callable
 from functools import partial
@@ -12,8 +11,9 @@ from pathlib import Path
 
 import click
 
+from reefcast import logs
 from reefcast.cli.filter_arguments import check_filters
-from reefcast.cli.options import INPUT_FILE, json_option
+from reefcast.cli.options import INPUT_FILE, json_option, log_options
 from reefcast.cli.secured import client_options, connect, own_files
 from reefcast.cli.subscribe import json_line, text_line
 from reefcast.client import Event, Subscription
@@ -57,7 +57,7 @@ from reefcast.tls.files import TlsFiles
     is_flag=True,
     help="Allow addresses that other machines can reach, although there is no encryption.",
 )
-@click.option("--verbose", is_flag=True, help="Log on standard error who connects and disconnects.")
+@log_options
 @json_option("a line when it is ready, and one for each event")
 def command(
     *,
@@ -66,7 +66,8 @@ def command(
     network_key: Path | None,
     filters: tuple[str, ...],
     insecure: bool,
-    verbose: bool,
+    log_format: str | None,
+    log_levels: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Run a peer: a broker of routing gossip that is in no network file.
@@ -80,10 +81,7 @@ def command(
     from reefcast.server.process import run
 
     check_filters(filters)
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format=f"%(asctime)s {listen} %(levelname)s %(message)s",
-    )
+    logs.set_up(logs.Settings().changed(log_format, log_levels), broker=listen)
     addresses = [address.strip() for address in join.split(",") if address.strip()]
     files = _files(own_files())
     key = str(network_key or os.environ.get(NETWORK_KEY, ""))
@@ -111,7 +109,10 @@ def _files(given: TlsFiles) -> TlsFiles:
 async def _serve(
     peer: Peer, key: str, filters: tuple[str, ...], as_json: bool, told_to_stop: asyncio.Event
 ) -> None:
+    from reefcast.server.process import reload_at_hangup
+
     async with peer:
+        reload_at_hangup(peer.node)
         network = peer.node.network.network.name
         if as_json:
             click.echo(json.dumps({"peer": peer.name, "network": network}))

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reefcast import logs
 from reefcast.cli.broker_url import split_words
-from reefcast.cli.options import DIRECTORY, Number, Whole, json_option
+from reefcast.cli.options import DIRECTORY, Number, Whole, json_option, log_options
 from reefcast.cli.secured import client_options, given
 from reefcast.client.address import Address
 from reefcast.errors import ConfigurationError
@@ -67,6 +68,7 @@ SEAL_AFTER_S = 3600.0
     is_flag=True,
     help="Delete other topics from DIRECTORY; by default they stay there.",
 )
+@log_options
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
 @json_option("a line whenever it has said for which topics it answers")
 @click.pass_context
@@ -80,6 +82,8 @@ def command(
     most: int | None,
     seal_after_s: float,
     forget: bool,
+    log_format: str | None,
+    log_levels: tuple[str, ...],
     until_eof: bool,
     as_json: bool,
 ) -> None:
@@ -100,9 +104,12 @@ def command(
     """
     if directory is None:
         _check_named(context, words)
-        network, name = words
-        _run_named(Path(network), name, until_eof=until_eof, as_json=as_json)
+        file, name = words
+        described = load_network(file)
+        logs.set_up(described.log.settings.changed(log_format, log_levels), storage=name)
+        _run_named(described, Path(file), name, until_eof=until_eof, as_json=as_json)
         return
+    logs.set_up(logs.Settings().changed(log_format, log_levels), storage=str(directory))
     from reefcast.storage_node.process import Keeping, run_store
 
     url, topics = split_words(words, "TOPIC...")
@@ -163,11 +170,12 @@ def limits(lifetime_s: float | None, most: int | None) -> Limits:
 # --- of a network file ----------------------------------------------------------------------------
 
 
-def _run_named(network: Path, name: str, *, until_eof: bool, as_json: bool) -> None:
+def _run_named(
+    described: NetworkFile, network: Path, name: str, *, until_eof: bool, as_json: bool
+) -> None:
     from reefcast.storage_node.following import Following
     from reefcast.storage_node.process import run_store
 
-    described = load_network(network)
     entry = storage_named(name, described.storage)
     run_store(
         str(Address(*described.address(entry.broker), described.tls.on)),

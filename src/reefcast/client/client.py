@@ -43,13 +43,14 @@ from reefcast.client.settings import (
     check_local_queue_limit,
     check_order_s,
 )
-from reefcast.client.storing import Storing, open_outbox
+from reefcast.client.storing import open_outbox
 from reefcast.client.storing_client import StoringClient
 from reefcast.client.unconfirmed import Group
 from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import Hello
+from reefcast.protocol.client_ids import SECRET_BYTES, Identity, identity_of
 from reefcast.security.credentials import credentials_of
 from reefcast.timing import MACHINE, Backoff, now_us
 
@@ -69,7 +70,7 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
     """
 
     def __init__(
-        self, addresses: Sequence[Address], settings: Options, client_id: str = ""
+        self, addresses: Sequence[Address], settings: Options, identity: Identity | None = None
     ) -> None:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
@@ -77,13 +78,12 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
         self._closing = False
         machine = MACHINE.get()
         self._write_is_due = False
-        client_id = client_id or f"{settings['name']}-{machine.token(6)}"
-        self._stored: Storing | None = None
-        if settings["outbox"]:
-            self._stored = open_outbox(settings["outbox"], client_id, self._written)
-            client_id = self._stored.left.publisher
+        identity = identity or identity_of(settings["name"], machine.token(SECRET_BYTES))
+        self._stored = open_outbox(settings["outbox"], identity, self._written)
+        if self._stored is not None:
+            identity = self._stored.left.identity
         self._session = Session(
-            *(client_id, machine.token(16), settings, self._output_came, self._watch_reading),
+            *(identity, machine.token(16), settings, self._output_came, self._watch_reading),
             *(partial(self._loop.call_later, ASK_AGAIN_S), self._stored),
         )
         self._session.replier = self
@@ -105,7 +105,7 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
             security(settings, addresses),
         )
         self._opened: asyncio.Future[None] = self._loop.create_future()
-        self._runner = self._loop.create_task(self._run(), name=f"reefcast {client_id}")
+        self._runner = self._loop.create_task(self._run(), name=f"reefcast {identity.id}")
 
     # --- what can be seen -------------------------------------------------------------------------
 

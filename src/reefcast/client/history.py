@@ -53,8 +53,8 @@ class History:
         """Return the next event; cancelling the wait loses none.
 
         The iteration ends with the last event, or when it is cancelled. Raises `RefusedError` if
-        nobody stores the topics, `ConnectionLostError` if the storages or the connection are gone
-        for good."""
+        nobody stores the topics or the user may see nothing of them, `ConnectionLostError` if the
+        storages or the connection are gone for good."""
         await self._some()
         return self._events.popleft()
 

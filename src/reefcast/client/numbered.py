@@ -1,4 +1,4 @@
-"""A client whose program numbers its events itself, under an id of its own choice.
+"""A client whose program numbers its events itself, and always has the same id.
 
 It is for a program that may return, in another process, and publish the same events again. A broker
 that remembers the id passes on only events with higher numbers than the last one (see
@@ -13,6 +13,7 @@ from typing import Self
 from reefcast.client.address import parse_addresses
 from reefcast.client.client import Client
 from reefcast.client.settings import Options, complete
+from reefcast.protocol.client_ids import Identity
 
 
 class NumberedClient(Client):
@@ -20,9 +21,11 @@ class NumberedClient(Client):
     `publish`."""
 
     @classmethod
-    async def connected_to(cls, urls: str | Sequence[str], id: str, options: Options) -> Self:
+    async def connected_to(
+        cls, urls: str | Sequence[str], identity: Identity, options: Options
+    ) -> Self:
         """Connect as `reefcast.connect` does."""
-        return await cls(parse_addresses(urls), complete(options), id)._open()
+        return await cls(parse_addresses(urls), complete(options), identity)._open()
 
     async def send(self, frames: Iterable[bytes]) -> None:
         """Publish frames in their order. Raises what `Client.publish` raises."""

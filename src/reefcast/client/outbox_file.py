@@ -4,11 +4,13 @@ Rules
 -----
 - A publication is in the file, synced, before it is sent and before `publish` returns; it goes from
   the file when its answer says that it is where it must be, or was refused.
-- The file holds the publisher's id and its last number: a new process that opens it goes on with
-  both. It sends again what is left, in order and before anything new, under the same ids, so that
-  homes of durable sessions recognise what they have.
+- The file holds the publisher's id with its secret, and its last number: a new process that opens
+  it goes on with them. It sends again what is left, in order and before anything new, under the
+  same ids, so that homes of durable sessions recognise what they have.
 - Ids of advertisements and subscriptions are never used again: each life has numbers of its own for
   them (`last_registration`).
+- A file of format 1 has no secret. Its id stays as long as events of it wait, because homes would
+  not recognise them under another; then it is replaced by an id with a secret.
 
 Source: `delivery.md`, rule 8. Cost: one sync for all that is published at the same time.
 """
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -35,16 +37,22 @@ from reefcast.keeping.database import (
 )
 from reefcast.model.publication import Publication
 from reefcast.model.wire import CLIENT_CODEC, KIND_AT, FrameKind
+from reefcast.protocol.client_ids import Identity
 
 REGISTRATIONS = 1_000_000
 """Numbers of advertisements and subscriptions that one life may use."""
 _TABLES = """
 CREATE TABLE publisher (one INTEGER PRIMARY KEY, id TEXT NOT NULL, last INTEGER NOT NULL,
-                        lives INTEGER NOT NULL);
+                        lives INTEGER NOT NULL, secret TEXT NOT NULL);
 CREATE TABLE publication (seq INTEGER PRIMARY KEY, frame BLOB NOT NULL, crc INTEGER NOT NULL);
 CREATE TABLE damaged (seq INTEGER PRIMARY KEY, frame BLOB NOT NULL);
 """
-FORMAT = Format(0x7265656F, version=1, tables=_TABLES, upgrades={}, holds="outbox")
+_UPGRADES = {1: "ALTER TABLE publisher ADD COLUMN secret TEXT NOT NULL DEFAULT '';"}
+FORMAT = Format(0x7265656F, version=2, tables=_TABLES, upgrades=_UPGRADES, holds="outbox")
+_REPLACE = """
+UPDATE publisher SET id = ?, secret = ?
+WHERE secret = '' AND NOT EXISTS (SELECT 1 FROM publication)
+"""
 _log = logging.getLogger("reefcast.client")
 
 
@@ -52,7 +60,7 @@ class Left(NamedTuple):
     """What an outbox holds. `last_seq`: the number of the last publication; `frames`: those that
     are not done, by ascending number."""
 
-    publisher: str
+    identity: Identity
     last_seq: int
     frames: dict[int, bytes]
 
@@ -65,17 +73,16 @@ class Left(NamedTuple):
 
 
 class OutboxFile:
-    """The file `path`, which one program has at a time. `new_publisher`: returns the id of the
-    publisher for a new file.
+    """The file `path`, which one program has at a time. `new`: the publisher of a new file.
 
     Raises `ConfigurationError` if the file cannot be made or opened, or another program has it.
     """
 
-    def __init__(self, path: Path, new_publisher: Callable[[], str]) -> None:
+    def __init__(self, path: Path, new: Identity) -> None:
         self.path = path
         make_directory(path.parent, "outbox")
         try:
-            self.left = self._begin(new_publisher)
+            self.left = self._begin(new)
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             if not is_damage(error):
                 raise in_use(path, error) from error
@@ -85,14 +92,15 @@ class OutboxFile:
                 "what was in it",
                 *(path, error, aside.name),
             )
-            self.left = self._begin(new_publisher)
+            self.left = self._begin(new)
 
-    def _begin(self, new_publisher: Callable[[], str]) -> Left:
+    def _begin(self, new: Identity) -> Left:
         self._database = database = open_database(self.path, FORMAT)
         try:
             database.execute("BEGIN IMMEDIATE")
-            add = "INSERT OR IGNORE INTO publisher VALUES (1, ?, 0, 0)"
-            database.execute(add, (new_publisher(),))
+            add = "INSERT OR IGNORE INTO publisher VALUES (1, ?, 0, 0, ?)"
+            database.execute(add, (new.id, new.secret))
+            database.execute(_REPLACE, (new.id, new.secret))
             database.execute("UPDATE publisher SET lives = lives + 1")
             damaged = _set_damaged_aside(database)
             database.execute("COMMIT")
@@ -100,6 +108,13 @@ class OutboxFile:
         except BaseException:
             database.close()
             raise
+        if not left.identity.secret:
+            _log.warning(
+                "the outbox %s is of an older version, and its publisher %s has no secret: brokers "
+                "with [security] or [tls] refuse it; at another broker it is replaced when no "
+                "events of it wait any more",
+                *(self.path, left.identity.id),
+            )
         if damaged:
             _log.error(
                 "%d publications in the outbox %s are damaged, and are not sent: the numbers %s; "
@@ -172,9 +187,10 @@ def _set_damaged_aside(database: sqlite3.Connection) -> list[int]:
 
 
 def _read(database: sqlite3.Connection) -> Left:
-    ((publisher, last),) = database.execute("SELECT id, last FROM publisher").fetchall()
+    query = "SELECT id, secret, last FROM publisher"
+    ((publisher, secret, last),) = database.execute(query).fetchall()
     rows = database.execute("SELECT seq, frame FROM publication ORDER BY seq").fetchall()
-    return Left(publisher, last, dict(rows))
+    return Left(Identity(publisher, secret), last, dict(rows))
 
 
 def in_use(path: Path, error: Exception) -> ConfigurationError:

@@ -42,6 +42,7 @@ from reefcast.history.messages import CLIENT_CODEC, Cancel, More, Request
 from reefcast.model import wire
 from reefcast.model.messages import Confirmed, ControlMessage, Refused, ServiceMessage, Settled
 from reefcast.model.wire import FrameKind, Hello, Role
+from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.registrations import Registration, Registrations, State
 from reefcast.protocol.replies import reply_address
 from reefcast.retaining.messages import TO_CLIENTS
@@ -69,9 +70,9 @@ class Serving(Protocol):
 
 
 class Session:
-    """`client_id`: the client's id; `key`: the random text that its hello calls session. `wake`:
-    called when there is output and there was none before; `watch_reading`: called when `may_read`
-    may have changed. `later`: calls what it is given after a pause.
+    """`identity`: the client's id, and its secret; `key`: the random text that its hello calls
+    session. `wake`: called when there is output and there was none before; `watch_reading`: called
+    when `may_read` may have changed. `later`: calls what it is given after a pause.
 
     `stored`: the outbox file, if there is one.
 
@@ -88,7 +89,7 @@ class Session:
 
     def __init__(
         self,
-        client_id: str,
+        identity: Identity,
         key: str,
         settings: Options,
         wake: Callable[[], None],
@@ -96,7 +97,7 @@ class Session:
         later: Later,
         stored: Storing | None = None,
     ) -> None:
-        self.client_id = client_id
+        self.client_id = client_id = identity.id
         self.settings = settings
         self.outbox = Outbox(client_id, wake)
         self.unconfirmed = Unconfirmed()
@@ -118,7 +119,7 @@ class Session:
         self.event_type: type[Event] = Event
         self._batches: deque[Published] = deque(maxlen=BATCHES_KEPT)
         self.taken = 0
-        self._key = key
+        self._secret, self._key = identity.secret, key
         self._broker_session = self._ticket = ""
         self._attempts = 0
         self._watch_reading = watch_reading
@@ -158,6 +159,7 @@ class Session:
             received=self.taken,
             ticket=self._ticket,
             attempt=self._attempts,
+            secret=self._secret,
             queue_policy=settings["queue_policy"],
             queue_limit=settings["queue_limit"],
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from reefcast.client.outbox_file import Left
     from reefcast.client.outbox_writer import OutboxWriter
+    from reefcast.protocol.client_ids import Identity
 
 
 class Storing(NamedTuple):
@@ -20,11 +21,13 @@ class Storing(NamedTuple):
     writer: OutboxWriter
 
 
-def open_outbox(path: str, new_publisher: str, written: Callable[[int], None]) -> Storing:
-    """Open the file at `path`, or make it for `new_publisher`; `written`: see `OutboxWriter`.
-    Raises `ConfigurationError`."""
+def open_outbox(path: str, new: Identity, written: Callable[[int], None]) -> Storing | None:
+    """Open the file at `path`, or make it for the publisher `new`; None without a path. `written`:
+    see `OutboxWriter`. Raises `ConfigurationError`."""
+    if not path:
+        return None
     from reefcast.client.outbox_file import OutboxFile
     from reefcast.client.outbox_writer import OutboxWriter
 
-    file = OutboxFile(Path(path), lambda: new_publisher)
+    file = OutboxFile(Path(path), new)
     return Storing(file.left, file.last_registration, OutboxWriter(file, written))

@@ -249,6 +249,10 @@ class Asking(Generic[E]):
     def _told_all(self, answer: Answer[E], end: End) -> list[ServiceMessage]:
         if not end.reason:
             self.answered[end.path[-1]] = end.path
+        if end.refused:
+            answer.over = True
+            refused = RefusedError(f"the question about the past was refused: {end.reason}")
+            return self._failed(answer.topics, answer.after, refused, final=True)
         return self._ended(answer, end.reason)
 
     def _found(self, found: Found) -> list[ServiceMessage]:

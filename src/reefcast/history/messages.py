@@ -121,10 +121,12 @@ class Items(OnPath, frozen=True, kw_only=True, tag="items"):
 
 class End(OnPath, frozen=True, kw_only=True, tag="end"):
     """To the client: that was all, `before` publications; or, with a `reason`, no more will come
-    though there may be."""
+    though there may be. `refused`: its broker does not let it ask, and to ask again is of no
+    use."""
 
     before: Count = 0
     reason: str = ""
+    refused: bool = False
 
 
 class More(OnPath, frozen=True, kw_only=True, tag="more"):

@@ -75,6 +75,17 @@ def connect(path: Path, *, writes: bool = False) -> sqlite3.Connection:
     if writes:
         make_private(path)
     database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    try:
+        _set_up(database, writes=writes)
+    except UnicodeDecodeError as error:  # SQLite quotes the file in what it says of it
+        database.close()
+        damaged = sqlite3.DatabaseError("it names its tables by what is no text")
+        damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damaged from error
+    return database
+
+
+def _set_up(database: sqlite3.Connection, *, writes: bool) -> None:
     database.execute(f"PRAGMA cache_size = -{CACHE_KIB if writes else CACHE_KIB // 8}")
     if writes:
         database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
@@ -83,7 +94,6 @@ def connect(path: Path, *, writes: bool = False) -> sqlite3.Connection:
         database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     else:
         database.execute("PRAGMA query_only = ON")
-    return database
 
 
 def column(number: int) -> str:

@@ -174,10 +174,15 @@ class HistoryService(Service):
             return self._end(request.id, (*path, self._me), len(path), "it went in a circle")
         path = (*path, self._me)
         if client and link in self._grants:
+            number, last = request.id[1], self._last.get(link, 0)
+            if number <= last:  # what still comes for that request may lie outside now
+                why = f"request {number} is not above {last}: numbers are never used again"
+                return self._end(request.id, path, len(path) - 1, why)
+            self._last[link] = number
             try:
                 request = self._narrowed(request, link)
             except LocalError as error:
-                return self._end(request.id, path, len(path) - 1, str(error))
+                return self._end(request.id, path, len(path) - 1, str(error), refused=True)
         to = self.table.next_link(request.storage)
         if to is None:
             why = f"there is no path to storage {request.storage!r} any more"
@@ -187,12 +192,8 @@ class HistoryService(Service):
         return [Send(to, replace(request, path=path))]
 
     def _narrowed(self, request: Request, client: LinkName) -> Request:
-        """Return a client's request as far as it may see. Raises `LocalError`, also for a number
-        that was used before: what still comes for that request may lie outside now."""
-        number, last = request.id[1], self._last.get(client, 0)
-        if number <= last:
-            raise LocalError(f"request {number} is not above {last}: numbers are never used again")
-        self._last[client] = number
+        """Return a client's request as far as it may see. Raises `LocalError` if that is
+        nothing."""
         filter = self._grants[client].narrowed(parse_filter(request.filter))
         self._asked.setdefault(client, set()).add(request.id)
         return replace(request, filter=filter.text)
@@ -217,12 +218,21 @@ class HistoryService(Service):
             asked.discard(message.id)
         return not known and isinstance(message, Items)
 
-    def _end(self, id: RequestId, path: tuple[str, ...], at: int, reason: str) -> list[Send]:
+    def _end(
+        self,
+        id: RequestId,
+        path: tuple[str, ...],
+        at: int,
+        reason: str,
+        *,
+        refused: bool = False,
+    ) -> list[Send]:
         """Send the end of an answer back from this broker, which is at that place of the path."""
         self._asked.get(path[0], set()).discard(id)
         if not self._is_up(path[at - 1]):
             return []
-        return [Send(path[at - 1], End(id=id, path=path, at=at - 1, reason=reason))]
+        end = End(id=id, path=path, at=at - 1, reason=reason, refused=refused)
+        return [Send(path[at - 1], end)]
 
     def _is_up(self, link: LinkName) -> bool:
         return link in self._brokers or link in self._clients

@@ -54,6 +54,9 @@ def open_database(path: Path, format: Format, settings: str = "") -> sqlite3.Con
             )
             database.executescript(f"BEGIN IMMEDIATE; {format.tables} {marks} COMMIT;")
         _upgrade(database, path, format)
+    except UnicodeDecodeError as error:  # SQLite quotes the file in what it says of it
+        database.close()
+        raise _damaged("it names its tables by what is no text") from error
     except BaseException:
         database.close()
         raise
@@ -77,19 +80,28 @@ def _upgrade(database: sqlite3.Connection, path: Path, format: Format) -> None:
             "start the newer one again"
         )
     if version < min(format.upgrades, default=format.version):
-        error = sqlite3.DatabaseError(f"it has format {version}, which there never was")
-        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-        raise error
+        raise _damaged(f"it has format {version}, which there never was")
     for old in range(version, format.version):
         database.executescript(
             f"BEGIN IMMEDIATE; {format.upgrades[old]} PRAGMA user_version = {old + 1}; COMMIT;"
         )
 
 
+def _damaged(reason: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(reason)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
 def one_number(database: sqlite3.Connection, query: str) -> int:
     """Return the one number that a query finds."""
     (found,) = database.execute(query).fetchone()
     return int(found)
+
+
+def is_busy(error: BaseException) -> bool:
+    """Return whether another program, or another broker of this one, has the file open."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def is_damage(error: BaseException) -> bool:

@@ -34,6 +34,7 @@ from reefcast.keeping.batches import Batch
 from reefcast.keeping.database import (
     Format,
     failing,
+    is_busy,
     is_damage,
     one_number,
     open_database,
@@ -109,11 +110,13 @@ class SqliteStore:
             self._open()
             self._contents = Loader(self._database, no_damage).contents()
         except (sqlite3.DatabaseError, DamagedError) as error:
-            if not is_damage(error):
+            if is_busy(error):
                 raise ConfigurationError(
-                    f"{self.path} cannot be opened: {error}; give each broker a directory of its "
-                    "own, and start it once"
+                    f"another broker keeps its sessions in {self.path}: give each broker a "
+                    "directory of its own"
                 ) from error
+            if not is_damage(error):
+                raise ConfigurationError(f"{self.path} cannot be opened: {error}") from error
             self._start_over(error)
 
     # --- opening ---------------------------------------------------------------------------------
@@ -200,11 +203,12 @@ class SqliteStore:
         for start in range(0, len(numbers), BODIES_AT_ONCE):
             some = numbers[start : start + BODIES_AT_ONCE]
             marks = ", ".join("?" * len(some))
-            query = f"SELECT number, body FROM event WHERE number IN ({marks})"
+            # Of a damaged row, SQLite may take the body for a text.
+            query = f"SELECT number, CAST(body AS BLOB) FROM event WHERE number IN ({marks})"
             for number, body in self._database.execute(query, some):
                 try:
-                    found[number] = coding.read_body(number, body)
-                except (DamagedError, TypeError):
+                    found[number] = coding.read_body(number, body or b"")
+                except DamagedError:
                     self._report(f"{self.path}: the body of event {number} is damaged")
         return Bodies(found, tuple(number for number in numbers if number not in found))
 

@@ -171,7 +171,7 @@ class Grant:
         """Return why he must not publish this; None if he may."""
         if self._may_publish(publication):
             return None
-        return f"publication {publication.seq} lies outside {self._what_he_may}"
+        return f"it lies outside {self._what_he_may}"
 
     def objection_to_advertising(self, filter: Filter) -> str | None:
         """Return why he must not advertise this: he could never publish any of it."""

@@ -148,7 +148,8 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     defaults). `credit`, `resumed` (broker to client): publications that it may send at once, and
     whether its session stands as it left it. `ticket`: of that session; the client shows it when it
     comes back. Between brokers it is that of the link's last beginning. `attempt`: how many
-    connections this client's program had begun before: of two hellos the higher one is newer."""
+    connections this client's program had begun before: of two hellos the higher one is newer.
+    `secret`: what the client's id follows from, in all lives of the program."""
 
     role: Role
     name: str
@@ -162,6 +163,7 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     resumed: bool = False
     ticket: str = ""
     attempt: int = 0
+    secret: str = ""
 
 
 def hello(

@@ -23,6 +23,7 @@ from reefcast.network.sections import (
     CertificateEntry,
     LimitsSection,
     LinkEntry,
+    LogSection,
     NetworkSection,
     OverloadSection,
     RequestsSection,
@@ -58,7 +59,7 @@ _MAY_BE_ZERO = (
 )
 _TABLES = (
     *("network", "tls", "security", "routing", "trace", "limits", "overload"),
-    *("statistics", "requests", "sessions", "retained"),
+    *("statistics", "requests", "sessions", "retained", "log"),
 )
 """The sections that stand once in a file, in the order in which they are written."""
 
@@ -76,6 +77,7 @@ class NetworkFile(Section, kw_only=True):
     requests: RequestsSection = msgspec.field(default_factory=RequestsSection)
     sessions: SessionsSection = msgspec.field(default_factory=SessionsSection)
     retained: RetainedSection = msgspec.field(default_factory=RetainedSection)
+    log: LogSection = msgspec.field(default_factory=LogSection)
     security: SecuritySection | None = None
     certificate: list[CertificateEntry] = msgspec.field(default_factory=list)
     broker: list[BrokerEntry] = msgspec.field(default_factory=list)
@@ -128,6 +130,11 @@ class NetworkFile(Section, kw_only=True):
     def may_be_reached(self) -> bool:
         """Whether brokers may listen where other machines reach them."""
         return self.tls.on or self.network.insecure
+
+    @property
+    def has_users(self) -> bool:
+        """Whether clients may be of several users, so that none may use another's id."""
+        return self.security is not None or self.tls.on
 
     def for_peers(self) -> NetworkFile:
         """Return what a peer must know of this network: what holds for all, and the brokers in the
@@ -183,6 +190,7 @@ class NetworkFile(Section, kw_only=True):
         _check_advisories(self)
         _check_security(self)
         _check_numbers(self)
+        _ = self.log.settings
         check_storages(self.storage, self.names)
         grants_of(self.role)
         return self
@@ -335,9 +343,19 @@ def read_network(data: bytes | str) -> NetworkFile:
 def parse_network(data: bytes | str) -> NetworkFile:
     """Parse a network from TOML text without validating it, so that something may be added."""
     try:
-        _check_all_keys(msgspec.toml.decode(data))
-        return msgspec.toml.decode(data, type=NetworkFile)
-    except (msgspec.DecodeError, ValueError) as error:
+        plain = msgspec.toml.decode(data)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"the network file cannot be read: {error}") from error
+    return network_of(plain)
+
+
+def network_of(plain: dict[str, Any]) -> NetworkFile:
+    """Return the network that a file with these sections describes, without validating it. Raises
+    `ConfigurationError` that says where it is wrong."""
+    try:
+        _check_all_keys(plain)
+        return msgspec.convert(plain, NetworkFile)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"the network file cannot be read: {error}") from error
 
 

@@ -45,7 +45,7 @@ def load_plan(file: Path, brokers: Iterable[str]) -> tuple[PlannedStorage, ...]:
     broker or one with two storages, and for a topic that comes twice at one storage."""
     try:
         plan = msgspec.toml.decode(file.read_bytes(), type=_PlanFile)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{file}: is not a plan of storages: {error}") from error
     left = set(brokers)
     for storage in plan.storage:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from reefcast.errors import ConfigurationError
+from reefcast.logs import Settings
 from reefcast.model.frame_layout import MAX_FRAME_BYTES
 from reefcast.tls.files import TlsFiles
 
@@ -115,7 +116,7 @@ class LimitsSection(Section):
     - `max_greetings`: how many connections may wait for the end of their greeting; of more, the one
       that has waited longest is closed.
     - `max_user_connections`: how many connections of clients and operators one user has that has
-      proved who it is; 0: no limit.
+      proved who it is; 0: no limit. Who shows the key of the network is no user.
     - `max_subscriptions`: how many subscriptions and advertisements a client has, and how many
       subscriptions a durable session.
     - `max_filter_bytes`: how many bytes the texts of their filters have together.
@@ -124,12 +125,15 @@ class LimitsSection(Section):
       more, a pattern is 30 and one for each 4 characters. A filter of 2 400 steps takes less than
       20 ms. One that is written in an unusual way, or wrong, may have an eighth of the steps.
     - `filter_depth`: how many parentheses may stand around each other in a filter; 100 at most.
-    - `name_chars`: how many characters the name of an attribute has in a filter.
+    - `name_chars`: how many characters the name of an attribute has in a filter. Names in a
+      publication have no limit of their own: no filter can ask for a longer one.
     - `topic_chars`: how many characters a topic or a pattern of topics has that is asked for.
-    - `publication_bytes`: how many bytes a client's publication has, with all that belongs to it.
+    - `publication_bytes`: how many bytes a client's publication has, with all that belongs to it:
+      names and values of attributes, topics and payload.
     - `user_publications_per_s`: how many publications a user may send in a second at one broker,
       over all of its connections; 0: no limit. The broker withholds credit from a user that sends
-      more, until the average is below. A client that has proved no user counts by itself.
+      more, until the average is below. A client that has proved no user, or has shown the key of
+      the network, counts by itself.
     - `user_bytes_per_s`: how many bytes of publications, likewise.
     - `queue_bytes`: how many bytes wait for clients, in all queues together, and were sent to
       clients that have not acknowledged them. Beyond that, the longest queue gives way: its oldest
@@ -258,6 +262,26 @@ class RetainedSection(Section):
     max_value_bytes: int = 1 << 20
     tombstone_s: float = 604_800.0
     max_ahead_s: float = 60.0
+
+
+class LogSection(Section):
+    """What brokers and storages log, on standard error. [Logs](logs.md) says what a line has.
+
+    - `format`: "text", for people, or "json", for programs: either way one event a line.
+    - `level`: log what is at least as important: "debug", "info", "warning" or "error".
+    - `levels`: other levels for single parts, such as `{routing = "debug"}`.
+    """
+
+    format: Literal["text", "json"] = "text"
+    level: Literal["debug", "info", "warning", "error"] = "warning"
+    levels: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def settings(self) -> Settings:
+        """How to log. Raises `ConfigurationError` for a part or a level that there is not."""
+        made = Settings(self.format, self.level, self.levels)
+        made.check()
+        return made
 
 
 class SecuritySection(Section):
@@ -427,6 +451,7 @@ SECTIONS: dict[str, type[Section]] = {
     "[requests]": RequestsSection,
     "[sessions]": SessionsSection,
     "[retained]": RetainedSection,
+    "[log]": LogSection,
     "[security]": SecuritySection,
     "[[certificate]]": CertificateEntry,
     "[[broker]]": BrokerEntry,

@@ -60,8 +60,9 @@ class Link:
 
     `agreed`: the version and features of both ends, once there was a hello. `taken`: counts the
     other end's numbered frames. `over`: whether nothing more is received. `wrote`: set by whoever
-    writes. `listening`: whether this end reads; an end that does not read cannot blame the other
-    for silence. `due_s`: when to call `time_passed`, by the clock that the caller passes in."""
+    writes. `listening`: whether this end reads; one that does not, because it stops or is still
+    busy with what it read, cannot blame the other for silence. `due_s`: when to call `time_passed`,
+    by the clock that the caller passes in."""
 
     def __init__(
         self,

@@ -29,6 +29,8 @@ NO_CLAIMS: Mapping[str, Any] = MappingProxyType({})
 
 ANONYMOUS = "anonymous"
 """The user of all who have proved no user."""
+NETWORK = "$network"
+"""The user of storages, operators and clients with the network's key, or a broker's certificate."""
 
 
 class Principal(NamedTuple):
@@ -48,8 +50,9 @@ class Principal(NamedTuple):
 
     @property
     def is_named(self) -> bool:
-        """Whether this is a user of its own, which was proved."""
-        return self.user not in ("", ANONYMOUS)
+        """Whether this is a user of its own, which was proved: limits of a user count for all of
+        its connections. Many share the user of the network."""
+        return self.user not in ("", ANONYMOUS, NETWORK)
 
     def require(self, role: UserRole) -> None:
         """Raise `ProtocolError`, with a sentence for the user, unless `role` is granted."""

@@ -6,7 +6,8 @@ Rules
   between brokers. `values` says which value is the last, `exchange` how brokers agree, `recalls`
   how clients are answered.
 - A client's value must lie within its advertisements, as any publication (`claim`); what clears a
-  key must be able to. A value is cleared only by who may publish such a value.
+  key must be able to. A value is cleared or replaced only by who may publish such a value, as far
+  as this broker has the value: who is restricted by a role cannot clear what it does not have.
 - What a client may see (`routing.granting`) is part of what it asks.
 - *No gap*: who subscribes, waits until that has settled, and then asks for what is retained, misses
   no value: it comes as a publication, or is in the answer, or both. For a client sends `Retain`
@@ -143,13 +144,18 @@ class RetainingService(Service):
 
     def _check_replacing(self, entry: Entry, client: LinkName) -> None:
         """Raise `LocalError` if the value that a client clears or replaces is none that it could
-        have published."""
+        have published, or nobody here can tell."""
         grant, known = self._grants.get(client), self.values.get(entry.key)
+        if grant is not None and known is None and not entry.body:
+            raise LocalError(
+                "there is no value of this key here that could be cleared; if another broker has "
+                "one, it may be somebody else's"
+            )
         if grant is not None and known is not None and known.body:
             objection = grant.objection(publication_of(known))
             if objection is not None:
                 what = "replace" if entry.body else "clear"
-                raise LocalError(f"this value is not yours to {what}: {objection}")
+                raise LocalError(f"the value that is there is not yours to {what}: {objection}")
 
     def granted(self, client: LinkName, grant: Grant | None) -> Sequence[Send]:
         if grant is None:

@@ -144,7 +144,7 @@ class ClientState:
         for filter in self._advertised.asked:
             if filter.matches(publication):
                 return None
-        return f"publication {publication.seq} lies outside what this client advertised: " + (
+        return "it lies outside what this client advertised: " + (
             "; ".join(self.advertised()) or "nothing any more"
         )
 

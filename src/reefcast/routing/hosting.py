@@ -91,7 +91,7 @@ from reefcast.sessions.translating import (
 REGRANTED = "what this user may see has changed"
 NO_HOME = (
     "this broker keeps no durable sessions, for it has no directory for them: give its network "
-    "file a [sessions] directory, or start it with --directory"
+    "file a [sessions] directory"
 )
 
 FULL = (

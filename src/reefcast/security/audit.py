@@ -7,16 +7,17 @@ Rules
   system writes it there.
 - A file that is full (`audit_bytes`) is renamed to `NAME.1.jsonl`, the former one to
   `NAME.2.jsonl`, and so on; the last one is deleted.
-- Lines that anybody may cause are limited: at most `MOST_REFUSED` of them in `PERIOD_S`. A line at
-  the end of the period says how many are missing.
+- Lines that anybody may cause are limited, those of connections that came and went among them: at
+  most `MOST_LINES` of each kind in `PERIOD_S`. Lines at the end of the period say how many are
+  missing.
 - Nothing that others sent is written but names, in at most `MOST_CHARS` characters; never a
   password, a token or a key.
 - A line that cannot be written is counted and reported, and the broker goes on."""
 
 from __future__ import annotations
 
-import logging
 import os
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,21 +25,22 @@ from typing import Any
 import msgspec
 
 from reefcast.errors import ConfigurationError
+from reefcast.logs import part
 from reefcast.timing import now_us
 
-MOST_REFUSED, PERIOD_S = 1000, 10.0
+MOST_LINES, PERIOD_S = 1000, 10.0
 MOST_CHARS = 300
-log = logging.getLogger(__name__)
+log = part("security")
 
 
 class Audit:
     """The audit log of one broker. This one writes nothing: see `AuditFile`."""
 
     def write(self, event: str, **fields: object) -> None:
-        """Write a line about something that was proved or granted."""
+        """Write a line about what few may cause."""
 
-    def refused(self, event: str, **fields: object) -> None:
-        """Write a line about something that anybody may cause."""
+    def limited(self, event: str, **fields: object) -> None:
+        """Write a line about something that anybody may cause, or count it."""
 
     def tick(self, now: float) -> None:
         """Note that it is `now` (seconds)."""
@@ -58,7 +60,7 @@ class AuditFile(Audit):
         self._file = directory / f"{broker}.jsonl"
         self._most_bytes = most_bytes
         self._most_files = most_files
-        self._refused = 0
+        self._counts: Counter[str] = Counter()
         self._until_s = 0.0
         self._closed = False
         try:
@@ -89,9 +91,9 @@ class AuditFile(Audit):
             self.failed += 1
             log.error("a line of the audit log %s is lost: %s", self._file, error.strerror)
 
-    def refused(self, event: str, **fields: object) -> None:
-        self._refused += 1
-        if self._refused <= MOST_REFUSED:
+    def limited(self, event: str, **fields: object) -> None:
+        self._counts[event] += 1
+        if self._counts[event] <= MOST_LINES:
             self.write(event, **fields)
 
     def tick(self, now: float) -> None:
@@ -101,10 +103,10 @@ class AuditFile(Audit):
         self._sum_up()
 
     def _sum_up(self) -> None:
-        left_out = self._refused - MOST_REFUSED
-        self._refused = 0
-        if left_out > 0:
-            self.write("left_out", count=left_out)
+        counts, self._counts = self._counts, Counter()
+        for event, count in counts.items():
+            if count > MOST_LINES:
+                self.write("left_out", of=event, count=count - MOST_LINES)
 
     def _rotate(self) -> None:
         full = self._descriptor

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import stat
 from pathlib import Path
 
 from reefcast.errors import ConfigurationError
+from reefcast.logs import part
 
 MOST_BYTES = 4 * 1024 * 1024
 LEAST_KEY_BYTES = 32
-log = logging.getLogger(__name__)
+log = part("security")
 
 
 def read_file(file: Path, what: str) -> bytes:

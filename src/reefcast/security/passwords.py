@@ -20,6 +20,11 @@ class Cost(NamedTuple):
     lanes: int = 4
 
 
+DEAREST = Cost(64, 2**21, 64)
+"""The dearest hash that is taken: 2 GiB. A damaged one could take more than the machine has, or
+hours, and so would the hash of nobody (`Users.decoy`)."""
+
+
 def _hasher(cost: Cost) -> PasswordHasher:
     from argon2 import PasswordHasher as Made
 
@@ -32,7 +37,8 @@ def hash_password(password: str, cost: Cost = Cost()) -> str:  # noqa: B008 (it 
 
 
 def cost_of(hashed: str) -> Cost:
-    """Return the cost of a hash. Raises `ValueError` for text that is no argon2id hash."""
+    """Return the cost of a hash. Raises `ValueError` for text that is no argon2id hash, or one that
+    costs more than any here."""
     from argon2 import Type, extract_parameters
     from argon2.exceptions import InvalidHashError
 
@@ -42,7 +48,10 @@ def cost_of(hashed: str) -> Cost:
         raise ValueError("it is no argon2 hash") from error
     if found.type is not Type.ID:
         raise ValueError("it is an argon2 hash of another kind than argon2id")
-    return Cost(found.time_cost, found.memory_cost, found.parallelism)
+    cost = Cost(found.time_cost, found.memory_cost, found.parallelism)
+    if not (hashed.isascii() and all(1 <= a <= b for a, b in zip(cost, DEAREST, strict=True))):
+        raise ValueError(f"its cost is outside of 1 to {DEAREST}, or it has signs that no hash has")
+    return cost
 
 
 def is_password(password: str, hashed: str) -> bool:

@@ -21,6 +21,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.security.files import LEAST_KEY_BYTES, read_file
 from reefcast.security.users import check_name
@@ -30,11 +32,14 @@ if TYPE_CHECKING:
 
 LEEWAY_S = 10
 MOST_KEYS = 32
+MOST_NESTED = 32
 _OF_CURVES = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _SECRET = ("HS256", "HS384", "HS512")
 _KINDS = ("oct", "RSA", "EC", "OKP")
 LEAST_RSA_BITS = 2048
+UNREADABLE = (ValueError, TypeError, AttributeError, RecursionError)
+"""What the libraries raise for what they cannot read, besides errors of their own."""
 
 
 class TokenKey(NamedTuple):
@@ -71,7 +76,7 @@ def read_token_keys(file: Path) -> tuple[TokenKey, ...]:
             keys = tuple(_as_token_key(key) for key in _parsed(content))
     except ConfigurationError as error:
         raise ConfigurationError(f"the keys of tokens {file}: {error}") from None
-    except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (JoseError, *UNREADABLE, KeyError) as error:
         raise ConfigurationError(
             f"the keys of tokens {file} cannot be read ({type(error).__name__}): give a JWK set, a "
             "JWK, a public key in PEM, or a secret"
@@ -105,6 +110,7 @@ def _parsed(content: bytes) -> Sequence[Key]:
 
 
 def _from_pem(text: bytes) -> Key:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
     from joserfc.jwk import import_key
@@ -113,7 +119,10 @@ def _from_pem(text: bytes) -> Key:
         raise ConfigurationError(
             "this is a private key, which brokers must not have: give them the public key"
         )
-    key = load_pem_public_key(text)
+    try:
+        key = load_pem_public_key(text)
+    except UnsupportedAlgorithm as error:
+        raise ValueError("an unknown kind of key") from error
     if isinstance(key, rsa.RSAPublicKey):
         return import_key(text, "RSA")
     if isinstance(key, ec.EllipticCurvePublicKey):
@@ -172,6 +181,7 @@ class Tokens:
         if self._audience and self._audience not in _as_list(claims.get("aud")):
             raise ProtocolError(f"the token is not for the audience {self._audience!r}")
         user = _user_of(claims.get("sub"))
+        _check_passable(claims)
         expires_at_s = float(claims["exp"]) + LEEWAY_S
         return Verified(user, MappingProxyType(claims), expires_at_s, key.key.thumbprint())
 
@@ -194,11 +204,33 @@ class Tokens:
                     return jwt.decode(token, key.key, registry=registry).claims, key
                 except BadSignatureError:
                     continue
-        except (JoseError, ValueError, TypeError, AttributeError, RecursionError):
+        except (JoseError, *UNREADABLE):
             raise ProtocolError("the token cannot be read: it is no signed JWT") from None
         if not fitting:
             raise ProtocolError("the token is signed by an algorithm that fits no key here")
         raise ProtocolError("the token is signed by none of the keys that the broker trusts")
+
+
+def _check_passable(claims: Mapping[str, Any]) -> None:
+    """Raise `ProtocolError` for claims that brokers could not tell each other (`Subject`)."""
+    try:
+        msgspec.msgpack.encode(claims)
+        if _nests(claims) <= MOST_NESTED:
+            return
+    except (ValueError, OverflowError, RecursionError):
+        pass
+    raise ProtocolError(
+        f"the token has claims that are nested more than {MOST_NESTED} deep, numbers of more than "
+        "64 bits, or texts that are no Unicode"
+    )
+
+
+def _nests(value: object) -> int:
+    """Return how deep lists and objects are nested."""
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return 1 + max(map(_nests, inner), default=0)
+    return 0
 
 
 def _user_of(subject: object) -> str:

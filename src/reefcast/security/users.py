@@ -61,10 +61,6 @@ class Users(NamedTuple):
 NO_USERS = Users({}, "")
 
 
-NETWORK = "$network"
-"""The user of storages and administrators with the network's key."""
-
-
 def check_name(name: str) -> str:
     """Return the name of a user. Raises `ConfigurationError` for one that no user may have."""
     if not 0 < len(name) <= MAX_NAME_CHARS or not name.isprintable() or name != name.strip():
@@ -89,7 +85,7 @@ def parse_users(text: bytes) -> list[UserEntry]:
         for each in plain.get("user", []):
             check_keys(each, UserEntry, "[[user]]")
         users = msgspec.convert(plain, _UsersFile).user
-    except (msgspec.DecodeError, ValueError, TypeError, AttributeError) as error:
+    except (msgspec.DecodeError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigurationError(f"the users file cannot be read: {error}") from None
     seen = set[str]()
     for entry in users:

@@ -90,7 +90,7 @@ class AdminEnd(End):
             require_right(self.principal, right, self._grants())
             self._wish(wish)
         except (LocalError, ProtocolError) as error:
-            self._audit.refused("wish_refused", **asked, reason=str(error))
+            self._audit.limited("wish_refused", **asked, reason=str(error))
             self._connection.close(str(error))
         else:
             self._audit.write("wish", **asked)

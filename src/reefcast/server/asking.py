@@ -45,7 +45,7 @@ def refusal(asked: WithFilter | WithTopics, reason: str, me: str, client: str) -
     if isinstance(asked, Recall):
         return NotRetained(token=asked.token, reason=reason)
     if isinstance(asked, Request):
-        return End(id=asked.id, path=(client, me), at=0, reason=reason)
+        return End(id=asked.id, path=(client, me), at=0, reason=reason, refused=True)
     raise ProtocolError(reason)
 
 

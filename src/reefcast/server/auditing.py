@@ -32,3 +32,14 @@ def who(connection: Audited) -> dict[str, object]:
     place = {"address": address_of(shown), "tls": shown("ssl_object") is not None}
     tried = {"tried": connection.tried} if connection.tried else {}
     return {**says, **(proved if principal.user else tried), **place}
+
+
+def said_of(connection: Audited) -> dict[str, object]:
+    """Return the fields of log lines about a connection: where the other end is, what it says that
+    it is, and the user that is proved."""
+    hello = connection.hello
+    kind = "" if hello is None else hello.role.name.lower()
+    at = connection.transport.get_extra_info("peername")
+    address = f"{at[0]}:{at[1]}" if isinstance(at, tuple) and len(at) > 1 else str(at)
+    says = {"client" if kind == "client" else "peer": "" if hello is None else hello.name}
+    return {"connection": address, "role": kind, **says, "user": connection.principal.user}

@@ -7,6 +7,8 @@ Rules
   address.
 - A storage needs the certificate of a storage, of a broker, or of a client. Who has that of a
   broker may also administer; who has that of a storage may not.
+- The connection of a client, a storage or an operator ends when its certificate expires; that of a
+  broker or a peer stays.
 - A client with a certificate is known by its subject, if the network file asks for certificates of
   clients. Others have no name: they may do what clients do, and on loopback what operators do."""
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 import logging
 
 from reefcast.errors import ConfigurationError, ProtocolError
+from reefcast.logs import part
 from reefcast.model.wire import Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import BrokerEntry
@@ -24,7 +27,7 @@ from reefcast.server.floods import Floods
 from reefcast.server.greeting import Authenticator, Greeting
 from reefcast.tls.identity import Identity, broker_uri, identity_of, peer_uri
 
-log = logging.getLogger(__name__)
+log = part("connections")
 
 PROOF = "certificate"
 OF_STORAGE = frozenset({UserRole.CLIENT, UserRole.STORAGE})
@@ -54,10 +57,10 @@ class Certified(Authenticator):
     def client(self, shown: Identity | None, address: str) -> Principal:
         """Return the principal of a client, a storage or an operator at this address."""
         if shown is not None and shown.is_some_storage(self._name):
-            return Principal(shown.subject, OF_STORAGE, PROOF)
+            return Principal(shown.subject, OF_STORAGE, PROOF, expires_at_s=shown.ends_s)
         counts = shown is not None and (self._clients != "none" or shown.is_some_broker(self._name))
         if shown is not None and counts:
-            return Principal(shown.subject, OF_PROVED, PROOF)
+            return Principal(shown.subject, OF_PROVED, PROOF, expires_at_s=shown.ends_s)
         return UNNAMED_HERE if is_loopback(address) else UNNAMED
 
     def _broker(self, greeting: Greeting, shown: Identity | None) -> Principal:
@@ -65,7 +68,9 @@ class Certified(Authenticator):
             return self.member(greeting.hello.name, shown)
         except ProtocolError as error:
             if greeting.dialled:  # only this end knows, and nobody would look for it elsewhere
-                self._floods.log(log, logging.WARNING, "no_tls", "no link: %s", error)
+                fields = {"peer": greeting.hello.name, "reason": str(error)}
+                words = "no link: %s"
+                self._floods.log(log, logging.WARNING, "no_tls", words, error, about=fields)
             raise
 
     def member(self, name: str, shown: Identity | None) -> Principal:

@@ -38,6 +38,7 @@ import msgspec
 from reefcast.errors import FilterSyntaxError, InternalError, LimitError, ProtocolError
 from reefcast.history import messages as history
 from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request
+from reefcast.logs import part
 from reefcast.model.filters import parse_filter
 from reefcast.model.grants import Right
 from reefcast.model.messages import (
@@ -84,7 +85,7 @@ NO_ADVISORIES = (
     "file"
 )
 
-log = logging.getLogger(__name__)
+log = part("clients")
 
 
 class ClientSession(End):
@@ -264,7 +265,7 @@ class ClientSession(End):
             except ProtocolError as error:
                 self.port.tell(Failed(token=message.token, reason=str(error)))
                 what = {"message": type(message).__name__, "owner": message.owner}
-                self._host.audit.refused(
+                self._host.audit.limited(
                     "session_refused", **self._who(), **what, reason=str(error)
                 )
                 return
@@ -278,7 +279,7 @@ class ClientSession(End):
             except (LimitError, FilterSyntaxError) as error:
                 self._host.journal.counters["over_limit"] += 1
                 what = {"message": type(message).__name__, "reason": str(error)}
-                self._host.audit.refused("limit_refused", **self._who(), **what)
+                self._host.audit.limited("limit_refused", **self._who(), **what)
                 self.port.tell(refusal(message, str(error), self._host.me.name, self.name))
                 return
         if isinstance(message, WITH_FILTERS) and self._is_refused(message):
@@ -303,7 +304,7 @@ class ClientSession(End):
         except ProtocolError as error:
             objection = f"advisory events are for administrators: {error}"
         if objection:
-            self._host.audit.refused("subscription_refused", **self._who(), reason=objection)
+            self._host.audit.limited("subscription_refused", **self._who(), reason=objection)
         if objection and isinstance(asked, Subscribe):
             self.port.tell(Refused(asked.token, objection))
         elif objection and isinstance(asked, AddFilter):
@@ -335,7 +336,7 @@ class ClientSession(End):
     def _was_refused(self, message: ControlMessage) -> None:
         """Write into the audit log what the core has refused."""
         what = {"message": type(message).__name__, "reason": getattr(message, "reason", "")}
-        self._host.audit.refused("request_refused", **self._who(), **what)
+        self._host.audit.limited("request_refused", **self._who(), **what)
 
     def _who(self) -> dict[str, object]:
         """Return who this is, for the audit log."""
@@ -462,7 +463,8 @@ class ClientSession(End):
             self._log("slow_clients_over", words, self.name, what, took_s, lost)
 
     def _log(self, kind: str, words: str, *args: object) -> None:
-        self._host.journal.floods.log(log, logging.WARNING, kind, words, *args)
+        about = {"client": self.name, "user": self.subject.user if self.subject else ""}
+        self._host.journal.floods.log(log, logging.WARNING, kind, words, *args, about=about)
 
     def _grant_status(self) -> dict[str, object] | None:
         """Return what its user may do; None: everything."""

@@ -12,8 +12,10 @@ Rules
   frames from 1. A publication whose number is not above the last one under this id is acknowledged,
   and passed on to nobody: a program that was killed may publish everything again (see
   `client.numbered`).
+- Where clients may be of several users, a client's id must follow from the secret that it shows
+  (see `protocol.client_ids`): nobody else can use it, at whatever broker.
 - A second connection with the same id takes over, if it is of the same user; the first one gets
-  CLOSE.
+  CLOSE. At two brokers a program may be connected twice under its id; both connections stay.
 - A client that was disconnected for being slow is told so again if the same program comes back:
   maybe it never read the first CLOSE, and took the end for a failure of the network.
 - What the broker keeps of absent clients is bounded: sessions and memories by `max_clients`. The
@@ -29,8 +31,10 @@ from typing import NamedTuple
 import msgspec
 
 from reefcast.errors import ProtocolError
+from reefcast.logs import part
 from reefcast.model.messages import SESSION_MARK, LinkDown, LinkKind, LinkUp, is_durable
 from reefcast.model.wire import MAX_NAME_CHARS, QUEUE_POLICIES, RESUME, Hello
+from reefcast.protocol.client_ids import Identity, is_own
 from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import UserRole
 from reefcast.server.client_port import ClientPort, Line
@@ -42,7 +46,7 @@ from reefcast.server.queue_memory import QueueMemory
 from reefcast.server.rates import Rates
 from reefcast.server.rights import Renew, subject_of
 
-log = logging.getLogger(__name__)
+log = part("clients")
 
 MOST_CUT_OFF = 1000
 """How many clients the broker remembers as disconnected for being slow: the latest ones."""
@@ -70,12 +74,15 @@ class Welcome(NamedTuple):
 
 class Clients:
     """The sessions by client id. `is_broker`: whether a name is a broker's, which no client may
-    have."""
+    have. `own_ids`: whether ids must follow from the secrets that clients show."""
 
-    def __init__(self, host: Host, is_broker: Callable[[str], bool]) -> None:
+    def __init__(
+        self, host: Host, is_broker: Callable[[str], bool], *, own_ids: bool = False
+    ) -> None:
         self.sessions: dict[str, ClientSession] = {}
         self._host = host
         self._is_broker = is_broker
+        self._own_ids = own_ids
         self._away: dict[str, float] = {}  # until when; the first that left comes first
         self._memories: dict[str, Memory] = {}  # the oldest first
         self._cut_off: dict[str, tuple[str, str]] = {}  # the program's session, and why
@@ -230,6 +237,12 @@ class Clients:
             )
         if self._is_broker(hello.name):
             raise ProtocolError(f"{hello.name!r} is the name of a broker; choose another id")
+        if self._own_ids and not is_own(Identity(hello.name, hello.secret)):
+            raise ProtocolError(
+                f"the client id {hello.name!r} does not follow from the secret that is shown with "
+                "it, so it may be another client's (clients and outboxes of older versions have "
+                "such ids)"
+            )
         if hello.queue_policy not in ("", *QUEUE_POLICIES) or hello.queue_limit < 0:
             raise ProtocolError(
                 f"queue_policy {hello.queue_policy!r} with queue_limit {hello.queue_limit}: "
@@ -281,7 +294,9 @@ class Clients:
             words = f"client %s {gone}: %d publications that waited for it are dropped"
             journal = self._host.journal
             journal.counters["session_lost"] += lost
-            journal.floods.log(log, logging.WARNING, "clients_lost", words, session.name, lost)
+            about = {"client": session.name, "count": lost, "reason": gone}
+            names = session.name, lost
+            journal.floods.log(log, logging.WARNING, "clients_lost", words, *names, about=about)
         session.end()
 
     def _give_up_longest_away(self) -> None:

@@ -25,6 +25,7 @@ from itertools import chain
 from typing import Any, cast
 
 from reefcast.errors import BusyError, InternalError, LocalError, ProtocolError
+from reefcast.logs import part
 from reefcast.model import wire
 from reefcast.model.messages import Publish
 from reefcast.model.wire import Close, FrameKind, Hello
@@ -32,7 +33,7 @@ from reefcast.protocol.frames import RUN
 from reefcast.protocol.link import Link, Overdue
 from reefcast.protocol.principal import NOBODY, Principal
 from reefcast.protocol.proofs import Respondent
-from reefcast.server.auditing import who
+from reefcast.server.auditing import said_of, who
 from reefcast.server.end import End
 from reefcast.server.greeting import Greeting, role_wanted
 from reefcast.server.outbox import Flusher, Outbox
@@ -49,7 +50,7 @@ _PUBLICATIONS = tuple(
     int(kind) for kind in (FrameKind.PUBLISH, FrameKind.PUBLISH_AGAIN, FrameKind.PUBLISH_CONFIRM)
 )
 
-log = logging.getLogger(__name__)
+log = part("connections")
 
 
 Frame = tuple[int, Any]
@@ -180,6 +181,7 @@ class Connection(asyncio.Protocol):
 
     def _read_on(self) -> None:
         self._paused = False
+        self.link.listening = not self._stopped_reading
         if not (self._stopped_reading or self.transport.is_closing()):
             self.transport.resume_reading()
 
@@ -197,6 +199,7 @@ class Connection(asyncio.Protocol):
         self._frames, self._held = frames, first
         if not self._paused:
             self._paused = True
+            self.link.listening = False
             if not self.transport.is_closing():
                 self.transport.pause_reading()
 
@@ -212,7 +215,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self.greeted:
-            self._shared.audit.write("disconnected", **who(self))
+            self._shared.audit.limited("disconnected", **who(self))
         self.link.lost()
         self._stop_timer()
         self._detach()
@@ -362,20 +365,23 @@ class Connection(asyncio.Protocol):
         self.link.answer = None
         self.link.admit(end.silence_s, end.ping_s, self._loop.time())
         self._set_timer()
-        self._shared.audit.write("connected", **who(self))
+        self._shared.audit.limited("connected", **who(self))
+        said = hello.role.name.lower()
+        self.note("connected", "%s %s is connected from %s", said, hello.name, self.peer)
         if principal.expires_at_s < math.inf:
             self._renewing = Renewing(self, self._shared.authenticator, self._shared.audit)
 
     def prove_again(self, principal: Principal) -> None:
         """Take what is proved of the same user by now."""
         self.principal = principal
-        self._shared.audit.write("proved_again", **who(self))
+        self._shared.audit.limited("proved_again", **who(self))
         if self.end is not None:
             self.end.proved_again(principal)
 
     def _peer_closed(self, close: Close) -> None:
         if self.greeted:
-            self.note("peers_closed", "%s closed the connection: %s", self.peer, close.reason)
+            words, reason = "%s closed the connection: %s", close.reason
+            self.note("peers_closed", words, self.peer, reason, reason=reason)
         else:
             self.refusal = close.reason
         self.left = True
@@ -430,7 +436,7 @@ class Connection(asyncio.Protocol):
 
     def stop_reading(self) -> None:
         self._stopped_reading = True
-        self.link.listening = False  # whom one does not hear one cannot blame for silence
+        self.link.listening = False
         if not self.transport.is_closing():
             self.transport.pause_reading()
 
@@ -442,10 +448,10 @@ class Connection(asyncio.Protocol):
         if self.link.over:
             return
         kind = kind or ("closed" if self.greeted else "turned_away")
-        self.note(kind, "closed the connection to %s: %s", self.peer, reason)
+        self.note(kind, "closed the connection to %s: %s", self.peer, reason, reason=reason)
         if kind != "closed" or not retry:  # as when the broker stops, or heard nothing
             event = "refused" if kind == "turned_away" else kind
-            self._shared.audit.refused(event, **who(self), reason=reason)
+            self._shared.audit.limited(event, **who(self), reason=reason)
         self.left = not retry
         last = self.link.close(Close(reason, retry, too_slow), self._loop.time())
         self._detach()
@@ -480,7 +486,9 @@ class Connection(asyncio.Protocol):
         message: str,
         *args: object,
         level: int = logging.INFO,
+        reason: str = "",
         traceback: bool = False,
     ) -> None:
         """Log what happened on this connection, unless there is too much of its kind."""
-        self._shared.floods.log(log, level, kind, message, *args, traceback=traceback)
+        about = {**said_of(self), "reason": reason}
+        self._shared.floods.log(log, level, kind, message, *args, about=about, traceback=traceback)

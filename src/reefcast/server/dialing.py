@@ -7,6 +7,7 @@ import logging
 import random
 from collections.abc import Callable
 
+from reefcast.logs import part
 from reefcast.server.connection import Connection
 from reefcast.server.shared import Shared
 from reefcast.timing import Backoff
@@ -20,7 +21,7 @@ ANSWER_AGAIN_S = 2.0
 """The time to answer for a broker that could not be reached before. A broker behind a partition
 must be found soon after the partition ends, also if attempts do not fail, but hang."""
 
-log = logging.getLogger(__name__)
+log = part("connections")
 
 
 async def keep_connected(
@@ -44,7 +45,9 @@ async def keep_connected(
                 backoff.reset()
             if connection.refusal:
                 words, peer, refusal = "%s refused us: %s", connection.peer, connection.refusal
-                connection.note("refused_us", words, peer, refusal, level=logging.WARNING)
+                connection.note(
+                    "refused_us", words, peer, refusal, level=logging.WARNING, reason=refusal
+                )
             connection = None
         await asyncio.sleep(backoff.pause_s())
 
@@ -82,4 +85,6 @@ async def dial(
 
 def _say_no_tls(shared: Shared, other: str, error: Exception) -> None:
     words = "no connection to %s: %s"
-    shared.floods.log(log, logging.WARNING, "no_tls", words, other, in_words(error, other))
+    reason = in_words(error, other)
+    about = {"connection": other, "reason": reason}
+    shared.floods.log(log, logging.WARNING, "no_tls", words, other, reason, about=about)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reefcast.errors import InternalError, ProtocolError
+from reefcast.logs import about, part
 from reefcast.model.messages import (
     Effect,
     Fetched,
@@ -21,6 +22,7 @@ from reefcast.model.messages import (
     Kept,
     LinkName,
     Publish,
+    Send,
     SetTimer,
     Timer,
     Wish,
@@ -34,7 +36,7 @@ from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Output, Run, Way
 from reefcast.server.tracing import Journal
 
-log = logging.getLogger(__name__)
+log, routing = part("broker"), part("routing")
 
 
 class Driver:
@@ -141,7 +143,8 @@ class Driver:
     def _the_rest(self, partly: PartlyFailed, link: LinkName) -> list[Effect]:
         """Route the other publications after the core failed on some."""
         for publish, error in partly.failures:
-            what = "afterwards" if publish is None else f"on input {publish!r:.500}"
+            # Neither its attributes nor its body: what is in events is not for logs.
+            what = "afterwards" if publish is None else f"on publication {_named(publish)}"
             self._journal.failed(f"{what} from {link!r}", error)
         return partly.effects
 
@@ -183,6 +186,8 @@ class Driver:
                 effects = self._ask(self._core.handle, item, link)
             except PartlyFailed as partly:  # publications that were held failed, not this item
                 effects = self._the_rest(partly, link)
+            if routing.isEnabledFor(logging.DEBUG):
+                _log_routing(self._core.name, item, link, effects)
             return self._effector.carry_out(effects)
         finally:
             self._busy = False
@@ -223,3 +228,15 @@ class Driver:
         self._closed = True
         for timer in self._timers.values():
             timer.cancel()
+
+
+def _named(publish: Publish) -> str:
+    return f"{publish.publication.publisher}#{publish.publication.seq}"
+
+
+def _log_routing(broker: str, item: Input, link: LinkName, effects: list[Effect]) -> None:
+    """Log what a control message led to: what was sent, and to whom."""
+    sends = [each for each in effects if isinstance(each, Send)]
+    sent = ", ".join(f"{type(each.message).__name__} to {each.link}" for each in sends)
+    names = type(item).__name__, link or "this broker", sent or "sends nothing"
+    routing.debug("%s from %s: %s", *names, extra=about(broker=broker, link=link))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from reefcast.errors import InternalError
+from reefcast.history.messages import End
 from reefcast.model import wire
 from reefcast.model.messages import (
     CloseLink,
@@ -29,6 +30,7 @@ from reefcast.model.messages import (
 )
 from reefcast.model.wire import FrameKind
 from reefcast.protocol.batches import Batch
+from reefcast.retaining.messages import NotRetained
 from reefcast.server.keeper import Keeping
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Output
@@ -168,7 +170,9 @@ def is_refusal(message: ControlMessage) -> bool:
     """Return whether a client is told by this that it does not get, or may not do, something."""
     if isinstance(message, Failed):
         return not (message.gone or message.again)
-    return isinstance(message, Refused)
+    if isinstance(message, End):
+        return message.refused
+    return isinstance(message, Refused | NotRetained)
 
 
 def _checked(frame: bytes) -> bytes:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Mapping
 
-FEW = 10
-PERIOD_S = 10.0
+from reefcast.logs import FEW, PERIOD_S, printable
 
 
 class Floods:
     """Limits the lines of one broker; `counters` are the broker's, and `tick` is called
     periodically."""
 
-    def __init__(self, counters: Counter[str]) -> None:
+    def __init__(self, counters: Counter[str], broker: str = "") -> None:
         self._counters = counters
+        self._broker = broker
         self._lines: dict[str, tuple[logging.Logger, int, int]] = {}
         self._until_s = 0.0
 
@@ -30,15 +31,18 @@ class Floods:
         kind: str,
         message: str,
         *args: object,
+        about: Mapping[str, object] | None = None,
         traceback: bool | Exception = False,
     ) -> None:
-        """Write a line to `logger`, or only count it. `traceback`: add that of the exception being
-        handled."""
+        """Write a line to `logger`, or only count it. `about`: its fields, besides broker and kind;
+        `traceback`: add that of the exception being handled."""
         self._counters[kind] += 1
         _, _, lines = self._lines.get(kind, (logger, level, 0))
         self._lines[kind] = (logger, level, lines + 1)
         if lines < FEW:
-            logger.log(level, message, *map(_harmless, args), exc_info=traceback)
+            fields = {"broker": self._broker, **(about or {}), "kind": kind}
+            words = map(_harmless, args)
+            logger.log(level, message, *words, exc_info=traceback, extra={"about": fields})
 
     def tick(self, now: float) -> None:
         """Start a new period, if the last one is over at `now` (seconds)."""
@@ -50,12 +54,12 @@ class Floods:
         """Write how many lines were skipped, and write the next ones again."""
         for kind, (logger, level, lines) in self._lines.items():
             if lines > FEW:
-                logger.log(level, "%d more of these were not written: %s", lines - FEW, kind)
+                fields = {"broker": self._broker, "kind": kind, "count": lines - FEW}
+                words = "%d more of these were not written: %s"
+                logger.log(level, words, lines - FEW, kind, extra={"about": fields})
         self._lines.clear()
 
 
 def _harmless(value: object) -> object:
     """Return what a log line says for a value: a text without what no printer prints."""
-    if not isinstance(value, str) or value.isprintable():
-        return value
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in value)
+    return printable(value) if isinstance(value, str) else value

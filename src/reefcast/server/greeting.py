@@ -26,6 +26,7 @@ from typing import Any
 from reefcast.errors import InternalError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Hello, Role
+from reefcast.network.file import NetworkFile
 from reefcast.protocol.principal import ALL_ROLES, ANONYMOUS, Principal, UserRole
 from reefcast.protocol.privacy import Shown, address_of, is_loopback, is_private
 from reefcast.protocol.proofs import Respondent
@@ -115,15 +116,20 @@ class Authenticator(ABC):
         `hello` to."""
         return Respondent(NoCredentials(), circumstances(hello, shown), to)
 
-    def ask_again(self) -> bytes:
+    def ask_again(self, principal: Principal) -> bytes | None:
         """Return the content of a PROOF frame that asks for a newer proof, before the present one
-        ends (`Principal.expires_at_s`)."""
-        raise InternalError("this authenticator's proofs do not end")
+        ends (`Principal.expires_at_s`); None if only a new connection can have one."""
+        return None
 
     def renew(self, principal: Principal, payload: bytes) -> Principal:
         """Return the principal that the answer to `ask_again` proves: the same user. Raises
         `ProtocolError` with a sentence for the other end if it proves nothing."""
-        raise InternalError("this authenticator's proofs do not end")
+        raise InternalError("this authenticator asks nobody again")
+
+    def for_network(self, network: NetworkFile) -> Authenticator:
+        """Return the authenticator for what the network file says now, in the place of this one.
+        Raises `ConfigurationError` if there can be none."""
+        return self
 
     def look(self) -> bool:
         """Read again what may have changed; return whether principals must be reviewed."""
@@ -135,6 +141,39 @@ class Authenticator(ABC):
 
     def close(self) -> None:  # noqa: B027 (most have nothing to close)
         """End what runs on behalf of this authenticator; it proves nobody any more."""
+
+
+class Current(Authenticator):
+    """An authenticator that may be exchanged for another one while connections are open."""
+
+    def __init__(self, now: Authenticator) -> None:
+        self.now = now
+
+    def become(self, network: NetworkFile) -> None:
+        """Prove others as the network file says now. Raises `ConfigurationError`, and changes
+        nothing, if that is not possible."""
+        self.now = self.now.for_network(network)
+
+    def prove(self, greeting: Greeting) -> Principal | Coroutine[Any, Any, Principal]:
+        return self.now.prove(greeting)
+
+    def respond(self, hello: Hello, shown: Shown, to: str) -> Respondent:
+        return self.now.respond(hello, shown, to)
+
+    def ask_again(self, principal: Principal) -> bytes | None:
+        return self.now.ask_again(principal)
+
+    def renew(self, principal: Principal, payload: bytes) -> Principal:
+        return self.now.renew(principal, payload)
+
+    def look(self) -> bool:
+        return self.now.look()
+
+    def review(self, principal: Principal) -> Principal | None:
+        return self.now.review(principal)
+
+    def close(self) -> None:
+        self.now.close()
 
 
 class Anonymous(Authenticator):

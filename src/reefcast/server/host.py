@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from reefcast.history.service import HistoryService
+from reefcast.logs import about, part
 from reefcast.model import wire
 from reefcast.model.keeping import Contents, DropRow
 from reefcast.model.messages import LinkName
@@ -40,7 +40,7 @@ from reefcast.statistics.store import StatisticsStore
 from reefcast.timing import MACHINE
 from reefcast.traces.files import MOST_HASH
 
-log = logging.getLogger(__name__)
+log = part("sessions")
 NO_LINKS = (
     "routing {routing!r} retains nothing, for its brokers have no fixed links by which all of them "
     "would learn of it: publish without retain, or use a routing with links, such as acyclic"
@@ -124,7 +124,8 @@ def make_host(
         grants=grants_of(network.role),
     )
     for what in core.delivering.set_aside:
-        log.error("broker %s set aside what it cannot read: %s", name, what)
+        words = "broker %s set aside what it cannot read: %s"
+        log.error(words, name, what, extra=about(broker=name))
     driver = Driver(core, outputs, congestion, journal)
     if keeper is not None:
         keeper.contents = Contents()  # a backlog is large, and the core has it now
@@ -193,4 +194,4 @@ def _statistics(network: NetworkFile, name: str, options: RoutingOptions) -> Sta
         return None
     path = Path(network.statistics.directory) / f"{name}.sqlite"
     now = asyncio.get_running_loop().time()
-    return StatisticsStore(path, now, log.warning, network.statistics_window())
+    return StatisticsStore(path, now, part("trace").warning, network.statistics_window())

@@ -9,7 +9,6 @@ ends.
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -18,10 +17,11 @@ from typing import NamedTuple, Protocol
 
 from reefcast.keeping.interface import Bodies, Store
 from reefcast.keeping.store import SqliteStore
+from reefcast.logs import part
 from reefcast.model.keeping import Change, Contents, EventNumber
 from reefcast.network.sections import SessionsSection
 
-log = logging.getLogger(__name__)
+log = part("sessions")
 
 MOST_CHANGES = 20_000
 """In one batch: what is written within some tens of milliseconds."""

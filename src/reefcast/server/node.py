@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from reefcast.errors import ConfigurationError
+from reefcast.logs import about, part
 from reefcast.model import wire
 from reefcast.model.messages import Leave, Regrant
 from reefcast.model.subjects import Subject
@@ -37,13 +38,13 @@ from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
 from reefcast.server.connection import Connection
 from reefcast.server.end import End
-from reefcast.server.greeting import Anonymous, Authenticator
+from reefcast.server.greeting import Anonymous, Authenticator, Current
 from reefcast.server.host import make_host
 from reefcast.server.keeper import Keeping
 from reefcast.server.listeners import Listener
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
-from reefcast.server.proving import Proving
+from reefcast.server.proving import TOKEN, Proving
 from reefcast.server.rights import Renew
 from reefcast.server.shared import Shared
 from reefcast.server.soft_links import SoftLinks
@@ -53,7 +54,7 @@ from reefcast.tls.credentials import BrokerCredentials, broker_credentials
 from reefcast.tls.identity import broker_uri
 from reefcast.tls.wording import in_words
 
-log = logging.getLogger(__name__)
+log = part("links")
 
 TICK_S = 1.0
 SPARE_CONNECTIONS = 256
@@ -70,7 +71,9 @@ class Node:
 
     `listeners`: where the broker listens; `start` opens those that are there by then. A listener
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
-    has a `ClientPort` of its own. `shared`: what all connections have in common."""
+    has a `ClientPort` of its own. `shared`: what all connections have in common. `before_leaving`:
+    called while the broker stops, when its clients have what was for them and are still connected.
+    """
 
     def __init__(
         self,
@@ -87,7 +90,7 @@ class Node:
         self.network = network
         self.name = name
         self.host = make_host(network, name, offer, readable=readable, keeper=keeper)
-        self.clients = Clients(self.host, network.is_node)
+        self.clients = Clients(self.host, network.is_node, own_ids=network.has_users)
         self.stopping = False
         self._told: tuple[str, ...] | None = None
         self._started_at_s = self.loop.time()
@@ -96,13 +99,14 @@ class Node:
         limit = limits.max_connections or most
         self._of_users = UserConnections(limits.max_user_connections)
         self.tls = tls or _credentials(network, name)
+        self._current = Current(authenticator or self._authenticator())
         self.shared = Shared(
             Flusher(self.loop),
             set(),
             limit,
             self.host.journal.floods,
             offer,
-            authenticator or self._authenticator(),
+            self._current,
             frozenset(network.names),
             self.host.audit,
             self.tls,
@@ -113,6 +117,7 @@ class Node:
         self.host.driver.open_links_with(self.soft_links)
         host, port = network.address(name)
         self.listeners = [self._listener(host, port)]
+        self.before_leaving: list[Callable[[], Awaitable[None]]] = []
         self._tick_timer: asyncio.TimerHandle | None = None
 
     def _listener(self, host: str, port: int) -> Listener:
@@ -150,7 +155,15 @@ class Node:
 
     def _say_no_tls(self, other: str, error: BaseException) -> None:
         words = "no TLS with %s: %s"
-        self.shared.floods.log(log, logging.INFO, "no_tls", words, other, in_words(error, other))
+        reason = in_words(error, other)
+        fields = {"connection": other, "reason": reason}
+        shown = part("connections")
+        self.shared.floods.log(shown, logging.INFO, "no_tls", words, other, reason, about=fields)
+
+    @property
+    def authenticator(self) -> Authenticator:
+        """What proves others now."""
+        return self._current.now
 
     @property
     def links(self) -> dict[str, BrokerLink]:
@@ -184,6 +197,8 @@ class Node:
         self._refuse()
         until_s = self.loop.time() + self.network.limits.drain_s
         await self._until(lambda: self._has_left() and self._served(), until_s)
+        for leave in self.before_leaving:
+            await leave()
         self._keep_statistics()
         reason = self._stop_reason
         self.clients.end_all(reason)
@@ -230,7 +245,8 @@ class Node:
         count = len(list(self.host.core.waiting(self.overlay_links.unacknowledged())))
         if count:
             self.host.journal.counters["link_lost"] += count
-            log.warning("broker %s stops with %d publications that nobody took", self.name, count)
+            words = "broker %s stops with %d publications that nobody took"
+            log.warning(words, self.name, count, extra=about(broker=self.name, count=count))
 
     def _refuse(self) -> None:
         """Refuse everybody but neighbours whose connection broke a moment ago."""
@@ -280,12 +296,15 @@ class Node:
         with them is logged, and the old ones stay. `again`: also if no file has changed."""
         if self.tls is None:
             return
-        before = self.tls.value
+        before, shown = self.tls.value, part("security")
         wrong = self.tls.look(again=again)
         if wrong:
-            log.error("broker %s keeps the certificate that it has: %s", self.name, wrong)
+            fields = about(broker=self.name, reason=wrong)
+            words = "broker %s keeps the certificate that it has: %s"
+            shown.error(words, self.name, wrong, extra=fields)
         elif self.tls.value is not before:
-            log.warning("broker %s shows the new certificate from now on", self.name)
+            words = "broker %s shows the new certificate from now on"
+            shown.warning(words, self.name, extra=about(broker=self.name))
 
     def _tick(self) -> None:
         now = self.loop.time()
@@ -328,6 +347,15 @@ class Node:
             if now != subject or granting.of(now) != before.of(subject):
                 self.host.driver.handle(Regrant(now), link)
 
+    def become(self, network: NetworkFile) -> None:
+        """Have users prove who they are, and do what they may, as this network file says: its
+        `[security]`, `[[certificate]]`s and `[[role]]`s. Raises `ConfigurationError` for files that
+        are not there or wrong, and then changes nothing."""
+        grants_of(network.role)
+        self._current.become(network)
+        self._review()
+        self.regrant(network.role)
+
     # --- who comes in -----------------------------------------------------------------------------
 
     def _greet(self, connection: Connection, hello: Hello) -> End | None:
@@ -367,7 +395,7 @@ class Node:
     def _end_line(self, line: Line) -> None:
         """End a connection whose proof counts no more."""
         user = line.principal.user
-        if not line.principal.signed_by:
+        if line.principal.proof != TOKEN:
             line.close(f"user {user!r} was removed")
             return
         reason = f"the key that signed the token of user {user!r} was removed"

@@ -7,15 +7,15 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 from reefcast.matching import warm_up
 from reefcast.matching.memory import keep_no_small_pieces
 from reefcast.network.file import NetworkFile
+from reefcast.server.following import follow_users
 from reefcast.server.node import Node
-from reefcast.server.roles_file import follow_roles
 
 GC_ALLOCATIONS = 100_000
 
@@ -31,17 +31,21 @@ def run_broker(
     *,
     file: Path | None = None,
     until_eof: bool = False,
+    beside: Callable[[Node], Awaitable[None]] | None = None,
 ) -> None:
     """Run the broker `name` until it is told to stop (`run`), then drain it; SIGHUP has it read its
-    certificate again. `ready` is called when the broker listens. `file`: where the network was
-    read; its roles are followed. Raises `ConfigurationError` if the broker cannot start."""
+    certificate again. `ready` is called when the broker listens, and `beside` has started what else
+    this process has. `file`: where the network was read; its users and roles are followed. Raises
+    `ConfigurationError` if the broker cannot start."""
 
     async def serve(told_to_stop: asyncio.Event) -> None:
         node = Node(network, name)
         await node.start()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload)
+        if beside is not None:
+            await _begin(beside, node)
+        reload_at_hangup(node)
         ready(node)
-        following = file and asyncio.create_task(follow_roles(node, file))
+        following = file and asyncio.create_task(follow_users(node, file))
         await told_to_stop.wait()
         if following:
             following.cancel()
@@ -50,9 +54,23 @@ def run_broker(
     run(serve, until_eof=until_eof)
 
 
+def reload_at_hangup(node: Node) -> None:
+    """Have SIGHUP make a broker or a peer read its certificate again."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload)
+
+
+async def _begin(beside: Callable[[Node], Awaitable[None]], node: Node) -> None:
+    try:
+        await beside(node)
+    except BaseException:
+        await node.stop()
+        raise
+
+
 def run(serve: Serve, *, until_eof: bool = False) -> None:
-    """Run the process of a broker until SIGTERM or SIGINT; `until_eof`: or until the end of
-    standard input, so that no broker outlives the process that started it."""
+    """Run the process of a broker, a peer or a storage until SIGTERM or SIGINT; `until_eof`: or
+    until the end of standard input, so that none outlives the process that started it. SIGHUP, by
+    which process managers reload, ends none, whether or not there is something to read again."""
     import uvloop
 
     keep_no_small_pieces()
@@ -70,6 +88,7 @@ async def _run(serve: Serve, until_eof: bool) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)
     if until_eof:
         _watch_input(loop, told_to_stop)
     await serve(told_to_stop)

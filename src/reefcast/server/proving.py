@@ -11,12 +11,13 @@ Rules
   brokers and peers need certificates, for the key says nothing about who hears what is said later.
 - Failed attempts are slowed down (`security.attempts`), counted (`proofs_failed`), and written to
   the audit log. Passwords go by connections that nobody else can read only.
-- What a user may do comes from the names of its roles (`model.grants`)."""
+- What a user may do comes from the names of its roles (`model.grants`).
+- When the network file changes, another one of these takes the place of this one (`for_network`).
+  It knows the failures of before."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
@@ -24,12 +25,13 @@ from pathlib import Path
 from typing import Any
 
 from reefcast.errors import BusyError, ConfigurationError, ProtocolError
+from reefcast.logs import part
 from reefcast.model.wire import Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import CertificateEntry
 from reefcast.network.subjects import Subject, subject_of
 from reefcast.network.watching import Watched
-from reefcast.protocol.principal import ALL_ROLES, ANONYMOUS, Principal, UserRole
+from reefcast.protocol.principal import ALL_ROLES, ANONYMOUS, NETWORK, Principal, UserRole
 from reefcast.protocol.privacy import Shown
 from reefcast.protocol.proofs import (
     Answer,
@@ -48,16 +50,16 @@ from reefcast.security.credentials import NetworkKey
 from reefcast.security.files import read_key
 from reefcast.security.showing import NoCredentials, circumstances, fresh_nonce
 from reefcast.security.tokens import Tokens, read_token_keys, roles_in
-from reefcast.security.users import NETWORK, NO_USERS, Users, check_name, read_users
+from reefcast.security.users import NO_USERS, Users, check_name, read_users
 from reefcast.server.certified import OF_PROVED, OF_STORAGE, PROOF, Certified
 from reefcast.server.greeting import Authenticator, Greeting
 from reefcast.timing import now_us
 from reefcast.tls.identity import identity_of
 
-log = logging.getLogger(__name__)
+log = part("security")
 BY_NAME = {"storage": UserRole.STORAGE, "administrator": UserRole.ADMINISTRATOR}
 """Names of roles that say what their users may be, where the network file has no `[[role]]`."""
-TOKEN = "token"
+PASSWORD, TOKEN = "password", "token"
 WRONG = "the user or the password is wrong"
 
 
@@ -102,26 +104,37 @@ class Certificates:
             return None
         for name in self._storages:
             if shown.is_storage(self._network, name):
-                return Principal(name, OF_STORAGE, PROOF)
+                return Principal(name, OF_STORAGE, PROOF, expires_at_s=shown.ends_s)
         if shown.is_some_broker(self._network):
-            return Principal(NETWORK, OF_PROVED, PROOF)
+            return Principal(NETWORK, OF_PROVED, PROOF, expires_at_s=shown.ends_s)
         entry = self._users.get(subject_of(shown.subject)) if shown.subject else None
         if entry is None:
             return None
-        return self._names.user(entry.user, PROOF, entry.roles or users.roles_of(entry.user))
+        granted = entry.roles or users.roles_of(entry.user)
+        more = {"signed_by": shown.subject, "expires_at_s": shown.ends_s}
+        return self._names.user(entry.user, PROOF, granted, **more)
 
-    def roles_of(self, principal: Principal, users: Users) -> tuple[str, ...]:
-        """Return the present roles of a principal that was proved by a certificate."""
-        own = [tuple(each.roles) for each in self._users.values() if each.user == principal.user]
+    def roles_of(self, principal: Principal, users: Users) -> tuple[str, ...] | None:
+        """Return the present roles of a principal that was proved by a certificate; None if that
+        proves nothing any more."""
+        if not principal.signed_by and principal.roles != {UserRole.CLIENT}:
+            return principal.granted  # a part of the network
+        subject = subject_of(principal.signed_by) if principal.signed_by else None
+        own = [
+            tuple(entry.roles)
+            for its, entry in self._users.items()
+            if entry.user == principal.user and subject in (None, its)
+        ]
         if not own or principal.granted in filter(None, own):
-            return principal.granted  # a part of the network, or roles of the network file
-        return users.roles_of(principal.user)
+            return principal.granted if own else None
+        return own[0] or users.roles_of(principal.user)
 
 
 class Proving(Authenticator):
     """The authenticator of broker `name` of a network with a `[security]` section. `counters`:
-    where failures are counted; `members`: who is a member by its certificate, None without TLS.
-    Raises `ConfigurationError` for files that are not there, or wrong."""
+    where failures are counted; `members`: who is a member by its certificate, None without TLS;
+    `former`: the one whose place this one takes. Raises `ConfigurationError` for files that are not
+    there, or wrong."""
 
     def __init__(
         self,
@@ -129,12 +142,14 @@ class Proving(Authenticator):
         name: str,
         counters: Counter[str],
         members: Certified | None = None,
+        former: Proving | None = None,
     ) -> None:
         security = network.security
         assert security is not None
         self._security = security
         self._network, self._name = network.network.name, name
         self._counters = counters
+        self._members = members
         self._names = RoleNames(network)
         self._certificates = (
             None if members is None else Certificates(network, members, self._names)
@@ -146,8 +161,13 @@ class Proving(Authenticator):
         self._users = self._known(_first(self._users_file) or NO_USERS)
         self._tokens_file = _watched(security.tokens, read_token_keys)
         self._tokens = self._with_keys(_first(self._tokens_file) or ())
-        self._passwords = PasswordChecker()
-        self._attempts = Attempts()
+        self._passwords: PasswordChecker = (
+            PasswordChecker() if former is None else former._passwords
+        )
+        self._attempts: Attempts = Attempts() if former is None else former._attempts
+
+    def for_network(self, network: NetworkFile) -> Proving:
+        return Proving(network, self._name, self._counters, self._members, self)
 
     def _with_keys(self, keys: Any) -> Tokens:
         return Tokens(keys, self._security.issuer, self._security.audience)
@@ -223,7 +243,7 @@ class Proving(Authenticator):
             self._attempts.succeeded(user)
             if self._users.hash_of(user) != users.hash_of(user):  # the file changed meanwhile
                 raise ProtocolError(WRONG)
-        return self._names.user(user, "password", self._users.roles_of(user))
+        return self._names.user(user, PASSWORD, self._users.roles_of(user))
 
     def _by_token(self, answer: Answer) -> Principal:
         verified = self._tokens.verify(answer.secret, now_us() / 1e6)
@@ -272,7 +292,9 @@ class Proving(Authenticator):
 
     # --- what changes while connections are open --------------------------------------------------
 
-    def ask_again(self) -> bytes:
+    def ask_again(self, principal: Principal) -> bytes | None:
+        if principal.proof != TOKEN:
+            return None
         return encode_proof(Question(self._network, self._name, (Method.TOKEN,), fresh_nonce()))
 
     def renew(self, principal: Principal, payload: bytes) -> Principal:
@@ -298,18 +320,25 @@ class Proving(Authenticator):
         return users is not None or keys is not None
 
     def review(self, principal: Principal) -> Principal | None:
-        name, users = principal.user, self._users
-        granted: tuple[str, ...] | None = principal.granted
-        if principal.signed_by and not self._tokens.trusts(principal.signed_by):
-            granted = None
-        elif principal.proof == "password":
-            entry = users.by_name.get(name)
-            granted = tuple(entry.roles) if entry is not None and entry.hash else None
-        elif principal.proof == PROOF and self._certificates is not None:
-            granted = self._certificates.roles_of(principal, users)
+        granted = self._granted_now(principal)
         if granted is None or granted == principal.granted:
             return None if granted is None else principal
-        return self._names.user(name, principal.proof, granted)
+        more = {"expires_at_s": principal.expires_at_s, "signed_by": principal.signed_by}
+        return self._names.user(principal.user, principal.proof, granted, **more)
+
+    def _granted_now(self, principal: Principal) -> Iterable[str] | None:
+        """Return the roles that this user has by now; None if its proof counts no more."""
+        if principal.proof == TOKEN:
+            counts = not principal.signed_by or self._tokens.trusts(principal.signed_by)
+            return principal.granted if counts else None
+        if principal.proof == PASSWORD:
+            entry = self._users.by_name.get(principal.user)
+            return tuple(entry.roles) if entry is not None and entry.hash else None
+        if principal.proof == PROOF and self._certificates is not None:
+            return self._certificates.roles_of(principal, self._users)
+        if principal.user == ANONYMOUS:
+            return tuple(self._security.anonymous) or None
+        return principal.granted
 
     def close(self) -> None:
         self._passwords.close()

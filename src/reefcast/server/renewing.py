@@ -3,7 +3,8 @@ connection of who has none.
 
 The broker asks `LEAD_S` before the end, or when two thirds of the time that is left have passed. As
 long as nothing newer comes it asks again, each time when half of the time has passed. An answer
-that proves nothing changes nothing: the old proof counts until its end."""
+that proves nothing changes nothing: the old proof counts until its end. Who has a certificate is
+not asked: a newer one comes with a new connection only."""
 
 from __future__ import annotations
 
@@ -65,9 +66,10 @@ class Renewing:
             self._connection.close(reason, retry=True, kind="expired")
             return
         if left_s > SHORTEST_S:
-            self._asked = True
-            question = wire.frame(FrameKind.PROOF, self._authenticator.ask_again())
-            self._connection.outbox.push_urgent(question)
+            question = self._authenticator.ask_again(principal)
+            if question is not None:
+                self._asked = True
+                self._connection.outbox.push_urgent(wire.frame(FrameKind.PROOF, question))
         self._timer = self._loop.call_later(max(left_s / 2, min(left_s, SHORTEST_S)), self._due)
 
     def proof_came(self, payload: bytes) -> None:
@@ -80,7 +82,7 @@ class Renewing:
             principal = self._authenticator.renew(before, payload)
         except ProtocolError as error:
             self._reason = str(error)
-            self._audit.refused("not_proved_again", **who(self._connection), reason=str(error))
+            self._audit.limited("not_proved_again", **who(self._connection), reason=str(error))
             return
         if principal.expires_at_s > before.expires_at_s:
             self._reason = ""

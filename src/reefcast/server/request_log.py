@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from reefcast.history.messages import Request
 from reefcast.history.request_log import RequestLog, Rows
+from reefcast.logs import part
 from reefcast.network.sections import RequestsSection
 from reefcast.timing import now_us
 
-log = logging.getLogger(__name__)
+log = part("trace")
 
 
 class LiveRequestLog:

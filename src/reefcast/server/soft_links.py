@@ -28,7 +28,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import ClassVar
@@ -36,6 +35,7 @@ from typing import ClassVar
 import msgspec
 
 from reefcast.errors import ProtocolError
+from reefcast.logs import about, part
 from reefcast.model import wire
 from reefcast.model.messages import (
     Confirmed,
@@ -70,7 +70,7 @@ from reefcast.server.shared import Shared
 from reefcast.server.soft_phases import Phase, Step, after
 from reefcast.timing import MACHINE, Backoff
 
-log = logging.getLogger(__name__)
+log = part("links")
 
 
 class SoftLink(BrokerEnd):
@@ -148,7 +148,9 @@ class SoftLink(BrokerEnd):
         if connection is not self.connection:
             return
         lost, done_received = tuple(self.queue.window.publications()), self._done_received
-        log.info("the soft link to %s broke; %d were not acknowledged", self.name, len(lost))
+        words = "the soft link to %s broke; %d were not acknowledged"
+        fields = about(broker=self._host.me.name, link=self.name, count=len(lost))
+        log.info(words, self.name, len(lost), extra=fields)
         self.phase = after(self.phase, Step.LOSE)
         self._end(reopen=not lost)  # else this LinkDown is the answer
         if lost or not done_received:

@@ -24,6 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from reefcast.errors import PeerError, ReefcastError
+from reefcast.logs import Settings
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network, load_network
@@ -33,6 +34,7 @@ from reefcast.network.watching import Watched
 from reefcast.protocol.proofs import Credentials
 from reefcast.server.admin import UNASKED, ask_all, ask_status, asking, operator_of, owner_of
 from reefcast.server.child import START_S, Child
+from reefcast.server.following import users_of
 from reefcast.server.storages import storages_known, unanswered
 from reefcast.tls.files import NOTHING, TlsFiles
 from reefcast.traces.files import remove_former_run, write_run
@@ -72,6 +74,7 @@ class Overlay:
 
     `restart`: whether a process that dies is restarted. `file`: the file from which `network` was
     read, if links and storages are to follow it (`reefcast network move-link`, `move-storages`).
+    `log`: how the processes log, by default as the network file says.
     `report` gets a line for each event. Entering raises `PeerError` if a broker does not come up in
     time, and `LocalError` if a process cannot start."""
 
@@ -82,8 +85,10 @@ class Overlay:
         restart: bool = True,
         file: Path | None = None,
         report: Callable[[str], None] = _no_report,
+        log: Settings | None = None,
     ) -> None:
         self.network = network
+        self._log = network.log.settings if log is None else log
         self.restart = restart
         self._watched = None if file is None else Watched(file, load_network)
         self._report = report
@@ -97,7 +102,7 @@ class Overlay:
     def _child(self, kind: str, name: str) -> Child:
         return Child(
             f"{kind} {name}",
-            *(kind, str(self._file), name),
+            *(kind, str(self._file), name, *self._log.words),
             restart=self.restart,
             before_again=self._look,
             report=self._report,
@@ -149,18 +154,15 @@ class Overlay:
     # --- what the file says now -------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Read links, storages and roles from the network file again; its other changes do not
+        """Read links, storages and users from the network file again; its other changes do not
         concern processes that run."""
         try:
             now = self._watched.look() if self._watched else None
             if now is not None:
-                self._become(
-                    replace(
-                        self.network, link=now.link, storage=now.storage, role=now.role
-                    ).validate()
-                )
+                known = users_of(self.network, now)
+                self._become(replace(known, link=now.link, storage=now.storage).validate())
         except (ReefcastError, OSError) as error:
-            self._report(f"links, storages and roles are taken as they were before: {error}")
+            self._report(f"links, storages and users are taken as they were before: {error}")
 
     def _become(self, network: NetworkFile) -> None:
         if network != self.network:

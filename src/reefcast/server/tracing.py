@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from reefcast.logs import part
 from reefcast.model import wire
 from reefcast.model.messages import (
     FIRST_HOP,
@@ -31,7 +32,7 @@ from reefcast.traces.files import TraceRecorder
 from reefcast.traces.vocabulary import FOUND_OVERLOADED
 
 QueueOf = Mapping[LinkName, int]
-log = logging.getLogger(__name__)
+log = part("trace")
 
 
 class LiveTrace:
@@ -164,7 +165,7 @@ class Journal:
 
     def __init__(self, broker: str, trace: LiveTrace | None) -> None:
         self.counters: Counter[str] = Counter()
-        self.floods = Floods(self.counters)
+        self.floods = Floods(self.counters, broker)
         self.trace = trace
         self.details = trace if trace is not None and trace.details else None
         self._broker = broker
@@ -178,7 +179,8 @@ class Journal:
         """Record that a publication was lost on its way to `link`."""
         words = "broker %s: publication %s of %s did not reach %s, and is lost"
         names = self._broker, publish.publication.seq, publish.publication.publisher, link
-        self.floods.log(log, logging.WARNING, reason, words, *names)
+        about = {"link": link, "client": publish.publication.publisher, "reason": reason}
+        self.floods.log(part("links"), logging.WARNING, reason, words, *names, about=about)
         if self.details is not None:
             self.details.discarded(Discard(publish, reason), link)
 
@@ -205,7 +207,11 @@ class Journal:
         what = news.kind.replace("_", " ")
         names = self._broker, news.session, news.owner, what, news.count
         reason = f": {news.reason}" if news.reason else ""
-        self.floods.log(log, logging.WARNING, "session_news", words, *names, reason)
+        about = {"session": news.session, "user": news.owner, "reason": news.reason or what}
+        session_log = part("sessions")
+        self.floods.log(
+            session_log, logging.WARNING, "session_news", words, *names, reason, about=about
+        )
 
     def failed(self, what: str, error: Exception | None = None) -> None:
         """Record a failure; call it where the exception is handled, if no `error` is given. `what`
@@ -213,5 +219,11 @@ class Journal:
         words = "broker %s failed %s"
         traceback = True if error is None else error
         self.floods.log(
-            log, logging.ERROR, "failures", words, self._broker, what, traceback=traceback
+            part("broker"),
+            logging.ERROR,
+            "failures",
+            words,
+            self._broker,
+            what,
+            traceback=traceback,
         )

@@ -4,7 +4,6 @@ may have been away at another time."""
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from reefcast.client.event import Event
@@ -13,9 +12,10 @@ from reefcast.client.session import Session
 from reefcast.errors import ConnectionLostError, RefusedError
 from reefcast.history.asking import question_about
 from reefcast.history.store import HistoryStore
+from reefcast.logs import part
 from reefcast.model.topics import topic_filter
 
-log = logging.getLogger(__name__)
+log = part("storage")
 
 OVERLAP_S = 60.0
 """How long before its last certain event a storage starts to ask another one: publishers' clocks

@@ -4,18 +4,18 @@ changes."""
 from __future__ import annotations
 
 import asyncio
-import logging
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from reefcast.errors import ConfigurationError
+from reefcast.logs import part
 from reefcast.network.file import load_network
 from reefcast.network.sections import StorageEntry
 from reefcast.network.watching import Watched
 from reefcast.storage_node.node import StorageNode
 
-log = logging.getLogger(__name__)
+log = part("storage")
 
 FOLLOW_S = 0.2
 """Seconds between two looks at the network file."""

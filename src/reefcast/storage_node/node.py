@@ -19,7 +19,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -38,6 +37,7 @@ from reefcast.errors import (
 )
 from reefcast.history.messages import Cancel, More, Request, RequestId, Stores
 from reefcast.history.store import HistoryStore, Incoming
+from reefcast.logs import part
 from reefcast.model.messages import ServiceMessage
 from reefcast.model.patterns import check_topic_pattern, topic_pattern_covers, topic_patterns_meet
 from reefcast.model.topics import topic_filter
@@ -46,7 +46,7 @@ from reefcast.storage_node.catching_up import CatchUp
 from reefcast.storage_node.upkeep import Upkeep
 from reefcast.timing import now_us
 
-log = logging.getLogger(__name__)
+log = part("storage")
 
 AGAIN_S = 5.0
 """Seconds after which a storage checks again whether another storage of a topic has come up."""

@@ -4,7 +4,6 @@ what it certainly has. It works in small steps, between which events are stored.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
@@ -12,9 +11,10 @@ from typing import Any, Protocol
 
 from reefcast.errors import LocalError
 from reefcast.history.store import HistoryStore
+from reefcast.logs import part
 from reefcast.timing import now_us
 
-log = logging.getLogger(__name__)
+log = part("storage")
 
 CLEAN_EVERY_S = 1.0
 SEAL_EVERY_S = 60.0

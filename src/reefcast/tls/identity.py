@@ -7,6 +7,8 @@ trusts the same authority. A client is named by the subject."""
 
 from __future__ import annotations
 
+import math
+import ssl
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -28,11 +30,13 @@ BROKER, STORAGE, PEER = "broker", "storage", "peer"
 
 class Identity(NamedTuple):
     """What a certificate says of its holder. `subject`: as RFC 4514 writes it, such as
-    `CN=billing,O=Acme`; `uris`, `hosts`: its alternative names (DNS names and IP addresses)."""
+    `CN=billing,O=Acme`; `uris`, `hosts`: its alternative names (DNS names and IP addresses);
+    `ends_s`: when it expires, in seconds since 1970."""
 
     subject: str
     uris: frozenset[str]
     hosts: frozenset[str]
+    ends_s: float = math.inf
 
     def is_broker(self, network: str, name: str) -> bool:
         return broker_uri(network, name) in self.uris
@@ -82,11 +86,12 @@ def identity_of(connection: Any) -> Identity | None:
 
 def identity_in(certificate: dict[str, Any]) -> Identity:
     """Return what a certificate says, in the form of `ssl.SSLSocket.getpeercert`."""
-    names = certificate.get("subjectAltName", ())
+    names, ends = certificate.get("subjectAltName", ()), certificate.get("notAfter")
     return Identity(
         subject_in(certificate),
         frozenset(value for kind, value in names if kind == "URI"),
         frozenset(plain_host(value) for kind, value in names if kind in ("DNS", "IP Address")),
+        math.inf if ends is None else ssl.cert_time_to_seconds(ends),
     )
 
 

@@ -1,9 +1,10 @@
 """Publishing in a task: rows become events, whose ids and times are the same whenever it runs.
 
-A partition of a query is a publisher. Its events are numbered by batch and row, and their times are
-the batch's, a microsecond later with each row, unless a column says them. So an event that is
-published again is recognised: by the publisher's broker, as long as it remembers the publisher, and
-by storages for ever."""
+A partition of a query is a publisher. Its secret is the query's id, which Spark draws at random,
+and which is in no event: so each task that runs for it has the same id. Its events are numbered by
+batch and row, and their times are the batch's, a microsecond later with each row, unless a column
+says them. So an event that is published again is recognised: by the publisher's broker, as long as
+it remembers the publisher, and by storages for ever."""
 
 from __future__ import annotations
 
@@ -35,6 +36,7 @@ from reefcast.client.numbered import NumberedClient
 from reefcast.errors import ConfigurationError, InvalidValueError
 from reefcast.pipeline.connector.columns import ATTRIBUTES, TIMESTAMP
 from reefcast.pipeline.connector.options import Broker
+from reefcast.protocol.client_ids import Identity, identity_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,13 +91,13 @@ def check_rows(schema: StructType, order: Sequence[str] = ()) -> None:
 class Part(NamedTuple):
     """The publisher of a task: the first row is number `first`, at `time_us`."""
 
-    publisher: str
+    publisher: Identity
     first: int
     time_us: int
 
 
 def part_of(query: str, batch: int, partition: int, time_us: int) -> Part:
-    return Part(f"spark-{query}-{partition}", batch * ROWS_OF_BATCH + 1, time_us)
+    return Part(identity_of(f"spark-{partition}", query), batch * ROWS_OF_BATCH + 1, time_us)
 
 
 def frames(batches: Iterable[pa.RecordBatch], part: Part, topic: str) -> Iterator[bytes]:
@@ -112,7 +114,7 @@ def frames(batches: Iterable[pa.RecordBatch], part: Part, topic: str) -> Iterato
         if columns:
             rows = zip(*(column.to_pylist() for column in columns.values()), strict=True)
         for values, time_us, some, payload in zip(rows, times, topics, payloads, strict=True):
-            identity = (part.publisher, part.first + number)
+            identity = (part.publisher.id, part.first + number)
             attributes = dict(zip(names, values, strict=True))
             yield encode_event(identity, time_us, attributes, some, payload)
             number += 1
@@ -187,12 +189,13 @@ def _chunks(frames: Iterator[bytes]) -> Iterator[list[bytes]]:
 class Publisher:
     """A client in a thread of its own, which keeps the connection while Spark makes more rows."""
 
-    def __init__(self, broker: Broker, id: str) -> None:
+    def __init__(self, broker: Broker, identity: Identity) -> None:
         self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         try:
-            self._client = self._run(NumberedClient.connected_to(broker.url, id, broker.access))
+            connecting = NumberedClient.connected_to(broker.url, identity, broker.access)
+            self._client = self._run(connecting)
         except BaseException:
             self._stop()
             raise

@@ -22,6 +22,7 @@ from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication, PublicationId, Value
 from reefcast.network.sections import LimitsSection
 from reefcast.overlay.topology import edges_of, graph
+from reefcast.protocol.client_ids import Identity
 from reefcast.routing.relaying import CANNOT_BE_ASKED
 from reefcast.server.keeper import Keeping
 from reefcast.simulation.faults import Crash, fault_text
@@ -112,7 +113,7 @@ class DurableWorld(WireWorld):
                 "silence_s": self.wire.silence_s,
             }
         )
-        return Client([Address(*self._network.address(broker))], settings, name)
+        return Client([Address(*self._network.address(broker))], settings, Identity(name))
 
 
 class LiveTorture:

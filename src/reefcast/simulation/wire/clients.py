@@ -21,6 +21,7 @@ from reefcast.client.settings import complete
 from reefcast.client.signal import Signal
 from reefcast.errors import ConnectionLostError, ReefcastError, RefusedError
 from reefcast.model.publication import Publication, PublicationId
+from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.registrations import State
 from reefcast.simulation.clients import Asked, Claim, ClientRecord, Scripted
 from reefcast.simulation.past import Requesting, Storing
@@ -136,7 +137,8 @@ class WireClient(ClientRecord):
             self._ask(script)
 
     def _connect(self) -> None:
-        self.live = Client([self._address], self._settings, self.name + self._life * AGAIN)
+        identity = Identity(self.name + self._life * AGAIN)
+        self.live = Client([self._address], self._settings, identity)
         self._listen(session_of(self.live))
         _spawn(self._publish(self.live))
 

@@ -32,6 +32,13 @@ NATS = """\
 listen: "127.0.0.1:{port}"
 jetstream {{ store_dir: "{folder}/js"{sync} }}
 """
+REEFCAST = """\
+[[broker]]
+name = "b1"
+listen = "127.0.0.1:{port}"
+[sessions]
+directory = "{folder}/sessions"
+"""
 MOSQUITTO = """\
 listener {port} 127.0.0.1
 allow_anonymous true
@@ -144,8 +151,9 @@ def _single(name: str, folder: Path) -> Iterator[Running]:
         file.write_text(MOSQUITTO.format(port=port, folder=folder))
         command = [str(program("mosquitto")), "-c", str(file)]
     elif name == "reefcast":
-        command = [sys.executable, "-m", "reefcast", "broker", "--port", str(port)]
-        command += ["--directory", str(folder / "sessions")]
+        file = folder / "net.toml"
+        file.write_text(REEFCAST.format(port=port, folder=folder))
+        command = [sys.executable, "-m", "reefcast", "broker", str(file), "b1"]
     else:
         file = _nats_file(folder, port, always=name == "nats, sync always")
         command = [str(program("nats-server")), "-c", str(file)]

@@ -1,8 +1,8 @@
 """Recognize the frames of each protocol in compiled code.
 
 Only the head of a frame is read; that of an event reaches to its time. Every body is the encoding
-of a `Publication` with a publisher of one letter, a number of four bytes and a time of eight bytes,
-so number and time are always at the same place.
+of a `Publication` of `PUBLISHER`, with a number of four bytes and a time of eight bytes, so number
+and time are always at the same place.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ import numpy.typing as npt
 
 from reefcast.matching.kernel_cache import njit
 from reefcast.model.wire import FrameKind
+from reefcast.protocol.client_ids import identity_of
 
 REEFCAST, MQTT, NATS = 0, 1, 2
 CUT, DELIVERY, NUMBERED, QUESTION, OTHER = 0, 1, 2, 3, 4
 """What a frame is: not enough of it is there to tell; an event; another frame that is numbered; one
 that must be answered; any other."""
-SEQ_AT = 4
+PUBLISHER, SECRET = identity_of("client", "bench")
+"""An id as a client of the library has it: it goes with each event."""
+SEQ_AT = 1 + 1 + len(PUBLISHER) + 1
+"""Behind the head of the array, the publisher with its head, and the head of the number."""
 TIME_AT = SEQ_AT + 5
 FIRST_SEQ = 1 << 16
 """The least number for which msgpack needs four bytes."""

@@ -3,6 +3,9 @@ for a while.
 
 Of an event only its arrival is counted, and of some the delay. Of a frame that is not whole yet
 only the head is kept until the rest has come.
+
+The compiled functions contain those of `heads`. Numba does not notice when those change, and keeps
+what it compiled as long as this file is the same: whoever changes them changes this file, too.
 """
 
 from __future__ import annotations

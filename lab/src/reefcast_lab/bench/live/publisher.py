@@ -20,7 +20,7 @@ from reefcast.model.publication import Publication
 from reefcast_lab.bench import quotes
 from reefcast_lab.bench.live import heads, wires
 from reefcast_lab.bench.live.points import Point
-from reefcast_lab.bench.live.wires import PUBLISHER, WIRES, Wire
+from reefcast_lab.bench.live.wires import WIRES, Wire
 
 AT_ONCE_BYTES = 64 * 1024
 EVENTS, EVENTS_BYTES = 20_000, 8 * 1024 * 1024
@@ -61,7 +61,7 @@ def _frames(made_for: Wire, point: Point, payload: bytes, count: int) -> list[tu
     made = []
     for seq, attributes in enumerate(quotes.events(count, point.attributes), heads.FIRST_SEQ):
         time_us = time.time_ns() // 1000
-        event = Publication(PUBLISHER, seq, time_us, dict(attributes), (), payload)
+        event = Publication(heads.PUBLISHER, seq, time_us, dict(attributes), (), payload)
         body = wire.encode_publication(event)
         frame = made_for.publication(event, body)
         made.append((frame, frame.index(body)))

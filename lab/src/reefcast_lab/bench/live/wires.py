@@ -16,15 +16,16 @@ from reefcast.model import wire
 from reefcast.model.messages import Advertise, ControlMessage, Publish, Subscribe
 from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind, Role
+from reefcast.protocol.client_ids import identity_of
 from reefcast.protocol.frames import FrameReader
 from reefcast_lab.bench import quotes
 from reefcast_lab.bench.live import heads, mqtt, nats
 from reefcast_lab.bench.live.brokers import OURS
+from reefcast_lab.bench.live.heads import PUBLISHER, SECRET
 
 READ_BYTES = 256 * 1024
 SUBSCRIBE_AT_ONCE = 500
 """The most subscriptions that are not settled."""
-PUBLISHER = "p"
 PING = wire.encode(FrameKind.PING, 0)
 
 
@@ -77,14 +78,15 @@ class Reefcast(Wire):
         self._frames = FrameReader()
 
     def subscribe(self, who: Subscriber) -> int:
-        hello = wire.hello(Role.CLIENT, who.name, "", who.name, queue_policy="block")
+        name, secret = identity_of(who.name, who.name)
+        hello = wire.hello(Role.CLIENT, name, "", who.name, secret=secret, queue_policy="block")
         answers = FrameReader()
         who.connection.sendall(wire.encode(FrameKind.HELLO, hello))
         _await_answers(who.connection, answers, 1)
         for start in range(0, len(who.filters), SUBSCRIBE_AT_ONCE):
             part = who.filters[start : start + SUBSCRIBE_AT_ONCE]
             said = [
-                Subscribe((who.name, number), filter, number)
+                Subscribe((name, number), filter, number)
                 for number, filter in enumerate(part, start + 1)
             ]
             who.connection.sendall(b"".join(map(_control, said)))
@@ -93,7 +95,7 @@ class Reefcast(Wire):
         return len(who.filters)
 
     def begin_publishing(self, connection: socket.socket) -> None:
-        hello = wire.hello(Role.CLIENT, PUBLISHER, "", PUBLISHER)
+        hello = wire.hello(Role.CLIENT, PUBLISHER, "", PUBLISHER, secret=SECRET)
         advertisement = Advertise((PUBLISHER, 1), quotes.EVERYTHING, 1)
         connection.sendall(wire.encode(FrameKind.HELLO, hello) + _control(advertisement))
         _, answer = _await_answers(connection, self._frames, 2)[0]

@@ -1,0 +1,79 @@
+"""Following what a network file says of users while a broker runs: who they are, and what they
+may."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from reefcast.errors import ConfigurationError
+from reefcast.logs import about, part
+from reefcast.network.file import NetworkFile, load_network
+from reefcast.network.watching import Watched
+from reefcast.server.node import Node
+
+log = part("security")
+
+FOLLOW_S = 0.2
+"""Seconds between two looks at the network file."""
+
+
+async def follow_users(node: Node, file: Path) -> None:
+    """Have the broker take for ever what `[security]`, the `[[certificate]]`s and the `[[role]]`s
+    of the file say now. A file that cannot be read changes nothing; nor does one without roles, or
+    without `[security]`, where all users might do everything: it may be half written. So it takes a
+    restart to do without, and to begin with them; and the audit log stays where it is."""
+    watched, known = Watched(file, load_network), replace(node.network)
+    while True:
+        try:
+            network = watched.look()
+            if network is not None:
+                _check(known, network)
+                now = users_of(known, network)
+                if now != known:
+                    node.become(now)
+                    _say(node.name, known, now)
+                    known = now
+        except ConfigurationError as error:
+            words, fields = (
+                "broker %s: roles and users stay as they are: %s",
+                about(broker=node.name),
+            )
+            log.error(words, node.name, error, extra=fields)
+        await asyncio.sleep(FOLLOW_S)
+
+
+def users_of(known: NetworkFile, network: NetworkFile) -> NetworkFile:
+    """Return the network that is `known`, with the users of another one."""
+    return replace(
+        known, security=network.security, certificate=network.certificate, role=network.role
+    )
+
+
+def _check(known: NetworkFile, network: NetworkFile) -> None:
+    """Raise `ConfigurationError` for what only a restart changes."""
+    if known.role and not network.role:
+        raise ConfigurationError(
+            "the network file has no [[role]] any more; restart the brokers to do without"
+        )
+    if (known.security is None) is not (network.security is None):
+        how = "has no" if network.security is None else "has a new"
+        raise ConfigurationError(
+            f"the network file {how} section [security]; restart the brokers for that"
+        )
+
+
+def _say(name: str, before: NetworkFile, now: NetworkFile) -> None:
+    changed = [
+        what
+        for what, differs in (
+            ("the roles", before.role != now.role),
+            ("[security]", before.security != now.security),
+            ("the certificates of users", before.certificate != now.certificate),
+        )
+        if differs
+    ]
+    words, fields = "broker %s: %s of the network file changed", about(broker=name)
+    log.warning(words, name, " and ".join(changed), extra=fields)

@@ -1,0 +1,56 @@
+"""Sessions and links that are resumed, or claim to be: the broker goes on, and who comes back
+honestly finds everything."""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+
+import pytest
+from broker_doors import TRIED, BrokerDoor
+from fuzzing import MOST_CPU_S, OFTEN_AND_SOAKED, ONLY, seeds
+from resuming import Comer, comes_back, made
+
+from reefcast.model.wire import Role
+
+
+@OFTEN_AND_SOAKED
+@pytest.mark.parametrize("role", [Role.CLIENT, Role.BROKER], ids=["client", "broker"])
+async def test_resumption(role: Role, count: int) -> None:
+    door = BrokerDoor()
+    await door.look()
+    gc.disable()  # or it would be blamed on an input
+    try:
+        resumed = await _knock(door, role, count // 4)
+    finally:
+        gc.enable()
+    assert resumed or role is Role.BROKER or ONLY
+    await comes_back(door)
+    await door.look()
+    door.forget()
+    assert set(door.node.clients.sessions) <= {"publisher", "subscriber"}
+    assert len(door.node.shared.all) == 2
+
+
+async def _knock(door: BrokerDoor, role: Role, count: int) -> int:
+    """Tries this many lives; returns how often a session was resumed in them."""
+    resumed = 0
+    for at, seed in enumerate(seeds(count)):
+        steps = made(random.Random(seed))
+        began_s = time.process_time()
+        try:
+            comer = Comer(door, role)
+            await comer.live(steps)
+            resumed += comer.resumed
+            assert time.process_time() - began_s < 3 * MOST_CPU_S
+            door.check()
+            if at % TRIED == 0:
+                await comes_back(door)
+                await door.look()
+                door.forget()
+                gc.collect()
+        except Exception as error:
+            error.add_note(f"REEFCAST_FUZZ_ONLY={seed} {steps!r:.3000}")
+            raise
+    return resumed
