@@ -6,8 +6,8 @@ each run begins with tests that wait or take long, and ends with quick ones:
 
 - The tests that use the Spark session begin the first run. One process starts the session and keeps
   it, because the others take over from the end.
-- The other tests that open connections or start processes begin the other runs, the long ones
-  first.
+- The other tests that open connections or start processes begin the other runs.
+- Of both, the long ones come first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def dealt(
     session = [item for item in items if "spark" in getattr(item, "fixturenames", ())]
     live = [item for item in items if not is_quick(item) and item not in session]
     quick = [item for item in items if is_quick(item)]
-    live.sort(key=lambda item: item.get_closest_marker("long") is None)
+    for some in (session, live):
+        some.sort(key=lambda item: item.get_closest_marker("long") is None)
     order: list[pytest.Item] = []
     for head in (session, *_slices(live, max(1, workers - 1))):
         room = max(0, len(items) // workers - len(head))

@@ -2,9 +2,9 @@
 docs`.
 
 In docs/reference: commands.md and lab-commands.md (what each command's --help says), trace.md (the
-trace vocabulary), network-file.md (every key of a network file), python.md (what `import reefcast`
-offers). `--check` writes nothing, and fails if one of them is not what the code says: `make check`,
-and a test.
+trace vocabulary), network-file.md (every key of a network file), metrics.md (what brokers tell
+Prometheus), python.md (what `import reefcast` offers). `--check` writes nothing, and fails if one
+of them is not what the code says: `make check`, and a test.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from reefcast.cli.main import group as product
 from reefcast.network import file, sections
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import RoutingOptions
+from reefcast.server.metrics import definitions
 from reefcast.traces import vocabulary
 from reefcast_lab.cli.main import group as laboratory
 
@@ -126,6 +127,31 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
     return f"`{msgspec.json.encode(field.default).decode()}`"
 
 
+METRICS = """\
+What `/metrics` of a broker's [admin listener](../how-to/monitor-a-network.md) tells, in the
+OpenMetrics format or the classic text format. A histogram `NAME` is asked for as `NAME_bucket`,
+`NAME_sum` and `NAME_count`. Prometheus adds the labels `instance` and `job`.
+
+What has to do with something that a broker does not have is left out: durable sessions and disk
+without a directory in `[sessions]`, a certificate without `[tls]`, links without neighbours.
+Counters start at 0 with the process.
+"""
+
+
+def metrics() -> str:
+    """Return the page with every metric of a broker."""
+    lines = [NOTE, "# Metrics\n", METRICS, f"{inspect.getdoc(definitions) or ''}\n"]
+    for title, own in definitions.SECTIONS.items():
+        lines += [f"## {title}\n", "| metric | kind | labels | meaning |", "|---|---|---|---|"]
+        for metric in own:
+            labels = ", ".join(f"`{label}`" for label in metric.labels)
+            lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |")
+        lines.append("")
+    names = ", ".join(f"`{name}`" for name in definitions.OF_PROCESS)
+    lines += ["## The process\n", f"As usual in Prometheus, on Linux: {names}.\n"]
+    return "\n".join(lines)
+
+
 def python() -> str:
     """Return the page with every public name of the package."""
     return python_reference.page(NOTE)
@@ -134,6 +160,7 @@ def python() -> str:
 PAGES = {
     "commands.md": commands,
     "lab-commands.md": laboratory_commands,
+    "metrics.md": metrics,
     "network-file.md": network,
     "python.md": python,
     "trace.md": trace_vocabulary,

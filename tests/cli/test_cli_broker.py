@@ -129,9 +129,9 @@ async def test_what_it_keeps_is_there_again(
         await session.subscribe("n > 0")
         await client.publish({"n": 1}, topics=["fx"], confirm=True)
         await client.publish({"n": 2}, topics=["fx"], retain=True)
-    assert await refused(children, "--port", 0, "--data", data) == (
+    assert await refused(children, "--port", 0, "--directory", data) == (
         f"reefcast: another broker keeps its sessions in {data}/sessions/b1.sqlite: give each "
-        "broker a directory of its own; choose another directory with --data, or keep nothing "
+        "broker a directory of its own; choose another directory with --directory, or keep nothing "
         "with --memory"
     )
     first.send_signal(signal.SIGTERM)
@@ -148,9 +148,9 @@ async def test_what_it_keeps_is_there_again(
 
 async def test_a_directory_that_cannot_be(children: Children, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert await refused(children, "--port", 0, "--data", tmp_path / "file" / "below") == (
+    assert await refused(children, "--port", 0, "--directory", tmp_path / "file" / "below") == (
         f"reefcast: no sessions and history can be written to {tmp_path}/file/below: Not a "
-        "directory; choose another directory with --data, or keep nothing with --memory"
+        "directory; choose another directory with --directory, or keep nothing with --memory"
     )
 
 
@@ -164,10 +164,10 @@ async def test_a_part_of_what_only_makes_sense_together(children: Children, tmp_
         f"Error: --port is for a broker alone; {file} says where broker north listens"
     )
     assert (await refused(children, file, "north", "--memory")).startswith(
-        "Error: --data and --memory are for a broker alone; for broker north say so in "
+        "Error: --directory and --memory are for a broker alone; for broker north say so in "
     )
-    assert await refused(children, "--data", tmp_path, "--memory") == (
-        "Error: give --data or --memory, not both"
+    assert await refused(children, "--directory", tmp_path, "--memory") == (
+        "Error: give --directory or --memory, not both"
     )
 
 

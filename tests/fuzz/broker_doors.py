@@ -4,10 +4,14 @@ what comes over the others."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
-from fuzzing import changed_packed
+from fuzzing import MOST_CPU_S, changed_packed
 
 from live_networks import make_network, until
 from reefcast.history import messages as history
@@ -230,9 +234,13 @@ class BrokerDoor:
     network without security."""
 
     def __init__(
-        self, routing: str = "acyclic", authenticator: Authenticator | None = None
+        self,
+        routing: str = "acyclic",
+        authenticator: Authenticator | None = None,
+        admin: str = "",
     ) -> None:
         network = make_network("ab", [("a", "b")], routing=routing, link_patience_s=0.02)
+        network.broker[1].admin = admin
         self.node = Node(network, "b", authenticator=authenticator)
         self.loop = asyncio.get_running_loop()
         self.subscriber = Bystander(self.node, "subscriber")
@@ -255,6 +263,23 @@ class BrokerDoor:
             transport.abort()
         connection.connection_lost(None)
         await asyncio.sleep(0)
+
+    @asynccontextmanager
+    async def trying(self, at: int, seed: int, given: object) -> AsyncIterator[None]:
+        """Try input number `at` in the block: it takes no longer than it may, and nothing fails.
+        Now and then look at the bystanders, and let time pass."""
+        began_s = time.process_time()
+        try:
+            yield
+            assert time.process_time() - began_s < 3 * MOST_CPU_S
+            self.check()
+            if at % TRIED == 0:
+                await self.look()
+                self.forget()
+                gc.collect()
+        except Exception as error:
+            error.add_note(f"REEFCAST_FUZZ_ONLY={seed} {given!r:.3000}")
+            raise
 
     def publish(self, count: int = 1) -> None:
         """Have one bystander publish what the other one expects."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 import random
-import time
 
 import pytest
-from broker_doors import TRIED, BrokerDoor, conversation
-from fuzzing import MOST_CPU_S, OFTEN_AND_SOAKED, seeds
+from broker_doors import BrokerDoor, conversation
+from fuzzing import OFTEN_AND_SOAKED, seeds
 
 
 @OFTEN_AND_SOAKED
@@ -30,15 +29,5 @@ async def test_frames(routing: str, count: int) -> None:
 async def _knock(door: BrokerDoor, count: int) -> None:
     for at, seed in enumerate(seeds(count // 3)):
         reads = conversation(random.Random(seed))
-        began_s = time.process_time()
-        try:
+        async with door.trying(at, seed, reads):
             await door.knock(reads)
-            assert time.process_time() - began_s < 3 * MOST_CPU_S
-            door.check()
-            if at % TRIED == 0:
-                await door.look()
-                door.forget()
-                gc.collect()
-        except Exception as error:
-            error.add_note(f"REEFCAST_FUZZ_ONLY={seed} {reads!r:.3000}")
-            raise

@@ -15,7 +15,14 @@ from reefcast.network.file import (
     parse_network,
     read_network,
 )
-from reefcast.network.sections import BrokerEntry, NetworkSection, SessionsSection, TlsSection
+from reefcast.network.sections import (
+    BrokerEntry,
+    NetworkSection,
+    RoleEntry,
+    SecuritySection,
+    SessionsSection,
+    TlsSection,
+)
 from reefcast.routing.acyclic import AcyclicOptions
 from reefcast.routing.covering.statistics import Window
 from reefcast.routing.scot import ScotOptions
@@ -303,6 +310,19 @@ def test_what_peers_are_told() -> None:
     assert told.routing == network.routing
     assert [each.name for each in told.broker] == ["a"]
     assert told.limits.credit != 7 and not told.network.insecure
+    assert told.security is None
+
+
+def test_peers_are_told_that_clients_must_prove_who_they_are() -> None:
+    """They are told neither the names of files, which are on other machines, nor roles."""
+    network = gossip_file()
+    network.security = SecuritySection(users="users.toml", key="network.key", anonymous=["guest"])
+    network.role = [RoleEntry(name="guest", subscribe="TRUE")]
+    network.tls = TlsSection(certificate="c", key="k", authority="a", clients="required")
+    told = parse_network(dump_network(network.validate().for_peers()))
+    assert told.security == SecuritySection()
+    assert told.tls == TlsSection(clients="required")
+    assert not told.role
 
 
 def test_advisory_events_need_a_routing_with_links() -> None:

@@ -20,6 +20,7 @@ from reefcast.model.publication import Publication
 from reefcast.model.wire import Close, FrameKind, Hello, Role
 from reefcast.protocol.client_ids import Identity, identity_of
 from reefcast.protocol.frames import FrameReader
+from reefcast.protocol.proofs import Answer, Method, encode_proof
 
 PATIENCE_S = 240.0
 PING_S = 2.0
@@ -93,6 +94,14 @@ class RawClient:
             "secret": self.secret,
         }
         self.send(FrameKind.HELLO, Hello(**(values | fields)))
+
+    async def prove(self, token: str) -> None:
+        """Say hello and show a token. Raises `Closed` if the broker does not let it in."""
+        self.say_hello()
+        await self.next(FrameKind.PROOF)
+        answer = encode_proof(Answer(Method.TOKEN, secret=token))
+        self.writer.write(wire.frame(FrameKind.PROOF, answer))
+        await self.next(FrameKind.HELLO)
 
     def send(self, kind: FrameKind, value: object) -> None:
         self.writer.write(wire.encode(kind, value))

@@ -21,10 +21,8 @@ from reefcast.client.outbox_file import OutboxFile
 from reefcast.client.settings import complete
 from reefcast.model import wire
 from reefcast.model.publication import Publication
-from reefcast.model.wire import FrameKind
 from reefcast.network.sections import SessionsSection
 from reefcast.protocol.client_ids import Identity, identity_of
-from reefcast.protocol.proofs import Answer, Method, encode_proof
 from reefcast.server.node import Node
 from secured import secured, token
 
@@ -34,11 +32,7 @@ REFUSED = "does not follow from the secret that is shown with it"
 async def as_mallory(live: Live, node: Node, who: Identity) -> RawClient:
     """Connect as another user. Raises `Closed`."""
     client = await live.dial(node, who)
-    client.say_hello()
-    await client.next(FrameKind.PROOF)
-    answer = encode_proof(Answer(Method.TOKEN, secret=token("mallory")))
-    client.writer.write(wire.frame(FrameKind.PROOF, answer))
-    await client.next(FrameKind.HELLO)
+    await client.prove(token("mallory"))
     return client
 
 
@@ -90,13 +84,18 @@ async def what_comes(
     return found, why
 
 
-@pytest.mark.parametrize("checked", [True, False])
+@pytest.fixture(params=[True, False], ids=["checked", "not checked"])
+def checked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Return whether brokers check ids."""
+    if not request.param:
+        monkeypatch.setattr("reefcast.server.clients.is_own", lambda identity: True)
+    return bool(request.param)
+
+
 async def test_copies_are_not_made_of_the_events_of_another(
-    live: Live, tmp_path: Path, checked: bool, monkeypatch: pytest.MonkeyPatch
+    live: Live, tmp_path: Path, checked: bool
 ) -> None:
     """On flooding. If brokers did not check ids, anna's events would be dropped as copies."""
-    if not checked:
-        monkeypatch.setattr("reefcast.server.clients.is_own", lambda identity: True)
     nodes = await up(live, tmp_path, "flooding")
     async with reefcast.connect(url(nodes["b3"]), **ANNA) as bert:
         events = await bert.subscribe("n > 0")
@@ -108,13 +107,10 @@ async def test_copies_are_not_made_of_the_events_of_another(
         assert line["user"] == "mallory" and REFUSED in line["reason"]
 
 
-@pytest.mark.parametrize("checked", [True, False])
 async def test_a_durable_session_gets_what_was_confirmed(
-    live: Live, tmp_path: Path, checked: bool, monkeypatch: pytest.MonkeyPatch
+    live: Live, tmp_path: Path, checked: bool
 ) -> None:
     """If brokers did not check ids, events would be confirmed, and not be in the session."""
-    if not checked:
-        monkeypatch.setattr("reefcast.server.clients.is_own", lambda identity: True)
     nodes = await up(live, tmp_path, "acyclic")
     async with (
         reefcast.connect(url(nodes["b3"]), **ANNA) as bert,

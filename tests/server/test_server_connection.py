@@ -79,14 +79,21 @@ class Taker(End):
         pass
 
 
-async def test_a_few_frames_are_acknowledged_at_once_and_many_together():
-    """What is not acknowledged counts as queue, and IDR bypasses links with more than ten
-    publications."""
+def greeted(end: End, transport: asyncio.Transport) -> Connection:
+    """Return a connection to broker b, which has said hello."""
     shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
-    connection, transport = Connection(shared, lambda connection, hello: Taker()), Transport()
+    connection = Connection(shared, lambda connection, hello: end)
     connection.connection_made(transport)
     hello = wire.hello(Role.BROKER, "b", "net", "session")
     connection.data_received(wire.encode(FrameKind.HELLO, hello))
+    return connection
+
+
+async def test_a_few_frames_are_acknowledged_at_once_and_many_together():
+    """What is not acknowledged counts as queue, and IDR bypasses links with more than ten
+    publications."""
+    transport = Transport()
+    connection = greeted(Taker(), transport)
     publication = Publication("p", 1, 0, {})
     frame = wire.encode_publish(Publish(publication, body=wire.encode_publication(publication)))
     expected = b""
@@ -115,13 +122,9 @@ class Slow(End):
 
 async def test_a_broker_that_was_busy_does_not_blame_the_others() -> None:
     """The broker was suspended, or had a long turn: what was sent meanwhile has yet to be read."""
-    shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
     end = Taker()
     end.silence_s = 0.2
-    connection, transport = Connection(shared, lambda connection, hello: end), Transport()
-    connection.connection_made(transport)
-    hello = wire.hello(Role.BROKER, "b", "net", "session")
-    connection.data_received(wire.encode(FrameKind.HELLO, hello))
+    connection = greeted(end, Transport())
     for _ in range(3):
         time.sleep(0.5)  # noqa: ASYNC251 (nothing else runs meanwhile, which is the point)
         connection._time_passed()
@@ -134,13 +137,9 @@ async def test_a_broker_that_was_busy_does_not_blame_the_others() -> None:
 
 async def test_while_a_broker_is_busy_with_what_it_read_the_other_end_is_not_silent() -> None:
     """What was read at once may take longer than the silence; until then nothing more is read."""
-    shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
     end = Slow()
     end.silence_s = 0.2
-    connection, transport = Connection(shared, lambda connection, hello: end), Pausing()
-    connection.connection_made(transport)
-    hello = wire.hello(Role.BROKER, "b", "net", "session")
-    connection.data_received(wire.encode(FrameKind.HELLO, hello))
+    connection = greeted(end, Pausing())
     many = 100
     connection.data_received(
         b"".join(wire.encode(FrameKind.CONTROL, Unsubscribe(("b", n))) for n in range(many))

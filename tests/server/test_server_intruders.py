@@ -104,11 +104,7 @@ async def intruder(live: Live, folder: Path) -> Any:
     """A user of the network who is a client and nothing else, and the broker."""
     (node,) = live.nodes.values() or [await live.node(secured(folder), "b1")]
     client = await live.dial(node, OWN)
-    client.say_hello()
-    await client.next(FrameKind.PROOF)
-    answer = encode_proof(Answer(Method.TOKEN, secret=token("mallory")))
-    client.writer.write(wire.frame(FrameKind.PROOF, answer))
-    await client.next(FrameKind.HELLO)
+    await client.prove(token("mallory"))
     return client
 
 

@@ -303,7 +303,7 @@ async def test_what_is_under_way_on_the_old_link_when_it_is_given_up(
     assert (await client.answer()).token == 99
     await becomes(nodes, after(LINE, "cdf"))
     await until(lambda: not (mover.soft_links.links or old.soft_links.links))
-    assert "the soft link is closed" in caplog.text and "broke" not in caplog.text
+    assert "the soft link is closed" in caplog.text and " broke;" not in caplog.text
     assert [len(node.host.core.router.prt) for node in nodes.values()] == [0] * 6
     assert not counted(nodes.values(), "failures")
 

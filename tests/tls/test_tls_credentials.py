@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,11 +29,26 @@ def load(files: TlsFiles) -> None:
     broker_credentials(files, "none", URI, "broker a")
 
 
-def test_the_defaults_of_the_standard_library_and_tls_1_2(office: Office) -> None:
+def test_tls_1_2_at_least_where_the_machine_allows_less(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default = ssl.create_default_context
+
+    def allowing(*args: Any, **options: Any) -> ssl.SSLContext:
+        context = default(*args, **options)
+        context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", allowing)
+    own = broker_credentials(office.broker("net", "a"), "required", URI, "broker a").value
+    for context in (own.answering, own.dialling, dialling_context(TlsFiles())):
+        assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
+
+
+def test_the_defaults_of_the_standard_library(office: Office) -> None:
     own = broker_credentials(office.broker("net", "a"), "required", URI, "broker a").value
     default = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     for context in (own.answering, own.dialling, dialling_context(TlsFiles())):
-        assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
         assert context.options & default.options == default.options
         assert [each["name"] for each in context.get_ciphers()] == [
             each["name"] for each in default.get_ciphers()

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from asyncio.subprocess import PIPE, Process
@@ -190,8 +190,7 @@ def one(directory: Path, pattern: str) -> Path:
 
 
 def test_the_sdist_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
-    with tarfile.open(one(built, "*.tar.gz")) as archive:
-        archive.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(one(built, "*.tar.gz"), tmp_path)
     build(one(tmp_path, "reefcast-*"), tmp_path / "again", "-t", "wheel")
     wheel = one(built, "*.whl")
     assert (tmp_path / "again" / wheel.name).read_bytes() == wheel.read_bytes()

@@ -28,6 +28,7 @@ ROW = BrokerFigures(
     brokers=1,
     way="direct",
     grants=0,
+    scraped=0,
     publications_per_s=100,
     deliveries_per_s=100,
     deliveries_per_publication=1.0,

@@ -202,6 +202,7 @@ def test_the_command_prints_what_it_wrote(spark, tmp_path, monkeypatch):
 
 
 @pytest.mark.data
+@pytest.mark.soak  # 600 000 events; smaller files are read every time
 def test_real_stocks_are_those_of_the_experiments(made, data):
     path = data / "stocks/sp500_yahoo_482sym_2015_2020.csv.gz"
     events = made("stocks", path)["events"]
@@ -241,7 +242,10 @@ def test_real_topics(made, data):
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "process"),
-    [("bpic2012.csv.gz", "case:AMOUNT_REQ"), ("bpic2013_incidents.csv.gz", "impact")],
+    [
+        pytest.param("bpic2012.csv.gz", "case:AMOUNT_REQ", marks=pytest.mark.soak),
+        ("bpic2013_incidents.csv.gz", "impact"),
+    ],
 )
 def test_real_event_logs_are_those_of_the_experiments(made, data, name, process):
     path = data / "workflow" / name

@@ -149,8 +149,8 @@ def test_flooding_crosses_every_link_of_the_tree(tmp_path):
 
 
 class Busy:
-    """An overlay whose brokers have passed on so many publications at each look, and whose links
-    are empty at each look."""
+    """An overlay whose brokers have passed on so many publications at each look, which is a
+    connection, and whose links are empty at each look."""
 
     def __init__(self, counts):
         self.counts = counts
@@ -158,7 +158,9 @@ class Busy:
 
     async def status(self):
         self.looks.append("counts")
-        return {"a": {"counters": {"forwarded": self.counts.pop(0)}}, "b": None}
+        looks = self.looks.count("counts")
+        counters = {"forwarded": self.counts.pop(0), "connected": looks}
+        return {"a": {"counters": counters}, "b": None}
 
     async def linked(self):
         self.looks.append("links")

@@ -52,7 +52,8 @@ To publish an event, type in a third one:
     help=f"Without NETWORK, listen on this port; by default {DEFAULT_PORT}; 0: any free port.",
 )
 @click.option(
-    "--data",
+    "--directory",
+    "data",
     type=DIRECTORY,
     help="Without NETWORK, keep durable sessions, retained values and history here; by default in "
     "a directory for the port, where programs of this user keep their state.",
@@ -117,11 +118,11 @@ def _check(
         )
     if network is not None and (data is not None or memory):
         raise click.UsageError(
-            f"--data and --memory are for a broker alone; for broker {name} say so in {network}: "
-            "directory in [sessions], and a [[storage]]"
+            f"--directory and --memory are for a broker alone; for broker {name} say so in "
+            f"{network}: directory in [sessions], and a [[storage]]"
         )
     if data is not None and memory:
-        raise click.UsageError("give --data or --memory, not both")
+        raise click.UsageError("give --directory or --memory, not both")
 
 
 def _run(network: NetworkFile, file: Path, name: str, *, until_eof: bool, as_json: bool) -> None:
@@ -157,7 +158,7 @@ def _run_alone(
 def _instead(error: ConfigurationError) -> str:
     if isinstance(error.__cause__, OSError):  # of the socket
         return "choose another port with --port, or --port 0 for any that is free"
-    return "choose another directory with --data, or keep nothing with --memory"
+    return "choose another directory with --directory, or keep nothing with --memory"
 
 
 def _serve_alone(
@@ -183,7 +184,7 @@ def _serve_alone(
 
     def ready(node: Node) -> None:
         patience.cancel()
-        kept = f"in {data}" if data else "until it ends: give it a directory with --data"
+        kept = f"in {data}" if data else "until it ends: give it a directory with --directory"
         text = FIRST_STEPS.format(
             name=entry.name, listen=entry.listen, url=url, kept=f"{KEPT} {kept}"
         )

@@ -42,8 +42,8 @@ from reefcast.tls.files import TlsFiles
 @click.option(
     "--network-key",
     type=INPUT_FILE,
-    help="The file with the network's key, if its brokers demand it; the environment variable "
-    "REEFCAST_NETWORK_KEY_FILE may name it, too.",
+    help="The file with the network's key, if it has one; clients of the peer must show it, too. "
+    "The environment variable REEFCAST_NETWORK_KEY_FILE may name it as well.",
 )
 @click.option(
     "--subscribe",
@@ -57,6 +57,12 @@ from reefcast.tls.files import TlsFiles
     is_flag=True,
     help="Allow addresses that other machines can reach, although there is no encryption.",
 )
+@click.option(
+    "--admin",
+    metavar="HOST:PORT",
+    default="",
+    help="Answer operators over HTTP on this address: /metrics, /status, /healthz, /readyz.",
+)
 @log_options
 @json_option("a line when it is ready, and one for each event")
 def command(
@@ -66,6 +72,7 @@ def command(
     network_key: Path | None,
     filters: tuple[str, ...],
     insecure: bool,
+    admin: str,
     log_format: str | None,
     log_levels: tuple[str, ...],
     as_json: bool,
@@ -93,8 +100,9 @@ def command(
         authority=files.authority,
         insecure=insecure,
         network_key=key,
+        admin=admin,
     )
-    run(partial(_serve, peer, key, filters, as_json))
+    run(partial(_serve, peer, filters, as_json))
 
 
 def _files(given: TlsFiles) -> TlsFiles:
@@ -107,7 +115,7 @@ def _files(given: TlsFiles) -> TlsFiles:
 
 
 async def _serve(
-    peer: Peer, key: str, filters: tuple[str, ...], as_json: bool, told_to_stop: asyncio.Event
+    peer: Peer, filters: tuple[str, ...], as_json: bool, told_to_stop: asyncio.Event
 ) -> None:
     from reefcast.server.process import reload_at_hangup
 
@@ -119,17 +127,17 @@ async def _serve(
         else:
             click.echo(f"peer {peer.name} is in network {network}")
         if filters:
-            await _print_events(peer, key, filters, as_json, told_to_stop)
+            await _print_events(peer, filters, as_json, told_to_stop)
         else:
             await told_to_stop.wait()
 
 
 async def _print_events(
-    peer: Peer, key: str, filters: tuple[str, ...], as_json: bool, told_to_stop: asyncio.Event
+    peer: Peer, filters: tuple[str, ...], as_json: bool, told_to_stop: asyncio.Event
 ) -> None:
     """Print events until the peer is told to stop."""
     stopping = asyncio.create_task(told_to_stop.wait())
-    async with connect(peer.url, name="peer", network_key=key) as client:
+    async with connect(peer.url, name="peer", network_key=peer.network_key) as client:
         subscription = await client.subscribe(*filters)
         click.echo("reefcast: subscribed", err=True)
         printing = asyncio.create_task(_print(subscription, json_line if as_json else text_line))

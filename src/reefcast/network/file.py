@@ -16,9 +16,11 @@ import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.wire import QUEUE_POLICIES
+from reefcast.network.checks import address_in, check_choices, check_keys
 from reefcast.network.roles import grants_of
 from reefcast.network.sections import (
     SECTIONS,
+    AdminSection,
     BrokerEntry,
     CertificateEntry,
     LimitsSection,
@@ -36,8 +38,6 @@ from reefcast.network.sections import (
     StorageEntry,
     TlsSection,
     TraceSection,
-    check_choices,
-    check_keys,
 )
 from reefcast.network.storages import check_storages
 from reefcast.network.subjects import subject_of
@@ -59,7 +59,7 @@ _MAY_BE_ZERO = (
 )
 _TABLES = (
     *("network", "tls", "security", "routing", "trace", "limits", "overload"),
-    *("statistics", "requests", "sessions", "retained", "log"),
+    *("statistics", "requests", "sessions", "retained", "log", "admin"),
 )
 """The sections that stand once in a file, in the order in which they are written."""
 
@@ -78,6 +78,7 @@ class NetworkFile(Section, kw_only=True):
     sessions: SessionsSection = msgspec.field(default_factory=SessionsSection)
     retained: RetainedSection = msgspec.field(default_factory=RetainedSection)
     log: LogSection = msgspec.field(default_factory=LogSection)
+    admin: AdminSection = msgspec.field(default_factory=AdminSection)
     security: SecuritySection | None = None
     certificate: list[CertificateEntry] = msgspec.field(default_factory=list)
     broker: list[BrokerEntry] = msgspec.field(default_factory=list)
@@ -110,6 +111,14 @@ class NetworkFile(Section, kw_only=True):
         """Return the address on which the broker or the peer listens: host and port."""
         return (self._peer(name) or self.entry(name)).address
 
+    def admin_address(self, name: str) -> tuple[str, int] | None:
+        """Return the address of a broker's HTTP listener for operators: host and port; None if it
+        has none."""
+        own = self.entry(name).admin if name in self.names else ""
+        where = f"broker {name}: admin" if own else "[admin] listen"
+        listen = own or self.admin.listen
+        return address_in(listen, where, "127.0.0.1:9464") if listen else None
+
     def is_node(self, name: str) -> bool:
         """Return whether this is the name of a broker, or can be that of a peer."""
         return name in self.names or self._peer(name) is not None
@@ -137,11 +146,18 @@ class NetworkFile(Section, kw_only=True):
         return self.security is not None or self.tls.on
 
     def for_peers(self) -> NetworkFile:
-        """Return what a peer must know of this network: what holds for all, and the brokers in the
-        file."""
+        """Return what a peer must know of this network: what holds for all, the brokers in the
+        file, and whether clients must prove who they are: an empty `[security]`, for the files of
+        users are on the brokers' machines, and `clients` of `[tls]`."""
         section = NetworkSection(name=self.network.name, routing=self.network.routing)
         brokers = [BrokerEntry(each.name, each.listen) for each in self.broker if not each.is_peer]
-        return NetworkFile(network=section, routing=self.routing, broker=brokers)
+        return NetworkFile(
+            network=section,
+            tls=TlsSection(clients=self.tls.clients),
+            routing=self.routing,
+            broker=brokers,
+            security=None if self.security is None else SecuritySection(),
+        )
 
     def scot(self) -> Scot | None:
         """Return the SCOT that the brokers' regions and clusters describe; None if they have none.
@@ -189,6 +205,7 @@ class NetworkFile(Section, kw_only=True):
         _check_tls(self)
         _check_advisories(self)
         _check_security(self)
+        _check_admin(self)
         _check_numbers(self)
         _ = self.log.settings
         check_storages(self.storage, self.names)
@@ -306,6 +323,48 @@ def _check_security(network: NetworkFile) -> None:
     subjects = [subject_of(entry.subject) for entry in network.certificate]
     if len(set(subjects)) < len(subjects):
         raise ConfigurationError("two [[certificate]]s have the same subject")
+
+
+def _check_admin(network: NetworkFile) -> None:
+    listens = {entry.listen for entry in network.broker}
+    taken: dict[tuple[str, tuple[str, int]], str] = {}
+    for entry in network.broker:
+        address = network.admin_address(entry.name)
+        if address is None:
+            continue
+        text = entry.admin or network.admin.listen
+        if text in listens:
+            raise ConfigurationError(
+                f"the admin address {text} of broker {entry.name} is where a broker listens for "
+                "clients; give it another port"
+            )
+        _check_admin_host(network, entry.name, address[0])
+        machine = entry.address[0] if entry.listen else entry.name
+        if other := taken.get((machine, address)):
+            raise ConfigurationError(
+                f"brokers {other} and {entry.name} are both on {machine}, and would have the same "
+                f"admin address {text}: give each its own, as admin in its [[broker]]"
+            )
+        taken[machine, address] = entry.name
+
+
+def _check_admin_host(network: NetworkFile, broker: str, host: str) -> None:
+    """Check that nobody can reach what is not protected, unless the file says so."""
+    safe = network.tls.on and network.security is not None
+    if not (is_loopback(host) or safe or network.network.insecure):
+        lacks = [
+            words
+            for words, there in (
+                ("a section [tls] (reefcast certificates make)", network.tls.on),
+                ("a section [security] with users or tokens", network.security is not None),
+            )
+            if not there
+        ]
+        raise ConfigurationError(
+            f"broker {broker} would show its status on {host}, which others can reach: give the "
+            f"file {' and '.join(lacks)}, choose a loopback address such as 127.0.0.1:9464, or "
+            "set insecure = true in [network] (without TLS only)"
+        )
 
 
 def _check_numbers(network: NetworkFile) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from reefcast.errors import ConfigurationError
 from reefcast.logs import Settings
 from reefcast.model.frame_layout import MAX_FRAME_BYTES
+from reefcast.network.checks import address_in
 from reefcast.tls.files import TlsFiles
 
 OWN_NAME = "{broker}"
@@ -322,6 +321,18 @@ class SecuritySection(Section):
         return msgspec.structs.replace(self, **found)
 
 
+class AdminSection(Section):
+    """The HTTP listeners for operators: `/metrics`, `/status`, `/healthz`, `/readyz`. With `[tls]`
+    they speak TLS, and with `[security]` they ask who it is.
+
+    - `listen`: the address (host:port) of each broker that says no other under `[[broker]]`, for
+      brokers on machines of their own; empty: there is none. Off loopback it needs `[tls]` and
+      `[security]`, or `insecure = true` in `[network]`.
+    """
+
+    listen: str = ""
+
+
 class CertificateEntry(Section):
     """A client certificate that stands for a user.
 
@@ -345,6 +356,7 @@ class BrokerEntry(Section):
     - `cluster`: the index of its cluster in a SCOT, from 0.
     - `routing`: keys of `[routing]` with other values for this broker, such as `{covering =
       "lazy"}`.
+    - `admin`: the address of its HTTP listener for operators, host:port, if not that of `[admin]`.
     """
 
     name: str
@@ -352,17 +364,12 @@ class BrokerEntry(Section):
     region: str | None = None
     cluster: int | None = None
     routing: dict[str, Any] = msgspec.field(default_factory=dict)
+    admin: str = ""
 
     @property
     def address(self) -> tuple[str, int]:
         """Where the broker listens: host and port."""
-        host, _, port = self.listen.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ConfigurationError(
-                f"broker {self.name}: listen = {self.listen!r} is not host:port, "
-                'for instance "127.0.0.1:7301"'
-            )
-        return host.strip("[]"), int(port)
+        return address_in(self.listen, f"broker {self.name}: listen", "127.0.0.1:7301")
 
     @property
     def is_peer(self) -> bool:
@@ -453,6 +460,7 @@ SECTIONS: dict[str, type[Section]] = {
     "[retained]": RetainedSection,
     "[log]": LogSection,
     "[security]": SecuritySection,
+    "[admin]": AdminSection,
     "[[certificate]]": CertificateEntry,
     "[[broker]]": BrokerEntry,
     "[[link]]": LinkEntry,
@@ -460,35 +468,3 @@ SECTIONS: dict[str, type[Section]] = {
     "[[role]]": RoleEntry,
 }
 """The section classes by their titles in the file. `[routing]` is defined by the routing."""
-
-
-def check_keys(given: object, section: type[msgspec.Struct], where: str) -> None:
-    """Raise `ConfigurationError` for a key that the section does not have, and say which it has. A
-    value that is not a table is left for others to refuse."""
-    known = section.__struct_fields__
-    for key in given if isinstance(given, dict) else ():
-        if key not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            raise ConfigurationError(f"{where} has no key {key!r}; {has}")
-
-
-def check_choices(given: dict[str, Any], section: type[msgspec.Struct], where: str) -> None:
-    """Raise `ConfigurationError` for a value that its key cannot have, and say which it can
-    have."""
-    for name, choices in _choices_of(section).items():
-        if name in given and given[name] not in choices:
-            named = ", ".join(f'"{choice}"' for choice in choices)
-            raise ConfigurationError(f"{where} {name} = {given[name]!r} is none of {named}")
-
-
-@cache
-def _choices_of(section: type[msgspec.Struct]) -> dict[str, tuple[object, ...]]:
-    """Return the values that keys can have, of keys that can have only some; a file may have
-    thousands of brokers and links, and this takes half a millisecond."""
-    info = msgspec.inspect.type_info(section)
-    fields = info.fields if isinstance(info, msgspec.inspect.StructType) else ()
-    return {
-        field.name: field.type.values
-        for field in fields
-        if isinstance(field.type, msgspec.inspect.LiteralType)
-    }

@@ -56,6 +56,11 @@ class ClientState:
     def registered(self) -> int:
         return len(self._sizes)
 
+    @property
+    def subscribed(self) -> int:
+        """How many of these are subscriptions."""
+        return len(self._subscriptions)
+
     def take_grant(self, grant: Grant | None, inbox: str) -> None:
         """Note what its user may do from now on."""
         self.grant, self.inbox = grant, inbox

@@ -182,6 +182,10 @@ class Custody:
         items = self._items.get(link, {}).values()
         return len(items), sum(item.size for item in items)
 
+    def counts(self) -> dict[LinkName, int]:
+        """Return how many publications are in custody for each neighbour."""
+        return {link: len(items) for link, items in self._items.items()}
+
     def ids(self) -> set[PublicationId]:
         """Return the publications in custody, for any neighbour."""
         return {id for items in self._items.values() for id, _ in items}

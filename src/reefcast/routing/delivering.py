@@ -331,6 +331,11 @@ class Delivering:
     # --- what can be seen -------------------------------------------------------------------------
 
     @property
+    def home(self) -> Home | None:
+        """Its durable sessions."""
+        return self._home
+
+    @property
     def set_aside(self) -> Sequence[str]:
         """What of the custody on disk could not be read at the start, in words."""
         custody = self.confirming.custody

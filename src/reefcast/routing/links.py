@@ -173,6 +173,10 @@ class Links:
         came, gone = self._last_in.get(link, 0), self._last_out.get(link, 0)
         return Rates(came / WINDOW_S, gone / WINDOW_S)
 
+    def passed(self) -> tuple[Mapping[LinkName, int], Mapping[LinkName, int]]:
+        """Return how many publications came over each link since the start, and how many went."""
+        return self._came, self._gone
+
     def status(self, link: LinkName) -> dict[str, Any]:
         """Return the link's row of the LST, how often a decision met it overloaded, and its
         rates."""

@@ -77,6 +77,21 @@ class Observed:
         """Return the number of rows of each table, under the papers' names."""
         return {name: len(table) for name, table in self.router.tables().items()}
 
+    def sizes(self) -> dict[str, int]:
+        """Return the number of rows of each table, of the router and of the services."""
+        of_services = {
+            name: len(table)
+            for service in self._services
+            for name, table in service.tables().items()
+        }
+        return self.tables() | of_services
+
+    def figures(self) -> dict[str, int]:
+        """Return the figures of all services."""
+        return {
+            name: count for service in self._services for name, count in service.figures().items()
+        }
+
     @property
     def relearning(self) -> bool:
         """Whether neighbours still have to tell what they know, or answers are still to come."""

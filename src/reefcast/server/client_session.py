@@ -92,8 +92,8 @@ class ClientSession(End):
     """The session of a client. `principal`: its user. `port`: its queue. `away(session)` is called
     when the session has lost its line, and `ended(session)` when it is over. `taken`: numbered
     frames taken over from the client, on all of its lines. `last_seq`: the number of its last
-    publication. `rates`: how fast users may publish. `cut_off`: why it was disconnected for being
-    slow, "" if it was not."""
+    publication. `rates`: how fast users may publish. `slow_since_s`: since when it does not keep
+    up, None if it does. `cut_off`: why it was disconnected for that, "" if it was not."""
 
     what: ClassVar[str] = "a client"
     codec = CLIENT_CODEC
@@ -130,7 +130,7 @@ class ClientSession(End):
         self._ended = ended
         self._loop = asyncio.get_running_loop()
         self.way = None if host.passage is None else host.passage.way(self.codec)
-        self._slow_since_s: float | None = None
+        self.slow_since_s: float | None = None
         self._said_slow = False
         self._dropped_before = 0
         self._patience: asyncio.TimerHandle | None = None
@@ -382,16 +382,16 @@ class ClientSession(End):
     def _drop_oldest(self) -> None:
         oldest = self.port.drop_oldest()
         self._host.journal.dropped(partial(self.port.body_of, oldest), self.name)
-        if self._slow_since_s is None:
-            self._slow_since_s = self._loop.time()
+        if self.slow_since_s is None:
+            self.slow_since_s = self._loop.time()
             self._dropped_before = self.port.dropped - 1
             self._say_slow("the oldest are dropped")
 
     def _block(self) -> None:
         if self.port.line is None:  # nobody waits for an absent client; it will be told
             self._drop_oldest()
-        elif self._slow_since_s is None:
-            self._slow_since_s = self._loop.time()
+        elif self.slow_since_s is None:
+            self.slow_since_s = self._loop.time()
             self._host.congestion.full(self.name)
             first_s = min(STALL_S, self._host.limits.block_s)
             self._patience = self._loop.call_later(first_s, self._stalls)
@@ -450,11 +450,11 @@ class ClientSession(End):
         self._log("slow_clients", words, self.name, self.port.queue_len, consequence)
 
     def _slow_no_more(self, what: str) -> None:
-        if self._slow_since_s is None:
+        if self.slow_since_s is None:
             return
         if self._patience is not None:
             self._patience.cancel()
-        took_s, self._slow_since_s = self._loop.time() - self._slow_since_s, None
+        took_s, self.slow_since_s = self._loop.time() - self.slow_since_s, None
         if self._said_slow:
             self._said_slow = False
             dropped = self.port.dropped - self._dropped_before
@@ -484,7 +484,7 @@ class ClientSession(End):
             "queue_len": self.port.queue_len,
             "queue_policy": self.policy,
             "queue_limit": self.port.limit,
-            "slow": self._slow_since_s is not None,
+            "slow": self.slow_since_s is not None,
             "dropped": self.port.dropped,
             "credit": self._account.allowance,
             "queue_bytes": self.port.held_bytes,

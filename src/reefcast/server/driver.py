@@ -32,24 +32,32 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.failures import PartlyFailed
 from reefcast.server.effects import Effector, LinkOpener, fed_links
 from reefcast.server.keeper import Keeping
+from reefcast.server.metrics.sampling import Samples, Ways
 from reefcast.server.outputs import Outputs
-from reefcast.server.passage import Output, Run, Way
+from reefcast.server.passage import Output, Run
 from reefcast.server.tracing import Journal
 
 log, routing = part("broker"), part("routing")
 
 
 class Driver:
-    """Calls `core` for connections and timers, and has its effects carried out."""
+    """Calls `core` for connections and timers, and has its effects carried out. `samples`: measures
+    delays, None where nobody can see them."""
 
     def __init__(
-        self, core: Broker, outputs: Outputs, congestion: CongestionControl, journal: Journal
+        self,
+        core: Broker,
+        outputs: Outputs,
+        congestion: CongestionControl,
+        journal: Journal,
+        samples: Samples | None = None,
     ) -> None:
         self._core = core
         self._clients = outputs.clients
         self._congestion = congestion
         self._journal = journal
         self._details = journal.details
+        self._samples = samples
         self._effector = Effector(outputs, journal, self._set_timer)
         self._loop = asyncio.get_running_loop()
         self._busy = self._closed = False
@@ -90,11 +98,13 @@ class Driver:
             self._busy = False
         self._end_input(failures)
 
-    def handle_run(self, run: Run, way: Way, link: LinkName) -> None:
+    def handle_run(self, run: Run, way: Ways, link: LinkName) -> None:
         """Handle publications that have a compiled path; some of them may not be plain."""
         failures = 0
         effects: list[Effect] = []
         outputs: list[Output] = []
+        if self._samples is not None and self._samples.armed:
+            way = self._samples.timed(way)
         self._busy = True
         try:
             for part in way.parts(run, link, self._loop.time):
@@ -121,6 +131,8 @@ class Driver:
         core."""
         if self._details is not None and link in self._clients:
             self._details.published(batch)
+        if self._samples is not None and link in self._clients:
+            self._samples.came(batch)
         failures = 0
         try:
             effects = self._ask(self._core.handle_publications, batch, link)
@@ -199,6 +211,9 @@ class Driver:
     def _ask(self, ask: Callable[..., list[Effect]], what: Any, link: LinkName) -> list[Effect]:
         started_ns = time.perf_counter_ns()
         effects = ask(what, link, self._loop.time())
+        if self._samples is not None and self._samples.watching:
+            took_ns = time.perf_counter_ns() - started_ns
+            self._samples.see(what, effects, took_ns, self._clients)
         if self._details is not None and self._core.last_routed:
             took_ns = time.perf_counter_ns() - started_ns
             self._details.matched(self._core.last_routed, took_ns)

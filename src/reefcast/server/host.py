@@ -31,6 +31,7 @@ from reefcast.routing.router import RoutingOptions, Shape
 from reefcast.security.audit import Audit, open_audit
 from reefcast.server.driver import Driver
 from reefcast.server.keeper import Keeping, open_keeper
+from reefcast.server.metrics.sampling import Samples
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Passage
 from reefcast.server.request_log import LiveRequestLog, open_request_log
@@ -53,7 +54,8 @@ class Host(NamedTuple):
     `statistics`: None where the routing keeps none; `requests`: None where requests are not logged;
     `passage`: None where all publications take the readable path; `keeper`: None where the broker
     has no disk; `moved`: the links that were moved, where they are not as in the network file, when
-    the broker started. `audit`: the audit log."""
+    the broker started. `audit`: the audit log. `samples`: delays, None where nobody can see
+    them."""
 
     me: Hello
     limits: LimitsSection
@@ -69,6 +71,7 @@ class Host(NamedTuple):
     keeper: Keeping | None
     moved: MovedLinks
     audit: Audit
+    samples: Samples | None
 
 
 def make_host(
@@ -126,7 +129,8 @@ def make_host(
     for what in core.delivering.set_aside:
         words = "broker %s set aside what it cannot read: %s"
         log.error(words, name, what, extra=about(broker=name))
-    driver = Driver(core, outputs, congestion, journal)
+    samples = None if network.admin_address(name) is None else Samples()
+    driver = Driver(core, outputs, congestion, journal, samples)
     if keeper is not None:
         keeper.contents = Contents()  # a backlog is large, and the core has it now
         driver.keep_with(keeper)
@@ -136,8 +140,8 @@ def make_host(
     # Rows about single publications are written where there are objects of them.
     readable = readable or journal.wanted_below > MOST_HASH
     passage = None if readable else Passage(core.plain_way, outputs, journal.wanted_below)
-    parts = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
-    return Host(*parts, passage, keeper, moved, _audit(network.security, name))
+    shared = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
+    return Host(*shared, passage, keeper, moved, _audit(network.security, name), samples)
 
 
 def _audit(section: SecuritySection | None, name: str) -> Audit:

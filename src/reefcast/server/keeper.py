@@ -20,6 +20,7 @@ from reefcast.keeping.store import SqliteStore
 from reefcast.logs import part
 from reefcast.model.keeping import Change, Contents, EventNumber
 from reefcast.network.sections import SessionsSection
+from reefcast.server.metrics.histograms import MILLI, Histogram
 
 log = part("sessions")
 
@@ -66,10 +67,12 @@ class _Work(NamedTuple):
 
 class Keeper:
     """`Keeping` with a store and a thread of its own. `interval_s`: seconds between syncs, for a
-    store that does not sync each commit; 0: it does. Made on the event loop's thread."""
+    store that does not sync each commit; 0: it does. Made on the event loop's thread. `commits`:
+    how long commits took, in seconds."""
 
     def __init__(self, store: Store, interval_s: float = 0.0) -> None:
         self.contents = store.load()
+        self.commits = Histogram(MILLI)
         self._store = store
         self._interval_s = interval_s
         self._loop = asyncio.get_running_loop()
@@ -106,6 +109,16 @@ class Keeper:
             self._wanted += events
             self._wake.notify()
 
+    @property
+    def pending(self) -> int:
+        """How many inputs of the broker wait for the disk, besides those that are being written."""
+        return len(self._changes)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the disk failed the last time."""
+        return self._failures > 0
+
     async def close(self) -> None:
         """Write what is left, and close the store. A disk that fails loses what nobody was told is
         kept."""
@@ -120,7 +133,7 @@ class Keeper:
     def _run(self) -> None:
         try:
             while (work := self._next()) is not None:
-                if work.changes and not self._persist(lambda: self._store.commit(work.changes)):
+                if work.changes and not self._persist(lambda: self._commit(work.changes)):
                     break
                 self._is_unsynced = self._is_unsynced or bool(work.changes)
                 self._tell(self._say_kept, work.token)
@@ -134,6 +147,11 @@ class Keeper:
         except Exception:
             log.exception("the store of this broker cannot be closed")
         self._tell(self._ended.set)
+
+    def _commit(self, changes: list[Change]) -> None:
+        began_s = time.monotonic()
+        self._store.commit(changes)
+        self.commits.observe(time.monotonic() - began_s)
 
     def _sync_if_due(self) -> None:
         """Sync where commits do not, once in a while."""

@@ -15,10 +15,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from reefcast.errors import ConfigurationError
+from reefcast.extras import extra_for
 from reefcast.logs import about, part
 from reefcast.model import wire
 from reefcast.model.messages import Leave, Regrant
@@ -42,6 +44,7 @@ from reefcast.server.greeting import Anonymous, Authenticator, Current
 from reefcast.server.host import make_host
 from reefcast.server.keeper import Keeping
 from reefcast.server.listeners import Listener
+from reefcast.server.metrics.sampling import TICK_S
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
 from reefcast.server.proving import TOKEN, Proving
@@ -54,9 +57,11 @@ from reefcast.tls.credentials import BrokerCredentials, broker_credentials
 from reefcast.tls.identity import broker_uri
 from reefcast.tls.wording import in_words
 
+if TYPE_CHECKING:
+    from reefcast.server.web.door import Door
+
 log = part("links")
 
-TICK_S = 1.0
 SPARE_CONNECTIONS = 256
 """Connections beyond those of clients and those that were not greeted: neighbours and
 administrators."""
@@ -71,9 +76,9 @@ class Node:
 
     `listeners`: where the broker listens; `start` opens those that are there by then. A listener
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
-    has a `ClientPort` of its own. `shared`: what all connections have in common. `before_leaving`:
-    called while the broker stops, when its clients have what was for them and are still connected.
-    """
+    has a `ClientPort` of its own. `shared`: what all connections have in common. `door`: its HTTP
+    listener, if the network file gives it one. `before_leaving`: called while the broker stops,
+    when its clients have what was for them and are still connected."""
 
     def __init__(
         self,
@@ -117,6 +122,7 @@ class Node:
         self.host.driver.open_links_with(self.soft_links)
         host, port = network.address(name)
         self.listeners = [self._listener(host, port)]
+        self.door = self._admin_door()
         self.before_leaving: list[Callable[[], Awaitable[None]]] = []
         self._tick_timer: asyncio.TimerHandle | None = None
 
@@ -139,6 +145,14 @@ class Node:
             context=lambda: tls.value.answering,
             failed=self._say_no_tls,
         )
+
+    def _admin_door(self) -> Door | None:
+        address = self.network.admin_address(self.name)
+        if address is None:
+            return None
+        with extra_for("an admin listener"):
+            from reefcast.server.web.door import Door  # loads aiohttp and prometheus_client
+        return Door(self, *address)
 
     def _authenticator(self) -> Authenticator:
         """Return what proves others, as the network file says."""
@@ -179,6 +193,8 @@ class Node:
         try:
             for listener in self.listeners:
                 await listener.open(self.name)
+            if self.door is not None:
+                await self.door.open()
         except ConfigurationError:
             for listener in self.listeners:
                 listener.close()
@@ -277,6 +293,8 @@ class Node:
             await connection.closed.wait()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
+        if self.door is not None:
+            await self.door.close()
         self.host.driver.close()
         self.shared.authenticator.close()
         self.host.audit.close()
@@ -309,6 +327,10 @@ class Node:
     def _tick(self) -> None:
         now = self.loop.time()
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
+        if self.host.samples is not None:
+            self.host.samples.tick()
+        if self.door is not None:
+            self.door.tick(now)
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
         self._of_users.forget_old()

@@ -199,6 +199,15 @@ class Home:
         """Return the status of all sessions, by owner and name."""
         return [status_of(self._sessions[key]) for key in sorted(self._sessions)]
 
+    def each(self) -> list[Session]:
+        """Return all sessions, for figures that need no status of each."""
+        return list(self._sessions.values())
+
+    @property
+    def stored_events(self) -> int:
+        """How many different events it keeps."""
+        return len(self._events)
+
     def has(self, owner: str, name: str) -> bool:
         """Return whether there is this session."""
         return (owner, name) in self._sessions

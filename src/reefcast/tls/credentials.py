@@ -125,10 +125,10 @@ def _trusting(purpose: ssl.Purpose, files: TlsFiles) -> ssl.SSLContext:
     """Return a context with the defaults, which trusts the authority in the files, but none of the
     certificates that a revocation list beside it names."""
     if not files.authority:
-        return ssl.create_default_context(purpose)
+        return _with_defaults(purpose)
     has_list = REVOCATIONS in _read(files.authority, "authority")
     try:
-        context = ssl.create_default_context(purpose, cafile=files.authority)
+        context = _with_defaults(purpose, cafile=files.authority)
     except ssl.SSLError as error:
         raise ConfigurationError(
             f"{files.authority} has no certificate of an authority in PEM"
@@ -142,6 +142,14 @@ def _trusting(purpose: ssl.Purpose, files: TlsFiles) -> ssl.SSLContext:
         )
     if has_list:
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    return context
+
+
+def _with_defaults(purpose: ssl.Purpose, cafile: str | None = None) -> ssl.SSLContext:
+    """Return a context with the defaults, and TLS 1.2 at least: some distributions build Python so
+    that the versions are a setting of the machine."""
+    context = ssl.create_default_context(purpose, cafile=cafile)
+    context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
     return context
 
 

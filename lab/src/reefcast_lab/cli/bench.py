@@ -88,8 +88,8 @@ command.add_command(keeping)
     multiple=True,
     metavar="POINT",
     help="Measure this point instead of the usual ones: fanout, payload, attributes, others, "
-    "selectivity, brokers, way (direct, tunnel, tls) and grants, such as fanout=10,payload=1024; "
-    "may be repeated.",
+    "selectivity, brokers, way (direct, tunnel, tls), grants and scraped, such as "
+    "fanout=10,payload=1024; may be repeated.",
 )
 @click.option("--full", is_flag=True, help="Measure all combinations: hours.")
 @whole_option("--repeat", 3, "So many runs at full speed, of which the medians are told.")
@@ -123,7 +123,8 @@ def live(
     the baselines are not measured in, CPU is that of the one that used most.
     A broker with TLS (way=tls) gets its load through a tunnel; compare it with one
     that gets it through the same tunnel without TLS (way=tunnel).
-    With grants=1 all clients have a role whose filters allow just this load.
+    With grants=1 all clients have a role whose filters allow just this load; with
+    scraped=1 the broker has an admin listener that is scraped every second.
     """
     from reefcast_lab.bench.live import brokers, measure
     from reefcast_lab.bench.live import page as figures

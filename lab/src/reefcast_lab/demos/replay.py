@@ -28,6 +28,8 @@ from reefcast_lab.demos.replay_protocol import (
 )
 
 SUBSCRIBER_PROGRAMS = 2
+LOOKS = "connected"
+"""The counter that each look at a broker raises."""
 
 Tell = Callable[[int, int], None]
 """Called with the events published and delivered so far."""
@@ -124,11 +126,14 @@ async def _play(publishers: Clients, subscribers: Clients, tell: Tell) -> Timing
 
 async def until_quiet(overlay: Overlay) -> None:
     """Wait until no publication is under way between brokers. One look at many brokers is no
-    snapshot: so all links must be empty in between two looks that show the same counts."""
+    snapshot: so all links must be empty in between two looks that show the same counts, but for
+    the connections that looking takes."""
     before: object = None
     while True:
         answers = await overlay.status()
-        now = {name: answer and answer["counters"] for name, answer in answers.items()}
+        now = {
+            name: answer and {**answer["counters"], LOOKS: 0} for name, answer in answers.items()
+        }
         if now == before:
             return
         before = now

@@ -19,6 +19,7 @@ from reefcast.network.file import load_network
 from reefcast.server.supervisor import free_ports, not_up, overlay_status
 from reefcast_lab.bench import profiling
 from reefcast_lab.bench.live import granted as granting
+from reefcast_lab.bench.live import scraped as scraping
 from reefcast_lab.bench.live.points import DIRECT, TLS
 from reefcast_lab.bench.live.tunnel import tunnel
 
@@ -87,14 +88,17 @@ def running(
     way: str = DIRECT,
     *,
     granted: bool = False,
+    scraped: bool = False,
 ) -> Iterator[Running]:
     """Run fresh broker processes in the `with` block; of ours, `count` in a chain, whose links are
     up. `profile`: the file to which the first of ours writes where its time went
-    (`profiling.broker`). `way`: see `Point`; `granted`: all clients have a role (`granted`)."""
+    (`profiling.broker`). `way`: see `Point`; `granted`: all clients have a role (`granted`);
+    `scraped`: brokers have admin listeners, which are scraped (`scraped`)."""
     ports = free_ports(count)
     processes: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         file = _settings(name, Path(folder), ports)
+        admin = _with_admin(file, ports) if scraped else []
         if way == TLS:
             _certify(file)
         try:
@@ -109,12 +113,24 @@ def running(
                 wait_until_open(name, port, process)
             if count > 1:
                 _wait_until_up(file)
-            yield Running(_reached(ports, way, file, stack), processes)
+            with scraping.scraped(admin):  # it ends before they do
+                yield Running(_reached(ports, way, file, stack), processes)
         finally:
             for process in processes:
                 process.terminate()
             for process in processes:
                 process.wait()
+
+
+def _with_admin(file: Path, ports: list[int]) -> list[int]:
+    """Give each broker of the network file an admin listener; return their ports."""
+    admin = [port for port in free_ports(2 * len(ports)) if port not in ports][: len(ports)]
+    text = file.read_text()
+    for port, own in zip(ports, admin, strict=True):
+        listen = f'listen = "127.0.0.1:{port}"\n'
+        text = text.replace(listen, f'{listen}admin = "127.0.0.1:{own}"\n')
+    file.write_text(text)
+    return admin
 
 
 def _certify(file: Path) -> None:

@@ -66,7 +66,7 @@ class BrokerFigures:
     the connections that want everything. The delays are those at half of the rate. `ratio`:
     publications per second, divided by those of the first baseline that is installed.
     `selectivity`: None without others. `brokers`: how many stand in a chain; CPU times and `busy`
-    are those of the one that used most. `way`, `grants`: see `Point`.
+    are those of the one that used most. `way`, `grants`, `scraped`: see `Point`.
     """
 
     broker: str
@@ -79,6 +79,7 @@ class BrokerFigures:
     brokers: int
     way: str
     grants: int
+    scraped: int
     publications_per_s: int
     deliveries_per_s: int
     deliveries_per_publication: float
@@ -141,7 +142,9 @@ class Bench:
         """Start a broker, or a chain of them, and connect the subscribers and the publisher of
         this point to it."""
         with brokers.running(
-            *(broker, profile, point.brokers, point.way), granted=bool(point.grants)
+            *(broker, profile, point.brokers, point.way),
+            granted=bool(point.grants),
+            scraped=bool(point.scraped),
         ) as running:
             try:
                 self.receiver.ask("open", broker, running.ports[-1], point)
@@ -255,7 +258,7 @@ def measure(
     with Bench() as bench:
         for i, point in enumerate(points, 1):
             baseline = None
-            alone = point.brokers > 1 or point.way != DIRECT or point.grants
+            alone = point.brokers > 1 or point.way != DIRECT or point.grants or point.scraped
             for broker in [OURS] if alone else brokers.installed():
                 load = point if WIRES[broker].knows_conditions else point.topic_load
                 if (broker, load) not in known:
@@ -280,6 +283,7 @@ def _of(broker: str, point: Point) -> dict[str, Any]:
         "brokers": point.brokers,
         "way": point.way,
         "grants": point.grants,
+        "scraped": point.scraped,
     }
 
 

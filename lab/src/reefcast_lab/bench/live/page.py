@@ -67,6 +67,7 @@ def _point(row: BrokerFigures) -> Point:
         row.brokers,
         row.way,
         row.grants,
+        row.scraped,
     )
 
 
@@ -119,7 +120,8 @@ def of(rows: Sequence[BrokerFigures], panel: Panel) -> list[BrokerFigures]:
         for row in rows
         if all(getattr(row, name) == value for name, value in plain.items())
         and row.selectivity == panel.others
-        and (row.brokers, row.way, row.grants) == (base.brokers, base.way, base.grants)
+        and (row.brokers, row.way) == (base.brokers, base.way)
+        and (row.grants, row.scraped) == (base.grants, base.scraped)
         and getattr(row, panel.y) is not None
         and getattr(row, panel.x) > 0
     ]

@@ -32,6 +32,7 @@ MOST = {
     "attributes": 1_000,
     "others": 1_000_000,
     "grants": 1,
+    "scraped": 1,
 }
 
 
@@ -43,7 +44,8 @@ class Point:
     behind the other; the publisher is at the first, all subscribers at the last. `way`: how the
     load gets to them: directly, through a tunnel, or through a tunnel that speaks TLS with
     them. `grants`: 1 if all clients have a role that allows just this, which brokers check
-    (`granted`)."""
+    (`granted`). `scraped`: 1 if they have admin listeners that are scraped every second
+    (`scraped`)."""
 
     fanout: int = 1
     payload: int = 0
@@ -53,6 +55,7 @@ class Point:
     brokers: int = 1
     way: str = DIRECT
     grants: int = 0
+    scraped: int = 0
 
     def __str__(self) -> str:
         parts = [f"fan-out {self.fanout}", f"{self.others:,} other subscriptions"]
@@ -68,6 +71,8 @@ class Point:
             parts.append(SAID[self.way])
         if self.grants:
             parts.append("within grants")
+        if self.scraped:
+            parts.append("scraped every second")
         return ", ".join(parts)
 
     @property

@@ -1,0 +1,63 @@
+"""What a broker's figures are, and what of a broker is looked at for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from reefcast.model.messages import LinkName
+from reefcast.model.wire import StatusRequest
+from reefcast.network.file import NetworkFile
+from reefcast.server.broker_link import BrokerLink
+from reefcast.server.clients import Clients
+from reefcast.server.host import Host
+from reefcast.server.metrics.definitions import Metric
+from reefcast.server.metrics.histograms import Histogram
+from reefcast.server.shared import Shared
+from reefcast.tls.credentials import BrokerCredentials
+
+Value = float | Histogram
+
+
+class Figure(NamedTuple):
+    """A value of a metric, for these values of its labels."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    value: Value
+
+
+class ObservedBroker(Protocol):
+    """A broker, as operators see it (`node.Node`)."""
+
+    network: NetworkFile
+    name: str
+    host: Host
+    clients: Clients
+    shared: Shared
+    tls: BrokerCredentials | None
+    stopping: bool
+
+    @property
+    def links(self) -> Mapping[LinkName, BrokerLink]:
+        """The links of the overlay, by neighbour."""
+
+    def status(self, request: StatusRequest) -> dict[str, object]:
+        """Return its status as plain data."""
+
+
+def not_ready(broker: ObservedBroker) -> list[str]:
+    """Return in words what is missing until a broker is ready; no names, for anybody may ask."""
+    links = broker.links.values()
+    down = sum(link.connection is None for link in links)
+    missing = {
+        "it was told to stop": broker.stopping,
+        "it relearns its tables": broker.host.core.relearning,
+        f"{down} of its {len(links)} links are not up": down > 0,
+    }
+    return [words for words, true in missing.items() if true]
+
+
+def figure(metric: Metric, value: Value, *labels: str) -> Figure:
+    """Return a value of a metric."""
+    return Figure(metric, labels, value)

@@ -1,0 +1,238 @@
+"""The HTTP listener of a broker for operators.
+
+Rules
+-----
+- It answers GET and HEAD, and changes nothing. `/healthz` and `/readyz` are for anybody who reaches
+  it, and name nobody; all else is for those who may ask for the status (`rights.require_status`).
+- On loopback and without `[security]`, a request must name this machine (its header Host): else a
+  page in a browser could read the status by a name of its own that leads here (DNS rebinding).
+- Whatever comes, the broker goes on: what is no HTTP gets an answer that says so, what fails is
+  logged and answered with 500, and what connections cost is limited (`visits`).
+- With `[tls]` it speaks TLS, with the broker's certificate."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import msgspec
+from aiohttp import web
+
+from reefcast.errors import BusyError, ProtocolError
+from reefcast.logs import part
+from reefcast.model import wire
+from reefcast.model.wire import Role, StatusRequest
+from reefcast.protocol.principal import Principal
+from reefcast.protocol.privacy import address_of, is_loopback
+from reefcast.server.listeners import Listener
+from reefcast.server.metrics.collecting import Collector, own_version
+from reefcast.server.metrics.observed import ObservedBroker, not_ready
+from reefcast.server.metrics.rendering import rendered
+from reefcast.server.rights import require_status
+from reefcast.server.tls_listener import TlsListener
+from reefcast.server.web.http import HEADERS, HttpConnection, text
+from reefcast.server.web.proving import RequestGreeting, challenges, prove, shown_in
+from reefcast.server.web.visits import Visit, Visits
+from reefcast.tls.wording import in_words
+
+log = part("connections")
+
+MOST_VISITS = 64
+CLOSE_S = 1.0
+"""How long requests under way have when the broker ends."""
+PLAIN_HTTP = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+    b"this listener speaks TLS: use https://\n"
+)
+Answering = Callable[[web.BaseRequest], Awaitable[web.Response]]
+
+
+class Door:
+    """The HTTP listener of `broker` at this address: `open` it, `tick` it about once a second, and
+    `close` it. `listener`: where it listens."""
+
+    def __init__(self, broker: ObservedBroker, host: str, port: int) -> None:
+        self._broker = broker
+        self._collector = Collector(broker)
+        self._journal = broker.host.journal
+        self.visits = Visits(MOST_VISITS, self._note_eviction)
+        self._open: dict[str, Answering] = {"/healthz": self._healthz, "/readyz": self._readyz}
+        self._guarded: dict[str, Answering] = {"/metrics": self._metrics, "/status": self._status}
+        self._here_only = is_loopback(host) and broker.network.security is None
+        self._server = web.Server(self._handle)
+        self.listener = self._listener(host, port)
+
+    def new_visit(self) -> Visit:
+        """Return the protocol of a new connection."""
+        return Visit(self.visits, HttpConnection(self._server, self._journal))
+
+    def _listener(self, host: str, port: int) -> Listener:
+        tls = self._broker.tls
+        if tls is None:
+            return Listener(host, port, self.new_visit)
+        return TlsListener(
+            host,
+            port,
+            self.new_visit,
+            refuse=_PlainHttp,
+            context=lambda: tls.value.answering,
+            failed=self._say_no_tls,
+        )
+
+    def _say_no_tls(self, other: str, error: BaseException) -> None:
+        words = "no TLS with %s at the admin listener: %s"
+        floods = self._journal.floods
+        floods.log(log, logging.INFO, "no_tls", words, other, in_words(error, other))
+
+    def _note_eviction(self) -> None:
+        words = "%d connections to the admin listener are the most: the oldest is ended"
+        self._journal.floods.log(log, logging.WARNING, "http_evicted", words, MOST_VISITS)
+
+    async def open(self) -> None:
+        """Listen. Raises `ConfigurationError` if that is not possible."""
+        own_version()  # not while clients wait
+        await self.listener.open(self._broker.name)
+
+    def tick(self, now: float) -> None:
+        """End connections that take too long; `now`: seconds of the loop."""
+        self.visits.tick(now)
+
+    async def close(self) -> None:
+        """Stop listening, and end all connections."""
+        self.listener.close()
+        await self._server.shutdown(CLOSE_S)
+        self.visits.end_all()
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    async def _handle(self, request: web.BaseRequest) -> web.Response:
+        try:
+            response = await self._answer(request)
+        except Exception:
+            self._journal.failed("to answer an HTTP request")
+            response = text(500, "the broker failed on this request; its log says how")
+        response.headers.update(HEADERS)
+        self.visits.answered(request.transport)
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        path = request.path
+        answering = self._open.get(path) or self._guarded.get(path)
+        if answering is None:
+            known = ", ".join((*self._guarded, *self._open))
+            return text(404, f"there is nothing at this path; there is {known}")
+        if request.method not in ("GET", "HEAD"):
+            response = text(405, "this listener answers GET and HEAD only")
+            response.headers["Allow"] = "GET, HEAD"
+            return response
+        if self._here_only and not is_loopback(_host_in(request.headers.get("Host", ""))):
+            return text(
+                421,
+                "without [security] this listener answers requests for localhost or 127.0.0.1 "
+                "only (header Host), so that no page in a browser can read it by another name",
+            )
+        if path in self._guarded and (refusal := await self._refusal(request)) is not None:
+            return refusal
+        return await answering(request)
+
+    async def _refusal(self, request: web.BaseRequest) -> web.Response | None:
+        """Return the answer to who may not ask for the status; None if he may."""
+        greeting = None
+        me = self._broker.host.me
+        try:
+            shown = shown_in(request.headers.get("Authorization"))
+            hello = wire.hello(Role.ADMIN, "http", me.network, me.session)
+            greeting = RequestGreeting(hello, _shown_by(request), shown)
+            principal = await prove(self._broker.shared.authenticator, greeting)
+        except BusyError as error:
+            response = text(429, str(error))
+            response.headers["Retry-After"] = "10"
+            return response
+        except ProtocolError as error:
+            return self._unproved(request, greeting, str(error))
+        try:
+            require_status(principal, self._broker.host.core.granting.grants)
+        except ProtocolError as error:
+            self._refused(request, str(error), user=principal.user)
+            return text(403, str(error))
+        self._note_visit(request, principal)
+        return None
+
+    def _unproved(
+        self, request: web.BaseRequest, greeting: RequestGreeting | None, reason: str
+    ) -> web.Response:
+        tried = {} if greeting is None or not greeting.tried else {"tried": greeting.tried}
+        self._refused(request, reason, **tried)
+        response = text(401, reason)
+        for challenge in challenges(greeting, self._broker.network.network.name):
+            response.headers.add("WWW-Authenticate", challenge)
+        return response
+
+    # --- the audit log ----------------------------------------------------------------------------
+
+    def _refused(self, request: web.BaseRequest, reason: str, **who: object) -> None:
+        self._broker.host.audit.limited("refused", **_place(request), **who, reason=reason)
+
+    def _note_visit(self, request: web.BaseRequest, principal: Principal) -> None:
+        """Write who asks into the audit log, once for each connection and user."""
+        visit = self.visits.of(request.transport)
+        if visit is None or visit.known == principal.user:
+            return
+        visit.known = principal.user
+        proved = {"user": principal.user, "proof": principal.proof, "roles": principal.granted}
+        self._broker.host.audit.limited("connected", **_place(request), **proved)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    async def _healthz(self, request: web.BaseRequest) -> web.Response:
+        return text(200, "alive")
+
+    async def _readyz(self, request: web.BaseRequest) -> web.Response:
+        missing = not_ready(self._broker)
+        return text(503, f"not ready: {'; '.join(missing)}") if missing else text(200, "ready")
+
+    async def _metrics(self, request: web.BaseRequest) -> web.Response:
+        figures = await self._collector.figures(len(self.visits))
+        body, content_type = rendered(figures, request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _status(self, request: web.BaseRequest) -> web.Response:
+        tables, rows = tuple(request.query.getall("table", ())), request.query.get("rows", "5")
+        if not (rows.isascii() and rows.isdigit() and len(rows) < 10):
+            return text(400, f"rows = {rows[:40]!r} is no number of rows")
+        status = self._broker.status(StatusRequest(tables, int(rows)))
+        return web.Response(body=msgspec.json.encode(status), content_type="application/json")
+
+
+class _PlainHttp(asyncio.Protocol):
+    """A connection without TLS where TLS is spoken: it is told so when its request has been read,
+    since closing before would reset it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+
+    def data_received(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(PLAIN_HTTP)
+            self._transport.close()
+
+
+def _host_in(header: str) -> str:
+    """Return the host in a header Host, without the port."""
+    host = header.strip()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+def _shown_by(request: web.BaseRequest) -> Callable[[str], Any]:
+    transport = request.transport
+    return lambda name: None if transport is None else transport.get_extra_info(name)
+
+
+def _place(request: web.BaseRequest) -> dict[str, object]:
+    """Return from where a request comes, for the audit log."""
+    shown = _shown_by(request)
+    return {"role": "http", "address": address_of(shown), "tls": shown("ssl_object") is not None}

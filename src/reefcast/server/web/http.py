@@ -1,0 +1,79 @@
+"""One connection that speaks HTTP, by aiohttp: what comes that is no HTTP is answered in words, and
+counted; what fails is logged as all failures of the broker are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from reefcast.logs import part
+from reefcast.server.tracing import Journal
+from reefcast.server.web.visits import ANSWER_S, FIELD_BYTES, FIELDS, LINE_BYTES
+
+log = part("connections")
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Server": "reefcast",
+    "X-Content-Type-Options": "nosniff",
+}
+"""The headers of all answers."""
+LIMITS: dict[str, Any] = {
+    "access_log": None,
+    "keepalive_timeout": ANSWER_S,
+    "max_line_size": LINE_BYTES,
+    "max_field_size": FIELD_BYTES,
+    "max_headers": FIELDS,
+    "lingering_time": 1.0,
+}
+
+
+class HttpConnection(web.RequestHandler):
+    """A connection to `server`, which handles its requests."""
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, server: web.Server, journal: Journal) -> None:
+        super().__init__(server, loop=asyncio.get_running_loop(), **LIMITS)
+        self._journal = journal
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what aiohttp could not read, or failed on."""
+        if isinstance(exc, HttpProcessingError):
+            words = f"this is no request that can be read: {_first_line(exc.message)}"
+            self._journal.floods.log(log, logging.INFO, "bad_http", "admin listener: %s", words)
+        else:
+            words = "the broker failed on this request; its log says how"
+            self._journal.failed("to serve an HTTP request", _as_exception(exc))
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun already")
+        response = text(status, words)
+        response.force_close()
+        return response
+
+    def log_exception(self, *args: Any, exc_info: Any = None, **more: Any) -> None:
+        """Log what nobody expected."""
+        self._journal.failed("to serve an HTTP connection", _as_exception(exc_info))
+
+
+def text(status: int, words: str) -> web.Response:
+    """Return an answer in words."""
+    return web.Response(status=status, text=f"{words}\n", headers=HEADERS)
+
+
+def _first_line(message: str) -> str:
+    """Return what a message says, without the bytes that follow it."""
+    return message.strip().partition("\n")[0].rstrip(":")[:200]
+
+
+def _as_exception(error: Any) -> Exception | None:
+    return error if isinstance(error, Exception) else None
