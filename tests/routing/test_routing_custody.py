@@ -219,6 +219,26 @@ def test_what_was_in_custody_is_new_to_sessions(monkeypatch: pytest.MonkeyPatch)
     assert 2 in blocked_and_restarted()[1].kept
 
 
+def test_what_one_session_refuses_is_kept_until_another_has_room() -> None:
+    """The custodian hears of it only then: what waits at the home dies with it."""
+    network = Network([("a", "b")], 1)
+    network.want("s0", "b", "x >= 0", {"max_events": 1, "policy": "refuse"})
+    network.want("s1", "b", "x >= 0", {"max_events": 1, "policy": "block"})
+    publisher = newcomer(network, "a")
+    network.settle()
+    publish(publisher, 1)
+    network.settle()
+    network.kill("b")
+    publish(publisher, 2)
+    goes_on(network)
+    network.start("b")
+    goes_on(network)
+    assert len(network.disks["a"].synced.rows[CUSTODY]) == 1
+    assert 2 in publisher.kept and not publisher.refused
+    network.kill("b")
+    assert not judge(network) and "'s0' is full" in publisher.refused[2]
+
+
 def deputies(network: Network) -> dict[str, int]:
     """Return how many rows each disk holds on behalf of absent brokers."""
     decode = msgspec.msgpack.Decoder(tuple[tuple[str, int], str]).decode

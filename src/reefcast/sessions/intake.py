@@ -54,7 +54,8 @@ class Intake:
                     self._take(session, parcel, subscriptions, utc_s)
                 else:
                     _drop(session, id, id)
-        return Verdict(refused, blocked and not refused) if refused or blocked else TAKEN
+        # What one session refuses, others may wait for: until these have it, who sent it keeps it.
+        return Verdict(refused, blocked) if refused or blocked else TAKEN
 
     def _take(
         self, session: Session, parcel: _Parcel, subscriptions: tuple[int, ...], utc_s: float

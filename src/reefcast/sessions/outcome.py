@@ -95,8 +95,9 @@ class Verdict(msgspec.Struct, frozen=True):
     """What became of a publication at the sessions that it is for.
 
     `refused`: a sentence that names a session that did not take it ("" where all did). `blocked`:
-    a session has no room for it yet: its id will be among `Outcome.taken` some day. Neither: all
-    sessions have it once the changes of this input, and all earlier ones, are kept.
+    a session has no room for it yet, whether another one refused it or not: its id will be among
+    `Outcome.taken` some day. Neither: all sessions have it once the changes of this input, and all
+    earlier ones, are kept.
     """
 
     refused: str = ""
