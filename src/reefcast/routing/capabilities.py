@@ -239,10 +239,13 @@ class MovesLinks(ABC):
     """Whether publications that are to be confirmed are flooded, and what is sent again is, too."""
 
     def keep_moves(
-        self, write: Callable[[Change], None], rows: Mapping[str, Mapping[bytes, bytes]]
+        self,
+        write: Callable[[Change], None],
+        rows: Mapping[str, Mapping[bytes, bytes]],
+        neighbours: Callable[[], Iterable[LinkName]],
     ) -> None:
         """Go on with what is on disk of moves (table -> key -> row), and write what changes; called
-        before the first link is up."""
+        before the first link is up. `neighbours`: returns those of the broker, up or not."""
         return
 
     def may_have_link(self, other: LinkName) -> bool:
@@ -250,8 +253,9 @@ class MovesLinks(ABC):
         moved."""
         return False
 
-    def flooded_to(self) -> Sequence[LinkName]:
-        """Return the neighbours to which such publications go from here."""
+    def begins(self) -> Sequence[tuple[LinkName, Header]]:
+        """Return the neighbours to which such a publication goes that begins here, with its
+        headers."""
         return ()
 
     def released(self) -> Sequence[Action]:

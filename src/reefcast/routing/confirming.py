@@ -114,10 +114,16 @@ class Confirming:
     # --- a publication comes ----------------------------------------------------------------------
 
     def came(
-        self, publish: Publish, hops: Iterable[tuple[LinkName, Header]], link: LinkName
+        self,
+        publish: Publish,
+        hops: Iterable[tuple[LinkName, Header]],
+        link: LinkName,
+        *,
+        root: bool = False,
     ) -> tuple[Work, list[tuple[LinkName, Publish]], bool]:
-        """Begin or join the work on a publication that came by `link` and is to go to `hops`.
-        Return it, the copies that are to be sent now, and whether it is new here."""
+        """Begin or join the work on a publication that came by `link` and is to go to `hops`, in an
+        attempt of its own if this broker is its `root`. Return it, the copies that are to be sent
+        now, and whether it is new here."""
         id = publish.publication.id
         key = (id, 0, "") if self._one_way else (id, publish.confirm, link)
         work = self._works.get(key)
@@ -131,11 +137,19 @@ class Confirming:
         waiter.attempt = publish.confirm
         waiter.knows = False
         copies: list[tuple[LinkName, Publish]] = []
+        if root:
+            publish = replace(publish, confirm=self._new_attempt(id)[1])
         if anew or self._one_way:
             for hop, header in hops:
                 if hop != link or not self._one_way:
                     copies += self._pass_on(work, waiter, publish, hop, header)
         return work, copies, is_new
+
+    def _new_attempt(self, id: PublicationId) -> CopyId:
+        """Return the copies of an attempt that begins here: what of it comes back ends here."""
+        new: CopyId = (id, self._rng.randrange(2**32, MOST_ATTEMPTS))
+        self._begun.is_new(new)
+        return new
 
     def _pass_on(
         self, work: Work, waiter: Waiter, publish: Publish, hop: LinkName, header: Header
@@ -366,8 +380,7 @@ class Confirming:
         new = again.get(old[0])
         made: list[Publish] = []
         if new is None:
-            new = again[old[0]] = (old[0], self._rng.randrange(2**32, MOST_ATTEMPTS))
-            self._begun.is_new(new)
+            new = again[old[0]] = self._new_attempt(old[0])
             made = [replace(copy, confirm=new[1], again=True)]
             self._out[link][new] = (work, made[0])
             self._also[link, new] = works[1:]
@@ -400,8 +413,7 @@ class Confirming:
             begun.setdefault(old[0], []).append(old)
         copies, answers = list[tuple[LinkName, Publish]](), list[Send]()
         for id, olds in begun.items():
-            new: CopyId = (id, self._rng.randrange(2**32, MOST_ATTEMPTS))
-            self._begun.is_new(new)
+            new = self._new_attempt(id)
             copy = replace(before[olds[0]][1], confirm=new[1], again=True)
             made = [(hop, replace(copy, header=header)) for hop, header in hops]
             works = self._instead(link, {old: before[old][0] for old in olds}, new, made)

@@ -25,7 +25,6 @@ import msgspec
 
 from reefcast.errors import LocalError
 from reefcast.model.messages import (
-    FIRST_HOP,
     Confirmed,
     Deliver,
     Effect,
@@ -118,7 +117,7 @@ class Delivering:
             then.once_kept = self._disk.once_kept
             then.restored = restore(router, rows, neighbours(), self._disk)
             if isinstance(router, MovesLinks):
-                router.keep_moves(self._disk.write, rows)
+                router.keep_moves(self._disk.write, rows, neighbours)
             custody = Custody(self._disk, router.header, limits.most_bytes)
             confirming.restore(custody.stored(rows.get(CUSTODY, {})), custody)
             self.standing = Standing(router, self._disk, rows.get(STANDING, {}))
@@ -138,12 +137,16 @@ class Delivering:
     def pass_on(self, publish: Publish, decision: Decision, link: LinkName) -> list[Effect] | None:
         """Return the effects of a publication that is to be confirmed, or may be for a session of
         this broker; None if it ends here, and nobody wanted it."""
+        if decision.waits:
+            return []
         local, work = decision.local, None
         copies = [
             (hop, msgspec.structs.replace(publish, header=header)) for hop, header in decision.hops
         ]
         if publish.confirm:
-            work, copies, anew = self.confirming.came(publish, decision.hops, link)
+            work, copies, anew = self.confirming.came(
+                publish, decision.hops, link, root=decision.anew
+            )
             local = local if anew else {}
         effects = self._send(copies)
         if local:
@@ -165,7 +168,7 @@ class Delivering:
             if hop in holding.closed:
                 effects += holding.pass_on(Send(hop, copy))
                 links.waits(hop)
-            else:
+            elif hop in self._router.brokers or not copy.confirm:  # else it goes when that comes up
                 effects.append(Send(hop, copy))
                 links.goes(hop)
         return effects
@@ -260,7 +263,7 @@ class Delivering:
         if not (isinstance(router, MovesLinks) and router.floods_anew):
             return []
         self._then.holding.drop_confirmed(link)
-        hops = [(hop, FIRST_HOP) for hop in router.flooded_to() if not (without and hop == link)]
+        hops = [each for each in router.begins() if not (without and each[0] == link)]
         copies, answers = self.confirming.begin_anew(link, hops)
         return self._send(copies) + self._then.finish(answers)
 
@@ -286,7 +289,8 @@ class Delivering:
         self._then.holding.drop_confirmed(name)
         counted = "custody_rerouted" if wish.reroute else "custody_dropped"
         self._router.counters[counted] += len(owed)
-        effects: list[Effect] = []
+        effects = self.begin_anew(name, without=True) if wish.reroute else []
+        owed = self.confirming.owed_to(name)
         for copy in owed:
             effects += (
                 self._move(copy, name)

@@ -96,6 +96,9 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     get a copy, each with its header. `matched`: rows that matched, None where the publication was
     not matched at all. `duplicate`: a copy was here before, so this one ends here. What the choice
     of next hops took: `checked` links whose load was looked up, `searched` rows looked through.
+
+    Of one that is to be confirmed: `anew`: its copies are of an attempt that begins here; `waits`:
+    the router keeps it, and has it routed later (`Route`).
     """
 
     local: dict[LinkName, list[int]]
@@ -104,6 +107,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     duplicate: bool = False
     checked: int = 0
     searched: int = 0
+    anew: bool = False
+    waits: bool = False
 
 
 class Shape(Enum):

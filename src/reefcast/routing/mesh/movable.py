@@ -22,7 +22,7 @@ from reefcast.model.publication import PublicationId
 from reefcast.routing.capabilities import MovesLinks, SoftLink
 from reefcast.routing.courses import Course
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
-from reefcast.routing.mesh.messages import stamp_of
+from reefcast.routing.mesh.messages import MeshHeader, Stamp, stamp_of
 from reefcast.routing.mesh.move import Plan
 from reefcast.routing.mesh.move_messages import (
     MOVE_MESSAGES,
@@ -32,6 +32,7 @@ from reefcast.routing.mesh.move_messages import (
     MoveDry,
     MoveFailed,
     MoveJoin,
+    MoveOver,
     MoveWave,
     Permission,
     Step,
@@ -45,7 +46,7 @@ from reefcast.routing.mesh.permissions import GRANTED_MOVES, Permissions
 from reefcast.routing.mesh.router import Mesh
 from reefcast.routing.mesh.wishes import GIVEN_UP, MOVED, MOVING, WishTable, objection
 from reefcast.routing.recent import RecentIds
-from reefcast.routing.router import COUNTED, Action, Decision, Part, Surroundings
+from reefcast.routing.router import COUNTED, Action, Decision, Part, Route, Surroundings
 from reefcast.routing.tables import NextHops, Table, TableView
 
 LOST = Decision({}, [], None)
@@ -84,6 +85,9 @@ class MovableMesh(Mesh, MovesLinks):
         self._wishes = WishTable()
         self.moving: Moving | None = None
         self._abandoned: set[int] = set()
+        self._ahead: list[tuple[Publish, LinkName]] = []
+        self._stale: dict[LinkName, int] = {}
+        self._neighbours: Callable[[], Iterable[LinkName]] = lambda: (*self.brokers, *self.absent)
 
     # --- moves ------------------------------------------------------------------------------------
 
@@ -114,13 +118,38 @@ class MovableMesh(Mesh, MovesLinks):
             actions += self._granted(message, permissions.granted(message))
         elif message.mover == self.mesh.me and message.step == "end":
             actions += self._leave(message.old)
-        elif self.mesh.me in (message.old, *message.left):
+        elif self.mesh.me == message.old:
             actions += self._left_by(message.mover, message.move)
-        return actions + self._grant()
+        for other, move in message.left:
+            if other == self.mesh.me:
+                actions += self._left_by(message.mover, move)
+        return [*actions, *self._catch_up(), *self._grant()]
+
+    def _catch_up(self) -> list[Action]:
+        """Take note of all moves that are known to be carried out, if this broker has got all links
+        that they gave it; and route what has waited for that."""
+        done = self.permissions.carried_out.values()
+        if done and all(self._has_links_of(each) for each in done):
+            self.moved_links.reach(max(each.move for each in done))
+        before, self._ahead = self._ahead, []
+        ready = [each for each in before if _epoch_of(each[0]) <= self.moved_links.epoch]
+        self._ahead = [each for each in before if each not in ready]
+        return [Route((publish,), link) for publish, link in ready]
+
+    def _has_links_of(self, done: Permission) -> bool:
+        """Return whether this broker has the link that the mover of these moves has to it, if it
+        has one; its other end has it on disk, and comes."""
+        for other, move in done.come:
+            if other == self.mesh.me and not self.moved_links.has_changed(done.mover, move):
+                if done.mover not in self.brokers:
+                    return False
+                self.moved_links.note(done.mover, move, "here", mine=False)
+        return True
 
     def _carried_out(self, permission: Permission) -> Permission:
         """Return the word of this broker that its move was carried out."""
-        return permission.then("done", permission.move, left=self.moved_links.own[1])
+        own = self.moved_links.own
+        return permission.then("done", permission.move, left=own.left, come=own.come)
 
     def _left_by(self, mover: LinkName, move: int) -> list[Action]:
         """Give up a link whose other end has left it for another one, if that is news here: this
@@ -188,7 +217,9 @@ class MovableMesh(Mesh, MovesLinks):
             return [*moving.catch_up()]
         self.moving = None
         if moving.ended or (message.step == "done" and message.move == moving.plan.move):
-            return moving.finish()
+            finished = moving.finish()
+            self._stale |= dict.fromkeys(moving.not_over, moving.plan.move)
+            return [*finished, *moving.over()]
         self._abandoned.add(moving.plan.move)
         if moving.plan.mover == self.mesh.me:
             self._give_up(message, "a broker that it affects failed, or stops")
@@ -202,10 +233,22 @@ class MovableMesh(Mesh, MovesLinks):
                 return self._abandon()
         moving = self._in(wave.move)
         if moving is None:
+            if wave.phase == "forget":
+                self._is_over(wave.move, link)
             return self._pass_end_on(wave, link)
         if wave.phase == "forget":
             self.moving = None
         return moving.phase(wave.phase, link)
+
+    def _is_over(self, move: int, link: LinkName) -> None:
+        """Note that a move is over at a neighbour, which keeps no old tables any more."""
+        if self._stale.get(link, move) <= move:
+            self._stale.pop(link, None)
+
+    def _over(self, message: MoveOver, link: LinkName) -> list[Action]:
+        self._is_over(message.move, link)
+        moving = self._in(message.move)
+        return [] if moving is None else moving.is_over(link)
 
     def _pass_end_on(self, wave: MoveWave, link: LinkName) -> list[Action]:
         """Tell everybody of the end of a move of which this broker has no memory: who comes behind
@@ -221,12 +264,18 @@ class MovableMesh(Mesh, MovesLinks):
         return moving if moving is not None and moving.plan.move == move else None
 
     def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
+        actions = self._peer(message, link)
+        return [*actions, *self._catch_up()] if self._ahead else actions
+
+    def _peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
         if isinstance(message, Permission):
             return self._spread(message, link)
         if isinstance(message, MoveWave):
             return self._wave(message, link)
         if isinstance(message, Beside):
             return self._beside(message, link)
+        if isinstance(message, MoveOver):
+            return self._over(message, link)
         if isinstance(message, MoveJoin | MoveDrained | MoveDry | MoveFailed):
             moving = self._in(message.move)
             return [] if moving is None else moving.handle(message, link)
@@ -246,9 +295,11 @@ class MovableMesh(Mesh, MovesLinks):
     # --- what goes into the tables ----------------------------------------------------------------
 
     def _change(self, link: LinkName, change: Change) -> list[Send]:
-        """Apply a change, unless it comes plainly by a link that was a primary one: it is for
-        tables that are gone."""
+        """Apply a change, unless it comes plainly by a link that was a primary one, or from who
+        has not come to the end of a move yet: it is for tables that are gone."""
         if self.soft_links.get(link) is SoftLink.CLOSING and link not in self.brokers:
+            return []
+        if link in self._stale:
             return []
         return list(change(self)) if self.moving is None else self.moving.change(link, change)
 
@@ -280,7 +331,9 @@ class MovableMesh(Mesh, MovesLinks):
 
     def link_up(self, link: LinkName) -> list[Any]:
         """Handle a link that came up; return actions, not only sends."""
-        actions = self._lost(link)
+        self._ahead = [each for each in self._ahead if each[1] != link]
+        self._stale.pop(link, None)
+        actions = [*self._lost(link), *self._catch_up()]
         actions += [Send(link, message) for message in self.permissions.open()]
         if self.moving is not None:
             plan = self.moving.plan
@@ -304,15 +357,15 @@ class MovableMesh(Mesh, MovesLinks):
         self,
         write: Callable[[keeping.Change], None],
         rows: Mapping[str, Mapping[bytes, bytes]],
+        neighbours: Callable[[], Iterable[LinkName]],
     ) -> None:
         """Go on with moved links; what this broker itself has moved it tells everybody."""
+        self._neighbours = neighbours
         self.permissions.keep(write, rows.get(GRANTED_MOVES, {}))
         self.moved_links = MovedLinks(rows.get(MOVED_LINKS))
         self.moved_links.write = write
-        move, left = self.moved_links.own
-        if left:
-            me = self.mesh.me
-            wish = Permission(step="grant", mover=me, life=0, number=0, move=move)
+        if own := self.moved_links.own.move:
+            wish = Permission(step="grant", mover=self.mesh.me, life=0, number=0, move=own)
             self.permissions.handle(self._carried_out(wish))
 
     def synced(self, link: LinkName) -> list[Send]:
@@ -322,6 +375,7 @@ class MovableMesh(Mesh, MovesLinks):
         """Handle that a client or a primary link is gone; return actions, not only sends."""
         if link not in self.mesh.mom:
             return self._change(link, lambda tables: Mesh.link_down(tables, link))
+        self._stale.pop(link, None)
         actions = self._lost(link)
         if self.moving is not None:
             return actions + self.moving.link_down(link)
@@ -400,19 +454,35 @@ class MovableMesh(Mesh, MovesLinks):
     def confirmed(
         self, publish: Publish, next_hops: NextHops, link: LinkName
     ) -> Iterable[Decision]:
-        """Decide to flood it, where links may be moved."""
+        """Decide to flood it, where links may be moved: one of this broker's epoch passes on, one
+        of an earlier epoch begins anew, and one of a later epoch waits (see `move`)."""
         if not self.floods:
             return super().confirmed(publish, next_hops, link)
+        epoch = _epoch_of(publish)
+        if epoch > self.moved_links.epoch:
+            self._ahead.append((publish, link))
+            return (Decision({}, [], None, waits=True),)
         if not self._flooded.is_new((publish.publication.id, publish.confirm)):
             return (Decision({}, [], next_hops.matched, duplicate=True),)
-        onward = Header(publish.header.hops + 1)
-        hops = [(hop, onward) for hop in self.flooded_to() if hop != link]
+        if epoch < self.moved_links.epoch:
+            return (Decision(next_hops.local, self.begins(), next_hops.matched, anew=True),)
+        onward = self._flooding(publish.header.hops + 1)
+        hops = [(hop, onward) for hop in self._flooded_to() if hop != link]
         return (Decision(next_hops.local, hops, next_hops.matched),)
 
-    def flooded_to(self) -> Sequence[LinkName]:
-        """Return all neighbours, and the other end of a new link that is about to be one."""
-        new = () if self.moving is None else self.moving.joining()
-        return sorted({*self.brokers, *self.absent, *new})
+    def begins(self) -> list[tuple[LinkName, Header]]:
+        onward = self._flooding(1)
+        return [(hop, onward) for hop in self._flooded_to()]
+
+    def _flooding(self, hops: int) -> Header:
+        """Return the header of copies that are flooded: it names the epoch."""
+        epoch = self.moved_links.epoch
+        return MeshHeader(hops, None, Stamp(epoch, True)) if epoch else Header(hops)
+
+    def _flooded_to(self) -> list[LinkName]:
+        """Return all neighbours, up or not, but ends of links that come or go."""
+        gone = (*self.soft_links, *filter(self.moved_links.has_left, self._neighbours()))
+        return sorted({*self.brokers, *(x for x in self._neighbours() if x not in gone)})
 
     def _route_one_by_one(
         self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
@@ -433,3 +503,9 @@ class MovableMesh(Mesh, MovesLinks):
 
     def tables(self) -> dict[str, TableView[Any]]:
         return {**super().tables(), WishTable.name: self._wishes}
+
+
+def _epoch_of(publish: Publish) -> int:
+    """Return the epoch of the broker that sent a copy which is flooded; 0 from a client."""
+    stamp = stamp_of(publish.header)
+    return 0 if stamp is None else stamp.move

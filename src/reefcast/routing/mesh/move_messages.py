@@ -24,6 +24,8 @@ Step = Literal["ask", "grant", "end", "done", "abandon"]
 RANKS: dict[Step, int] = {"ask": -1, "grant": 0, "end": 1, "done": 2, "abandon": 2}
 Wish = tuple[LinkName, int, int]
 """Mover, life, number: see `Permission`."""
+LinkAndMove = tuple[LinkName, int]
+"""The other end of a link, and the number of the move that changed it last."""
 Phase = Literal["begin", "build", "switch", "end", "forget"]
 
 
@@ -32,7 +34,8 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
     be abandoned; the message reaches every broker, once. `life`: from when on the mover lives, in
     microseconds; `number`: of its wishes since. `move`: the number of the move that is granted. The
     step *end* is said only when brokers failed: the move is being carried out, and `old` is no
-    neighbour of the mover any more."""
+    neighbour of the mover any more. With *done*, if the move was carried out: `left`, all whom the
+    mover has left, and `come`, to whom it has links by its moves, with the numbers of these."""
 
     step: Step
     mover: LinkName
@@ -40,7 +43,8 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
     number: int
     move: int = 0
     old: LinkName = ""
-    left: tuple[LinkName, ...] = ()
+    left: tuple[LinkAndMove, ...] = ()
+    come: tuple[LinkAndMove, ...] = ()
 
     @property
     def after_disk(self) -> bool:
@@ -59,10 +63,16 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
         return (self.move, RANKS[self.step])
 
     def then(
-        self, step: Step, move: int, old: LinkName = "", left: tuple[LinkName, ...] = ()
+        self,
+        step: Step,
+        move: int,
+        old: LinkName = "",
+        left: tuple[LinkAndMove, ...] = (),
+        come: tuple[LinkAndMove, ...] = (),
     ) -> Permission:
         """Return the permission that follows for the same wish."""
-        return msgspec.structs.replace(self, token=0, step=step, move=move, old=old, left=left)
+        changes = {"token": 0, "step": step, "move": move, "old": old, "left": left, "come": come}
+        return msgspec.structs.replace(self, **changes)
 
 
 class MoveWave(PeerMessage, frozen=True, kw_only=True, tag="move"):
@@ -104,6 +114,13 @@ class MoveFailed(PeerMessage, frozen=True, kw_only=True, tag="move-failed"):
     move: int
 
 
+class MoveOver(PeerMessage, frozen=True, kw_only=True, tag="move-over"):
+    """The move is over at the sender, who heard that it was carried out: what follows, and does not
+    come as `Beside`, is of the new tables."""
+
+    move: int
+
+
 TreeMessage = Advertise | Unadvertise | Unsubscribe | Anchored | Vicinity
 
 
@@ -135,4 +152,13 @@ def plainly(id: EntityId) -> EntityId:
     return (id[0].removesuffix(BESIDE), id[1])
 
 
-MOVE_MESSAGES = (Permission, MoveWave, MoveJoin, MoveDrained, MoveDry, MoveFailed, Beside)
+MOVE_MESSAGES = (
+    Permission,
+    MoveWave,
+    MoveJoin,
+    MoveDrained,
+    MoveDry,
+    MoveFailed,
+    MoveOver,
+    Beside,
+)

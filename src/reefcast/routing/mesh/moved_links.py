@@ -2,7 +2,12 @@
 
 For each broker to which it got a link by a move, or lost one, a broker keeps the last such move. So
 a broker that restarts has the links that it had, although nobody may have changed the network file
-yet. Where the file says the same, it says everything, and the row goes."""
+yet. Where the file says the same, it says everything, and the row goes.
+
+The *epoch* of a broker is the number of the last move that it knows to be carried out (see `move`):
+its links are then at least those that it has in the tree after that move. So rows are noted with
+the epoch in one write, and never the one without the other. A broker that starts goes by its rows;
+others it is told by its neighbours (`Permission.come`)."""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ import msgspec
 
 from reefcast.model.keeping import Change, DropRow, PutRow
 from reefcast.model.messages import LinkName
+from reefcast.routing.mesh.move_messages import LinkAndMove
 
 MOVED_LINKS = "moved links"
 """The table of the broker's disk."""
@@ -22,12 +28,21 @@ _decode_key = msgspec.msgpack.Decoder(str).decode
 
 
 class Moved(NamedTuple):
-    """What a move did to a link. `state`: it is there since, or gone; or it was gone, and is about
-    to come again ("open"). `mine`: this broker was the mover."""
+    """What a move did to a link. `state`: it is there since, or gone; or it was gone since, and may
+    come again ("open"). `mine`: this broker was the mover."""
 
     move: int
     state: State
     mine: bool
+
+
+class Own(NamedTuple):
+    """What a broker has moved itself: the number of its last move, 0 if there is none; all whom it
+    has left, and to whom it has links by moves, with the numbers of these."""
+
+    move: int
+    left: tuple[LinkAndMove, ...]
+    come: tuple[LinkAndMove, ...]
 
 
 _decode = msgspec.msgpack.Decoder(Moved).decode
@@ -35,11 +50,12 @@ _decode = msgspec.msgpack.Decoder(Moved).decode
 
 class MovedLinks:
     """The moved links of a broker, by the other end. `rows`: what was on disk when it started;
-    `write`: writes to the disk, None without one."""
+    `write`: writes to the disk, None without one; `epoch`: see the module's docstring."""
 
     def __init__(self, rows: Mapping[bytes, bytes] | None = None) -> None:
         self.write: Callable[[Change], None] | None = None
         self.links = {_decode_key(key): _decode(row) for key, row in (rows or {}).items()}
+        self.epoch = max((moved.move for moved in self.links.values()), default=0)
 
     def applied_to(self, neighbours: Iterable[LinkName]) -> list[LinkName]:
         """Return the neighbours of the broker, from those in the network file."""
@@ -56,12 +72,19 @@ class MovedLinks:
         moved = self.links.get(other)
         return moved is not None and moved.move >= move
 
+    def has_changed(self, other: LinkName, move: int) -> bool:
+        """Return whether this broker has, or had, the link as this move left it."""
+        moved = self.links.get(other)
+        return moved is not None and (moved.move > move or moved[:2] == (move, "here"))
+
     @property
-    def own(self) -> tuple[int, tuple[LinkName, ...]]:
-        """The last move of this broker itself, 0 if there is none, and all whom it has left."""
-        mine = {other: moved for other, moved in self.links.items() if moved.mine}
-        left = [other for other, moved in mine.items() if moved.state == "gone"]
-        return max((moved.move for moved in mine.values()), default=0), tuple(sorted(left))
+    def own(self) -> Own:
+        """What this broker itself has moved."""
+        mine = [(other, moved) for other, moved in sorted(self.links.items()) if moved.mine]
+        left = [(other, moved.move) for other, moved in mine if moved.state == "gone"]
+        come = [(other, moved.move) for other, moved in mine if moved.state == "here"]
+        last = max((moved.move for _, moved in mine), default=0)
+        return Own(last, tuple(left), tuple(come))
 
     @property
     def new(self) -> LinkName:
@@ -72,7 +95,12 @@ class MovedLinks:
     def note(self, other: LinkName, move: int, state: State, *, mine: bool) -> None:
         """Note what a move did to the link to another broker."""
         self.links[other] = Moved(move, state, mine)
+        self.reach(move)
         self.write_ahead(other, move, state, mine=mine)
+
+    def reach(self, move: int) -> None:
+        """Note that this move is known to be carried out, and that this broker has its links."""
+        self.epoch = max(self.epoch, move)
 
     def write_ahead(self, other: LinkName, move: int, state: State, *, mine: bool) -> None:
         """Write what a move is about to do to a link."""
@@ -80,11 +108,19 @@ class MovedLinks:
             row = _encode(Moved(move, state, mine))
             self.write(PutRow(MOVED_LINKS, _encode(other), row))
 
-    def open(self, other: LinkName, move: int) -> None:
+    def take_back(self, *others: LinkName) -> None:
+        """Write again what is known of these links, in place of what was written ahead."""
+        for other in others if self.write is not None else ():
+            if (moved := self.links.get(other)) is not None:
+                self.write_ahead(other, moved.move, moved.state, mine=moved.mine)
+            else:
+                self.write(DropRow(MOVED_LINKS, _encode(other)))
+
+    def open(self, other: LinkName) -> None:
         """Note that a link may come again that is gone: who is about to move may restart, and know
         of its move when this broker does not."""
         if self.has_left(other):
-            self.note(other, move, "open", mine=False)
+            self.note(other, self.links[other].move, "open", mine=False)
 
 
 def said_by_file(rows: Mapping[bytes, bytes], neighbours: Iterable[LinkName]) -> list[DropRow]:

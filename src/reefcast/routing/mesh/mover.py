@@ -75,7 +75,7 @@ class Mover(Moving):
         if not self._linking:
             return []
         self._linking, self._joined = False, True
-        self._links.open(link, self.plan.move)
+        self._links.open(link)
         built = self._and_then(self.phase("build", None), lambda: self.phase("switch", None))
         return [Promote(link), *built]
 
@@ -88,8 +88,7 @@ class Mover(Moving):
     def abandoned(self) -> list[Action]:
         """Take a decision back that is not on disk yet; nobody hears of it before it is."""
         if self._reported:
-            self._links.note(self.plan.old, self.plan.move, "here", mine=False)
-            self._links.note(self.plan.new, self.plan.move, "open", mine=False)
+            self._links.take_back(self.plan.old, self.plan.new)
         return super().abandoned()
 
     def _decided(self) -> list[Action]:

@@ -33,6 +33,7 @@ from reefcast.routing.mesh.move_messages import (
     MoveDry,
     MoveFailed,
     MoveJoin,
+    MoveOver,
     Phase,
     TreeMessage,
 )
@@ -84,6 +85,7 @@ class Moving:
         self._reported = False
         self._joined = False
         self._lost: set[LinkName] = set()
+        self._over: set[LinkName] = set()
 
     # --- phases -----------------------------------------------------------------------------------
 
@@ -159,7 +161,7 @@ class Moving:
     def change(self, link: LinkName, change: Change) -> list[Send]:
         """Apply a change that a client or a neighbour told of (plainly) to its own tables."""
         if self.ended:
-            stale = link in self._before and link not in self._lost and not self._forgetting
+            stale = link in self.not_over and not self._forgetting
             return [] if stale else self._said(change(self._tables), NEW)
         if link in self._lost:
             return self._where_it_fits(link, change)
@@ -222,6 +224,7 @@ class Moving:
     def _note_links(self) -> None:
         """Note how the links of this broker have changed."""
         plan, links = self.plan, self._links
+        links.reach(plan.move)
         if self._me == plan.mover:
             links.note(plan.old, plan.move, "gone", mine=True)
             links.note(plan.new, plan.move, "here", mine=True)
@@ -241,15 +244,6 @@ class Moving:
             sends += tables.tree.catch_up(link)
         return sends
 
-    def joining(self) -> Sequence[LinkName]:
-        """Return the other end of the new link, while it is a link of the overlay already, and not
-        a primary one yet."""
-        plan = self.plan
-        if self.ended or not self._joined:
-            return ()
-        other = plan.new if self._me == plan.mover else plan.mover
-        return (other,) if self._soft_links.get(other, SoftLink.CLOSING).up else ()
-
     def catch_up(self) -> list[Action]:
         """End the move here too: others have come to the end."""
         return [] if self.ended else self._end()
@@ -259,6 +253,21 @@ class Moving:
         sends = self.catch_up()
         self.left = True
         return [*sends, *self._part()]
+
+    @property
+    def not_over(self) -> set[LinkName]:
+        """The neighbours that may have old tables yet, when this broker has none."""
+        return {*self._before} - self._lost - self._over
+
+    def is_over(self, link: LinkName) -> list[Action]:
+        """Handle that the move is over at a neighbour, which heard that it was carried out."""
+        self._over.add(link)
+        return self.catch_up()
+
+    def over(self) -> list[Send]:
+        """Tell neighbours that what this broker says from now on is of the new tables."""
+        near = [x for x in self._tables.brokers if x in self._near and x not in self._lost]
+        return [Send(link, MoveOver(move=self.plan.move)) for link in near]
 
     def _part(self) -> list[Action]:
         """Demote or leave the old link; its far end, the last to know, closes it."""
@@ -404,7 +413,7 @@ class Moving:
         if not self._soft_links.get(link, SoftLink.CLOSING).up:
             return []
         self._joined = True
-        self._links.open(link, self.plan.move)
+        self._links.open(link)
         return [Promote(link), Send(link, MoveJoin(move=self.plan.move))]
 
     def handle(

@@ -122,4 +122,5 @@ class Permissions:
     def open(self) -> list[Permission]:
         """Return what a neighbour without memory must know."""
         before = [each for each in self.carried_out.values() if each is not self.last]
+        before.sort(key=lambda each: each.move)
         return [*self._asks.values(), *before, *([self.last] if self.last else [])]
