@@ -242,10 +242,11 @@ class MovesLinks(ABC):
         self,
         write: Callable[[Change], None],
         rows: Mapping[str, Mapping[bytes, bytes]],
-        neighbours: Callable[[], Iterable[LinkName]],
+        unheard: Callable[[], Iterable[LinkName]],
     ) -> None:
         """Go on with what is on disk of moves (table -> key -> row), and write what changes; called
-        before the first link is up. `neighbours`: returns those of the broker, up or not."""
+        before the first link is up. `unheard`: returns the neighbours that have not told yet what
+        they know, up or not."""
         return
 
     def may_have_link(self, other: LinkName) -> bool:

@@ -117,7 +117,7 @@ class Delivering:
             then.once_kept = self._disk.once_kept
             then.restored = restore(router, rows, neighbours(), self._disk)
             if isinstance(router, MovesLinks):
-                router.keep_moves(self._disk.write, rows, neighbours)
+                router.keep_moves(self._disk.write, rows, lambda: then.relearning.unheard)
             custody = Custody(self._disk, router.header, limits.most_bytes)
             confirming.restore(custody.stored(rows.get(CUSTODY, {})), custody)
             self.standing = Standing(router, self._disk, rows.get(STANDING, {}))

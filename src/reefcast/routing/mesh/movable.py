@@ -87,7 +87,7 @@ class MovableMesh(Mesh, MovesLinks):
         self._abandoned: set[int] = set()
         self._ahead: list[tuple[Publish, LinkName]] = []
         self._stale: dict[LinkName, int] = {}
-        self._neighbours: Callable[[], Iterable[LinkName]] = lambda: (*self.brokers, *self.absent)
+        self._unheard: Callable[[], Iterable[LinkName]] = tuple
 
     # --- moves ------------------------------------------------------------------------------------
 
@@ -357,10 +357,10 @@ class MovableMesh(Mesh, MovesLinks):
         self,
         write: Callable[[keeping.Change], None],
         rows: Mapping[str, Mapping[bytes, bytes]],
-        neighbours: Callable[[], Iterable[LinkName]],
+        unheard: Callable[[], Iterable[LinkName]],
     ) -> None:
         """Go on with moved links; what this broker itself has moved it tells everybody."""
-        self._neighbours = neighbours
+        self._unheard = unheard
         self.permissions.keep(write, rows.get(GRANTED_MOVES, {}))
         self.moved_links = MovedLinks(rows.get(MOVED_LINKS))
         self.moved_links.write = write
@@ -480,9 +480,8 @@ class MovableMesh(Mesh, MovesLinks):
         return MeshHeader(hops, None, Stamp(epoch, True)) if epoch else Header(hops)
 
     def _flooded_to(self) -> list[LinkName]:
-        """Return all neighbours, up or not, but ends of links that come or go."""
-        gone = (*self.soft_links, *filter(self.moved_links.has_left, self._neighbours()))
-        return sorted({*self.brokers, *(x for x in self._neighbours() if x not in gone)})
+        """Return all neighbours, also those that have not come up yet."""
+        return sorted({*self.brokers, *self.absent, *self._unheard()})
 
     def _route_one_by_one(
         self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName

@@ -85,7 +85,7 @@ class Moving:
         self._reported = False
         self._joined = False
         self._lost: set[LinkName] = set()
-        self._over: set[LinkName] = set()
+        self._over_at: set[LinkName] = set()
 
     # --- phases -----------------------------------------------------------------------------------
 
@@ -257,11 +257,11 @@ class Moving:
     @property
     def not_over(self) -> set[LinkName]:
         """The neighbours that may have old tables yet, when this broker has none."""
-        return {*self._before} - self._lost - self._over
+        return {*self._before} - self._lost - self._over_at
 
     def is_over(self, link: LinkName) -> list[Action]:
         """Handle that the move is over at a neighbour, which heard that it was carried out."""
-        self._over.add(link)
+        self._over_at.add(link)
         return self.catch_up()
 
     def over(self) -> list[Send]:
