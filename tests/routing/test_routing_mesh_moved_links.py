@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reefcast.model.keeping import Change, PutRow
+from reefcast.model.keeping import Change, DropRow, PutRow
 from reefcast.routing.mesh.moved_links import MovedLinks, said_by_file
 
 NAMES = "abcdef"
@@ -77,13 +77,47 @@ def test_each_broker_has_the_links_of_the_tree_after_all_moves(seed: int) -> Non
 
 def test_a_link_that_is_about_to_come_again_is_not_refused_and_not_there() -> None:
     links = MovedLinks()
-    links.open("b", 1)
+    links.open("b")
     assert links.applied_to(["b"]) == ["b"]
     links.note("b", 1, "gone", mine=True)
     assert links.has_left("b")
-    assert links.own == (1, ("b",))
-    links.open("b", 2)
+    assert links.own == (1, (("b", 1),), ())
+    links.open("b")
     assert not links.has_left("b")
     assert links.applied_to(["b"]) == []
-    assert links.knows("b", 2)
-    assert not links.knows("b", 3)
+    assert links.knows("b", 1)
+    assert not links.knows("b", 2)
+    assert links.epoch == 1
+
+
+def test_what_was_written_ahead_is_taken_back() -> None:
+    rows: dict[bytes, bytes] = {}
+
+    def write(change: Change) -> None:
+        if isinstance(change, PutRow):
+            rows[change.key] = change.row
+        else:
+            assert isinstance(change, DropRow)
+            rows.pop(change.key, None)
+
+    links = MovedLinks()
+    links.write = write
+    links.note("b", 1, "gone", mine=True)
+    links.open("b")
+    before = dict(rows)
+    links.write_ahead("b", 2, "here", mine=True)
+    links.write_ahead("c", 2, "gone", mine=True)
+    assert MovedLinks(rows).epoch == 2
+    links.take_back("b", "c")
+    assert rows == before
+    assert MovedLinks(rows).epoch == 1
+
+
+def test_a_link_is_as_a_move_left_it_or_as_a_later_one_did() -> None:
+    links = MovedLinks()
+    assert not links.has_changed("b", 1)
+    links.note("b", 1, "gone", mine=False)
+    links.open("b")
+    assert not links.has_changed("b", 1)
+    links.note("b", 2, "here", mine=False)
+    assert [links.has_changed("b", move) for move in (1, 2, 3)] == [True, True, False]
