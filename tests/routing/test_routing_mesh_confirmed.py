@@ -26,9 +26,11 @@ from reefcast.routing.mesh.messages import Anchored, MeshHeader, Stamp
 from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.routing.mesh.move_messages import Permission
 from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks
+from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.permissions import GRANTED_MOVES
 from reefcast.routing.neighbour_links import RELEARN_S
 from reefcast.routing.router import Decision
+from reefcast.sessions.home import Home
 from reefcast.simulation.torture.judging import judge
 from reefcast.simulation.torture.network import Network
 
@@ -318,6 +320,25 @@ def test_the_new_end_of_a_link_reaches_its_epoch_only_with_the_link() -> None:
     network.put("b", LinkUp(LinkKind.BROKER), "d")
     assert router.moved_links.epoch == 1
     assert MovedLinks(network.watches["b"].contents.rows[MOVED_LINKS]).applied_to("ac") == [*"acd"]
+
+
+@pytest.mark.parametrize("said", ["c", "b", "cb", "bc", "d"])
+def test_each_end_of_a_moved_link_tells_of_the_move_in_every_life(said: str) -> None:
+    """d, which has moved it, is down; a has lost its memory."""
+    network, _ = moved()
+    for name in "dabc":
+        network.kill(name, power=True)
+    other = Broker("x", "mesh", options=MeshOptions(coordinator="a"), home=Home())
+    router = other.router
+    assert isinstance(router, MovableMesh)
+    for name in said:
+        network.start(name)
+        for each in router_of(network, name).permissions.open():
+            router.permissions.handle(each)
+    done = router.permissions.carried_out["d"]
+    assert done.move == 1
+    assert (done.left == (("c", 1),)) is ("c" in said or said == "d")
+    assert (done.come == (("b", 1),)) is ("b" in said or said == "d")
 
 
 def test_a_broker_that_restarts_floods_to_neighbours_that_are_not_up_yet() -> None:

@@ -359,7 +359,8 @@ class MovableMesh(Mesh, MovesLinks):
         rows: Mapping[str, Mapping[bytes, bytes]],
         unheard: Callable[[], Iterable[LinkName]],
     ) -> None:
-        """Go on with moved links; what this broker itself has moved it tells everybody."""
+        """Go on with moved links; what this broker knows of moves that were carried out it tells
+        everybody: as their mover, or as an end of their links."""
         self._unheard = unheard
         self.permissions.keep(write, rows.get(GRANTED_MOVES, {}))
         self.moved_links = MovedLinks(rows.get(MOVED_LINKS))
@@ -367,6 +368,12 @@ class MovableMesh(Mesh, MovesLinks):
         if own := self.moved_links.own.move:
             wish = Permission(step="grant", mover=self.mesh.me, life=0, number=0, move=own)
             self.permissions.handle(self._carried_out(wish))
+        for mover, (move, state, mine) in self.moved_links.links.items():
+            if not mine:
+                links = ((self.mesh.me, move),)
+                left, come = ((), links) if state == "here" else (links, ())
+                said = Permission(step="grant", mover=mover, life=0, number=0, move=move)
+                self.permissions.handle(said.then("done", move, left=left, come=come))
 
     def synced(self, link: LinkName) -> list[Send]:
         return self._change(link, lambda tables: Mesh.synced(tables, link))

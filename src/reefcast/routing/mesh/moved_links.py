@@ -120,7 +120,8 @@ class MovedLinks:
         """Note that a link may come again that is gone: who is about to move may restart, and know
         of its move when this broker does not."""
         if self.has_left(other):
-            self.note(other, self.links[other].move, "open", mine=False)
+            moved = self.links[other]
+            self.note(other, moved.move, "open", mine=moved.mine)
 
 
 def said_by_file(rows: Mapping[bytes, bytes], neighbours: Iterable[LinkName]) -> list[DropRow]:

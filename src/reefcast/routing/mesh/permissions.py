@@ -82,13 +82,17 @@ class Permissions:
 
     def _carry_out(self, message: Permission) -> bool:
         """Note that a move was carried out; return whether that is news."""
-        if message.step != "done" or not message.left:
+        if message.step != "done" or not (message.left or message.come):
             return False
         known = self.carried_out.get(message.mover)
-        if known is not None and known.move >= message.move:
-            return False
-        self.carried_out[message.mover] = message
-        return True
+        if known is None or known.move < message.move:
+            self.carried_out[message.mover] = message
+            return True
+        both = known.with_links_of(message)  # each of the two ends may have said its part
+        is_news = known.move == message.move and both != known
+        if is_news:
+            self.carried_out[message.mover] = both
+        return is_news
 
     def granted(self, message: Permission) -> tuple[LinkName, LinkName] | None:
         """Return the wish of this broker that is granted by the message; None if it is not, or no
