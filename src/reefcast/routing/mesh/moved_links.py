@@ -110,10 +110,10 @@ class MovedLinks:
 
     def take_back(self, *others: LinkName) -> None:
         """Write again what is known of these links, in place of what was written ahead."""
-        for other in others if self.write is not None else ():
+        for other in others:
             if (moved := self.links.get(other)) is not None:
                 self.write_ahead(other, moved.move, moved.state, mine=moved.mine)
-            else:
+            elif self.write is not None:
                 self.write(DropRow(MOVED_LINKS, _encode(other)))
 
     def open(self, other: LinkName) -> None:

@@ -125,6 +125,7 @@ class Permissions:
 
     def open(self) -> list[Permission]:
         """Return what a neighbour without memory must know."""
-        before = [each for each in self.carried_out.values() if each is not self.last]
-        before.sort(key=lambda each: each.move)
-        return [*self._asks.values(), *before, *([self.last] if self.last else [])]
+        carried_out = sorted(self.carried_out.values(), key=lambda each: each.move)
+        known, last = {each.rank for each in carried_out}, self.last
+        more = [] if last is None or last.rank in known else [last]
+        return [*self._asks.values(), *carried_out, *more]
