@@ -36,14 +36,12 @@ each copy under way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 from random import Random
 
 from msgspec.structs import replace
 
 from reefcast.model.messages import (
     MOST_ATTEMPTS,
-    MOST_MORE,
     Confirmed,
     Header,
     LinkName,
@@ -53,6 +51,7 @@ from reefcast.model.messages import (
 from reefcast.model.publication import PublicationId
 from reefcast.routing.custody import CopyId, Custody, Stored
 from reefcast.routing.recent import RecentIds
+from reefcast.routing.together import together
 
 _WorkId = tuple[PublicationId, int, LinkName]
 _Out = tuple[LinkName, CopyId]
@@ -487,26 +486,3 @@ class Confirming:
     def under_way(self) -> Sequence[Publish]:
         """Return the copies that are not answered."""
         return [copy for out in self._out.values() for _, copy in out.values()]
-
-
-def together(answers: Iterable[Send]) -> list[Send]:
-    """Return messages with the answers as one (`Confirmed.more`) that go to one link, one behind
-    the other, and say the same of consecutive publications of one publisher."""
-    found: list[Send] = []
-    for _, run in groupby(enumerate(answers), _run_of):
-        sends = [send for _, send in run]
-        first = sends[0]
-        if len(sends) > 1:
-            sends = [Send(first.link, replace(first.message, more=len(sends) - 1))]
-        found += sends
-    return found
-
-
-def _run_of(numbered: tuple[int, Send]) -> tuple[object, ...]:
-    """Return what is the same for messages of which `together` makes one."""
-    at, send = numbered
-    message = send.message
-    if not isinstance(message, Confirmed) or message.more:
-        return (at,)
-    said = (message.publisher, message.attempt, message.kept, message.refused)
-    return (send.link, *said, message.seq - at, at // MOST_MORE)

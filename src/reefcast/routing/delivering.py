@@ -48,7 +48,7 @@ from reefcast.model.messages import (
 from reefcast.routing.advising import Advising
 from reefcast.routing.away import AwayNeighbours
 from reefcast.routing.capabilities import MovesLinks, OpensLinks, SoftLink, capability
-from reefcast.routing.confirming import Confirming, Work, together
+from reefcast.routing.confirming import Confirming, Work
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.custody import CUSTODY, Custody, CustodyLimits
 from reefcast.routing.hosting import Hosting
@@ -58,6 +58,7 @@ from reefcast.routing.reserve import Reserve
 from reefcast.routing.router import Decision, Router
 from reefcast.routing.services import Services
 from reefcast.routing.standing import STANDING, STANDING_TIMER, Standing
+from reefcast.routing.together import together
 from reefcast.sessions.home import Home
 
 HOME_TIMER = "home"

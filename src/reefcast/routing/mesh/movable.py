@@ -18,11 +18,11 @@ from reefcast.model.messages import (
     Publish,
     Send,
 )
-from reefcast.model.publication import PublicationId
 from reefcast.routing.capabilities import MovesLinks, SoftLink
 from reefcast.routing.courses import Course
+from reefcast.routing.mesh.floods import Floods
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
-from reefcast.routing.mesh.messages import MeshHeader, Stamp, stamp_of
+from reefcast.routing.mesh.messages import stamp_of
 from reefcast.routing.mesh.move import Plan
 from reefcast.routing.mesh.move_messages import (
     MOVE_MESSAGES,
@@ -45,8 +45,7 @@ from reefcast.routing.mesh.moving import Change, Moving, taken_in
 from reefcast.routing.mesh.permissions import GRANTED_MOVES, Permissions
 from reefcast.routing.mesh.router import Mesh
 from reefcast.routing.mesh.wishes import GIVEN_UP, MOVED, MOVING, WishTable, objection
-from reefcast.routing.recent import RecentIds
-from reefcast.routing.router import COUNTED, Action, Decision, Part, Route, Surroundings
+from reefcast.routing.router import COUNTED, Action, Decision, Part, Surroundings
 from reefcast.routing.tables import NextHops, Table, TableView
 
 LOST = Decision({}, [], None)
@@ -79,13 +78,12 @@ class MovableMesh(Mesh, MovesLinks):
         coordinator = where.options.coordinator
         self.floods = self.floods_anew = bool(coordinator)
         self.one_way = not coordinator
-        self._flooded = RecentIds[tuple[PublicationId, int]]()
+        self._floods = Floods(self._flooded_to)
         self.permissions = Permissions(where.name, coordinator, lambda: where.links.now)
         self.moved_links = MovedLinks()
         self._wishes = WishTable()
         self.moving: Moving | None = None
         self._abandoned: set[int] = set()
-        self._ahead: list[tuple[Publish, LinkName]] = []
         self._stale: dict[LinkName, int] = {}
         self._unheard: Callable[[], Iterable[LinkName]] = tuple
 
@@ -131,10 +129,7 @@ class MovableMesh(Mesh, MovesLinks):
         done = self.permissions.carried_out.values()
         if done and all(self._has_links_of(each) for each in done):
             self.moved_links.reach(max(each.move for each in done))
-        before, self._ahead = self._ahead, []
-        ready = [each for each in before if _epoch_of(each[0]) <= self.moved_links.epoch]
-        self._ahead = [each for each in before if each not in ready]
-        return [Route((publish,), link) for publish, link in ready]
+        return [*self._floods.ready(self.moved_links.epoch)]
 
     def _has_links_of(self, done: Permission) -> bool:
         """Return whether this broker has the link that the mover of these moves has to it, if it
@@ -265,7 +260,7 @@ class MovableMesh(Mesh, MovesLinks):
 
     def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
         actions = self._peer(message, link)
-        return [*actions, *self._catch_up()] if self._ahead else actions
+        return [*actions, *self._floods.ready(self.moved_links.epoch)]
 
     def _peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
         if isinstance(message, Permission):
@@ -331,7 +326,7 @@ class MovableMesh(Mesh, MovesLinks):
 
     def link_up(self, link: LinkName) -> list[Any]:
         """Handle a link that came up; return actions, not only sends."""
-        self._ahead = [each for each in self._ahead if each[1] != link]
+        self._floods.forget(link)
         self._stale.pop(link, None)
         actions = [*self._lost(link), *self._catch_up()]
         actions += [Send(link, message) for message in self.permissions.open()]
@@ -461,30 +456,13 @@ class MovableMesh(Mesh, MovesLinks):
     def confirmed(
         self, publish: Publish, next_hops: NextHops, link: LinkName
     ) -> Iterable[Decision]:
-        """Decide to flood it, where links may be moved: one of this broker's epoch passes on, one
-        of an earlier epoch begins anew, and one of a later epoch waits (see `move`)."""
+        """Decide to flood it, where links may be moved."""
         if not self.floods:
             return super().confirmed(publish, next_hops, link)
-        epoch = _epoch_of(publish)
-        if epoch > self.moved_links.epoch:
-            self._ahead.append((publish, link))
-            return (Decision({}, [], None, waits=True),)
-        if not self._flooded.is_new((publish.publication.id, publish.confirm)):
-            return (Decision({}, [], next_hops.matched, duplicate=True),)
-        if epoch < self.moved_links.epoch:
-            return (Decision(next_hops.local, self.begins(), next_hops.matched, anew=True),)
-        onward = self._flooding(publish.header.hops + 1)
-        hops = [(hop, onward) for hop in self._flooded_to() if hop != link]
-        return (Decision(next_hops.local, hops, next_hops.matched),)
+        return (self._floods.decide(publish, next_hops, link, self.moved_links.epoch),)
 
     def begins(self) -> list[tuple[LinkName, Header]]:
-        onward = self._flooding(1)
-        return [(hop, onward) for hop in self._flooded_to()]
-
-    def _flooding(self, hops: int) -> Header:
-        """Return the header of copies that are flooded: it names the epoch."""
-        epoch = self.moved_links.epoch
-        return MeshHeader(hops, None, Stamp(epoch, True)) if epoch else Header(hops)
+        return self._floods.begins(self.moved_links.epoch)
 
     def _flooded_to(self) -> list[LinkName]:
         """Return all neighbours, also those that have not come up yet."""
@@ -509,9 +487,3 @@ class MovableMesh(Mesh, MovesLinks):
 
     def tables(self) -> dict[str, TableView[Any]]:
         return {**super().tables(), WishTable.name: self._wishes}
-
-
-def _epoch_of(publish: Publish) -> int:
-    """Return the epoch of the broker that sent a copy which is flooded; 0 from a client."""
-    stamp = stamp_of(publish.header)
-    return 0 if stamp is None else stamp.move

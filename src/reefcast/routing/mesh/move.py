@@ -98,8 +98,8 @@ goes by, and nothing depends on what a move has done when.
 Why no confirmation comes too early: let all copies of an attempt be answered. If a broker has begun
 it anew, that attempt was answered before, and reached everybody (by induction on when attempts
 end). If none has, all brokers that got it got it in one epoch e, and each has sent it over all of
-its links in T(e), and waited for the answers. So whoever is a neighbour in T(e) of one that got it got
-it, too; T(e) is connected, so that these are all brokers. Restarts, and links that break, make
+its links in T(e), and waited for the answers. So the neighbours in T(e) of all that got it got it,
+too; T(e) is connected, so that these are all brokers. Restarts, and links that break, make
 copies begin anew; they take no broker out of this. What is in custody is a copy like others, and
 goes by the same rules when it is handed over.
 
