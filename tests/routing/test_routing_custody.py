@@ -210,10 +210,10 @@ def test_what_was_in_custody_is_new_to_sessions(monkeypatch: pytest.MonkeyPatch)
     assert 2 not in publisher.kept and not judge(network)
     came = Confirming.came
 
-    def mutant(self: Confirming, *args: Any) -> Any:
+    def mutant(self: Confirming, *args: Any, **more: Any) -> Any:
         for work in self._works.values():
             work.restored = False
-        return came(self, *args)
+        return came(self, *args, **more)
 
     monkeypatch.setattr(Confirming, "came", mutant)
     assert 2 in blocked_and_restarted()[1].kept

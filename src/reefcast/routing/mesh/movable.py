@@ -213,7 +213,8 @@ class MovableMesh(Mesh, MovesLinks):
         self.moving = None
         if moving.ended or (message.step == "done" and message.move == moving.plan.move):
             finished = moving.finish()
-            self._stale |= dict.fromkeys(moving.not_over, moving.plan.move)
+            stale = moving.not_over.intersection(self.brokers)
+            self._stale |= dict.fromkeys(sorted(stale), moving.plan.move)
             return [*finished, *moving.over()]
         self._abandoned.add(moving.plan.move)
         if moving.plan.mover == self.mesh.me:
