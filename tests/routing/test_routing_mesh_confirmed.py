@@ -9,6 +9,7 @@ import pytest
 
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import (
+    Advertise,
     Confirmed,
     LinkKind,
     LinkUp,
@@ -17,6 +18,7 @@ from reefcast.model.messages import (
     Send,
     Settled,
     Subscribe,
+    Unadvertise,
 )
 from reefcast.model.publication import Publication
 from reefcast.routing.broker import Broker
@@ -24,7 +26,7 @@ from reefcast.routing.custody import CUSTODY, CustodyLimits
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.messages import Anchored, MeshHeader, Stamp
 from reefcast.routing.mesh.movable import MovableMesh
-from reefcast.routing.mesh.move_messages import Permission
+from reefcast.routing.mesh.move_messages import MoveOver, Permission
 from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.permissions import GRANTED_MOVES
@@ -648,3 +650,54 @@ def test_brokers_without_memory_of_a_move_pass_on_that_it_is_at_its_end(killed: 
     assert not judge(network)
     assert router_of(network, "d").moved_links.has_left("e")
     assert sorted(network.edges) == [("a", "b"), ("b", "c"), ("b", "e"), ("c", "d")]
+
+
+# --- who hears of the end of a move, and who has not yet ------------------------------------------
+
+
+def heard_by_b_only() -> Network:
+    """d is killed when its move is on its disk, and back; b has heard of that, and others not."""
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    run_until(network, lambda: network.disks["d"].synced.rows.get(MOVED_LINKS))
+    network.kill("d", power=True)
+    network.start("d")
+    run_until(network, lambda: router_of(network, "b").moving is None)
+    assert all(router_of(network, name).moving for name in "ac")
+    return network
+
+
+def test_what_a_neighbour_says_of_its_old_tables_is_dropped_until_the_move_is_over_there() -> None:
+    network = heard_by_b_only()
+    router = router_of(network, "b")
+    for number, over in ((1, False), (2, True)):
+        id = ("q", number)
+        if over:
+            network.put("b", MoveOver(move=1), "c")
+        network.put("b", Advertise(id, "x = 1"), "c")
+        assert (id in router.srt.ids()) is over
+    network.put("b", Unadvertise(("q", 2)), "c")
+    assert not judge(network)
+
+
+def test_who_hears_that_a_move_is_over_at_a_neighbour_comes_to_its_end() -> None:
+    network = heard_by_b_only()
+    said = [each for each in network.links["b", "c"].frames if isinstance(each, MoveOver)]
+    assert said == [MoveOver(move=1, token=said[0].token)]
+    network.put("c", said[0], "b")
+    assert router_of(network, "c").brokers == ["b"]
+    assert router_of(network, "c").moved_links.epoch == 1
+    network.put("c", Advertise(("q", 1), "x = 1"), "b")
+    assert ("q", 1) in router_of(network, "c").srt.ids()
+    network.put("c", Unadvertise(("q", 1)), "b")
+    assert not judge(network)
+
+
+def test_a_neighbour_that_was_left_has_no_old_tables_when_its_link_comes_again() -> None:
+    network = heard_by_b_only()
+    run_until(network, lambda: router_of(network, "c").moving is None)
+    assert "d" not in router_of(network, "c")._stale
+    network.settle()
+    network.put("d", MoveLink("b", "c"), "")
+    assert not judge(network)
+    assert sorted(network.edges) == CHAIN
