@@ -212,10 +212,11 @@ def test_a_wish_of_a_later_life_is_another_one_however_soon_that_begins() -> Non
     assert all(coordinator.handle(ask) for ask in (*asks, again))
 
 
-@given(st.lists(st.sampled_from(["restart", "done", "abandon", "crash"]), max_size=12))
-def test_a_coordinator_with_a_disk_gives_no_number_twice_whatever_it_forgets(
+@given(st.lists(st.sampled_from(["restart", "crash", "ask", "done", "abandon"]), max_size=12))
+def test_a_coordinator_with_a_disk_grants_nothing_before_it_knows_what_became_of_the_last_move(
     events: list[str],
 ) -> None:
+    """It tells of the same grant again, under the same number; a number is never given twice."""
     disk: dict[bytes, bytes] = {}
 
     def started() -> Permissions:
@@ -228,20 +229,44 @@ def test_a_coordinator_with_a_disk_gives_no_number_twice_whatever_it_forgets(
         assert change.table == GRANTED_MOVES
         disk[change.key] = change.row
 
-    coordinator, granted = started(), list[int]()
+    coordinator, runs, granted = started(), None, list[Permission]()
     for number, event in enumerate(events):
         coordinator.handle(Permission(step="ask", mover="m", life=number, number=1))
         grant = coordinator.grant()
-        assert grant is not None
-        granted.append(grant.move)
-        if event != "crash":
-            coordinator.handle(grant)
-        if event in ("done", "abandon"):
-            coordinator.handle(grant.then("done" if event == "done" else "abandon", grant.move))
+        if runs is None:
+            assert grant is not None
+            runs = grant
+            granted.append(grant)
+            if event != "crash":
+                coordinator.handle(grant)
         else:
+            assert grant is None
+        if event in ("restart", "crash"):
             coordinator = started()
-    assert granted == sorted(set(granted))
+            assert coordinator.open() == [runs]
+        elif event in ("done", "abandon"):
+            assert coordinator.handle(
+                runs.then("done" if event == "done" else "abandon", runs.move)
+            )
+            runs = None
+            coordinator = started()
+            assert coordinator.open() == []
+    assert [each.move for each in granted] == list(range(1, len(granted) + 1))
     assert len(disk) <= 1
+
+
+def test_what_was_asked_for_by_a_grant_that_is_told_again_is_granted_once() -> None:
+    disk: dict[bytes, bytes] = {}
+    before, after = (Permissions("c", "c", lambda: 0.0) for _ in range(2))
+    before.keep(lambda change: disk.update({change.key: change.row}), {})  # type: ignore[union-attr]
+    ask = Permission(step="ask", mover="m", life=1, number=1)
+    before.handle(ask)
+    grant = before.grant()
+    assert grant is not None
+    after.keep(lambda change: None, {GRANTED_MOVES: disk}[GRANTED_MOVES])
+    assert not after.handle(ask)
+    assert after.handle(grant.then("done", grant.move))
+    assert after.grant() is None
 
 
 def test_who_comes_up_is_told_of_the_last_move_of_each_mover_that_was_carried_out() -> None:

@@ -6,8 +6,11 @@ that by its neighbours, and tells on what others had not heard; so nothing is lo
 and a coordinator that restarts knows who moves before it grants anything.
 
 All who knew of a move may fail together, or be away when the coordinator is back. So one with a
-disk writes the number of each move there before anybody hears of it (`Permission.after_disk`), and
-never gives it again: who was away meanwhile would take the new move for the old one.
+disk writes each grant there before anybody hears of it (`Permission.after_disk`), and grants
+nothing more before it has heard what became of that. One that does not know it when it starts tells
+of the same grant again, under the same number. The mover goes on, or says that it is over; one that
+has forgotten it has the move abandoned. So nobody takes the next move for the one before, or hears
+of it while that may still be carried out.
 """
 
 from __future__ import annotations
@@ -18,14 +21,18 @@ import msgspec
 
 from reefcast.model.keeping import Change, PutRow
 from reefcast.model.messages import LinkName
-from reefcast.routing.mesh.move_messages import Permission, Step, Wish
+from reefcast.routing.mesh.move_messages import RANKS, Permission, Step, Wish
 from reefcast.routing.recent import RecentIds
 
 GRANTED_MOVES = "granted moves"
-"""The table of the coordinator's disk: one row, with the number of the last move."""
+"""The table of the coordinator's disk: one row, with the last grant."""
 _KEY = b""
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(int).decode
+
+Granted = tuple[int, Wish, bool]
+"""The number of the last move, whose wish it is, and whether the coordinator has heard what became
+of it."""
+_decode = msgspec.msgpack.Decoder(Granted).decode
 REMEMBERED = 1024
 """Asks that are known when they come again; if more came since then, one is granted twice, and the
 mover, which knows no such wish any more, is done with it at once."""
@@ -52,10 +59,15 @@ class Permissions:
         self._granted = 0
 
     def keep(self, write: Callable[[Change], None], rows: Mapping[bytes, bytes]) -> None:
-        """Go on after the last move on disk (`rows` of `GRANTED_MOVES`), and write the next
+        """Go on after the last grant on disk (`rows` of `GRANTED_MOVES`), and write the next
         ones."""
         self._write = write
-        self._granted = max(map(_decode, rows.values()), default=0)
+        for row in rows.values():
+            self._granted, (mover, life, number), is_over = _decode(row)
+            if not is_over:
+                wish = Permission(step="grant", mover=mover, life=life, number=number)
+                self.last = wish.then("grant", self._granted)
+                self._heard.is_new(wish.wish)
 
     def ask(self, old: LinkName, new: LinkName) -> Permission:
         """Ask for a link of this broker to `new` in place of that to `old`."""
@@ -78,6 +90,8 @@ class Permissions:
             return is_news
         self._asks.pop(message.wish, None)
         self.last = message
+        if message.rank == (self._granted, RANKS["done"]):
+            self._put(message, is_over=True)
         return True
 
     def _carry_out(self, message: Permission) -> bool:
@@ -120,8 +134,13 @@ class Permissions:
         ask = next(iter(self._asks.values()))
         known = [each.move for each in self.carried_out.values()]
         self._granted = 1 + max([self._granted, last.move if last else 0, *known])
-        self._write(PutRow(GRANTED_MOVES, _KEY, _encode(self._granted)))
+        self._put(ask, is_over=False)
         return ask.then("grant", self._granted)
+
+    def _put(self, message: Permission, *, is_over: bool) -> None:
+        """Write what is known of the last grant."""
+        row: Granted = (self._granted, message.wish, is_over)
+        self._write(PutRow(GRANTED_MOVES, _KEY, _encode(row)))
 
     def open(self) -> list[Permission]:
         """Return what a neighbour without memory must know."""
