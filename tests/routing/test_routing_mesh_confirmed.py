@@ -701,3 +701,40 @@ def test_a_neighbour_that_was_left_has_no_old_tables_when_its_link_comes_again()
     network.put("d", MoveLink("b", "c"), "")
     assert not judge(network)
     assert sorted(network.edges) == CHAIN
+
+
+def test_a_mover_adds_its_links_to_what_an_end_says_of_its_move() -> None:
+    """b, the new end, restarts before the move is over; it knows only that it has got the link."""
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    run_until(network, lambda: network.disks["b"].synced.rows.get(MOVED_LINKS))
+    assert router_of(network, "c").moving is not None
+    for name in "bc":
+        network.kill(name, power=True)
+    for name in "cb":
+        network.start(name)
+    assert not judge(network)
+    for name in "abcd":
+        done = router_of(network, name).permissions.carried_out["d"]
+        assert (done.left, done.come) == ((("c", 1),), (("b", 1),))
+
+
+def test_a_coordinator_that_restarts_waits_for_the_end_of_a_move_before_it_grants_another() -> None:
+    """What neighbours know of the last move comes behind what waits for their disks."""
+    network = movable(CHAIN)
+    network.want("s1", "b", "x = 1")
+    network.put("d", MoveLink("c", "b"), "")
+    run_until(network, lambda: router_of(network, "d").moving)
+    network.put("b", MoveLink("c", "d"), "")
+    run_until(network, lambda: router_of(network, "a").permissions.open()[0].mover == "b")
+    network.disks["b"].fails = True
+    network.publishers["pa"].publish({"x": 1}, confirm=True)
+    run_until(network, lambda: waits_for_disk(network, "b", Confirmed, Settled))
+    network.kill("a")
+    network.start("a")
+    network.run(10_000)
+    network.pass_time(RELEARN_S)
+    last = router_of(network, "a").permissions.last
+    assert last is not None
+    assert (last.mover, last.move) == ("d", 1)
+    assert not judge(network)

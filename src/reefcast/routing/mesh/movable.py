@@ -112,6 +112,8 @@ class MovableMesh(Mesh, MovesLinks):
         up = [x for x in links if x in self.brokers or self.soft_links.get(x, SoftLink.CLOSING).up]
         actions: list[Action] = [Send(link, message) for link in up if link != came_by]
         actions += concluded
+        if message.mover == self.mesh.me and message.step == "done" and message.links:
+            actions += self._spread(self._carried_out(message))  # others may know it only in part
         if message.mover == self.mesh.me and message.step == "grant":
             actions += self._granted(message, permissions.granted(message))
         elif message.mover == self.mesh.me and message.step == "end":

@@ -62,6 +62,11 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
         later."""
         return (self.move, RANKS[self.step])
 
+    @property
+    def links(self) -> tuple[LinkAndMove, ...]:
+        """All links of which it says something; there are some if the move was carried out."""
+        return (*self.left, *self.come)
+
     def with_links_of(self, other: Permission) -> Permission:
         """Return this permission with what the other one says of the same mover's links, too."""
         left, come = {*self.left, *other.left}, {*self.come, *other.come}

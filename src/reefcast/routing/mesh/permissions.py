@@ -96,7 +96,7 @@ class Permissions:
 
     def _carry_out(self, message: Permission) -> bool:
         """Note that a move was carried out; return whether that is news."""
-        if message.step != "done" or not (message.left or message.come):
+        if message.step != "done" or not message.links:
             return False
         known = self.carried_out.get(message.mover)
         if known is None or known.move < message.move:
