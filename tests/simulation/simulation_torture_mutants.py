@@ -662,7 +662,6 @@ MUTANTS = [
     Mutant("7", who_was_left_is_owed_everything, "mesh", ("P4",), first=0),
     Mutant("7", floods_take_any_tree, "mesh", ("P1",), first=698, quick=True),
     Mutant("7", what_is_ahead_of_its_broker_goes_nowhere, "mesh", ("P4",), first=36, quick=True),
-    Mutant("7", old_tables_are_heard_after_their_end, "mesh", ("P5", "P4", "crash"), first=0),
     Mutant("7", floods_come_round, "flooding", ("P4",), quick=True),
     Mutant("6", holding_has_no_order, "acyclic", ("P3",), first=6, quick=True),
     Mutant("2", who_waited_before_is_forgotten, "acyclic", ("P4",), first=16, quick=True),
@@ -705,7 +704,8 @@ MUTANTS = [
 
 # What some hundred runs did not find. Rules 3 and 4 are hidden by others in a tree: everything goes
 # to a neighbour that is away, wanted or not. An early burial is told from a right one by nothing
-# that is outside the home. What a consumer had that left comes back with `ack_wait_s`.
+# that is outside the home. What a consumer had that left comes back with `ack_wait_s`. Tables of two
+# trees meet where brokers restart at the very end of a move: once in some hundred runs of these.
 SURVIVORS = [
     Mutant("3", rows_are_written_later, "acyclic", ("P1",)),
     Mutant("3", settled_before_it_is_synced, "acyclic", ("P1",)),
@@ -715,4 +715,5 @@ SURVIVORS = [
     Mutant("3", what_is_read_is_not_synced, "acyclic", ("P1",)),
     Mutant("10", dead_too_soon, "acyclic", ("rule 10",)),
     Mutant("10", who_left_keeps_what_it_had, "acyclic", ("P4",)),
+    Mutant("7", old_tables_are_heard_after_their_end, "mesh", ("P5", "P4", "crash")),
 ]
