@@ -704,8 +704,8 @@ MUTANTS = [
 
 # What some hundred runs did not find. Rules 3 and 4 are hidden by others in a tree: everything goes
 # to a neighbour that is away, wanted or not. An early burial is told from a right one by nothing
-# that is outside the home. What a consumer had that left comes back with `ack_wait_s`. Tables of two
-# trees meet where brokers restart at the very end of a move: once in some hundred runs of these.
+# that is outside the home. What a consumer had that left comes back with `ack_wait_s`. Tables of
+# two trees meet where brokers restart at the very end of a move, once in some hundred runs of it.
 SURVIVORS = [
     Mutant("3", rows_are_written_later, "acyclic", ("P1",)),
     Mutant("3", settled_before_it_is_synced, "acyclic", ("P1",)),
