@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,7 +43,7 @@ OPENING = frozenset(
 """Python's audit events for what a quick test must not do."""
 QUICK_TIMES = 0.1
 """The factor by which the inner loop multiplies the examples of a property."""
-TEST_TIMES = 0.5
+TEST_TIMES = 0.3
 """The factor by which `make test` multiplies them; the examples differ each time."""
 SOAK_TIMES = 10
 """The factor by which `make soak` multiplies them."""
@@ -163,8 +163,11 @@ def _is_ours(module: str) -> bool:
 
 
 def is_property(item: pytest.Item) -> bool:
-    """Return whether hypothesis chooses examples for a test."""
-    return _holder(item) is not None
+    """Return whether hypothesis chooses examples for a test, or for a function within it."""
+    return _holder(item) is not None or (
+        isinstance(item, pytest.Function)
+        and examples.__name__ in _names_in(inspect.unwrap(item.function).__code__)
+    )
 
 
 def try_examples(items: Iterable[pytest.Item], times: float) -> None:
@@ -173,11 +176,21 @@ def try_examples(items: Iterable[pytest.Item], times: float) -> None:
     Hypothesis has no public way to change what `@settings` on a test says. Tests with different
     parameters are one function, which is changed once.
     """
+    THIS_RUN.times = times
     holders = {id(holder[0]): holder for holder in map(_holder, items) if holder is not None}
     for thing, name in holders.values():
         asked: settings = getattr(thing, name)
         most = max(1, round(asked.max_examples * times))
         setattr(thing, name, settings(asked, max_examples=most))
+
+
+def examples(asked: int) -> int:
+    """Return how many examples to try of a property within a test, which no test item shows."""
+    return max(1, round(asked * THIS_RUN.times))
+
+
+THIS_RUN = SimpleNamespace(times=1.0)
+"""What `try_examples` multiplied by."""
 
 
 def _holder(item: pytest.Item) -> tuple[Any, str] | None:

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from reefcast.errors import LocalError
 
 _BROKER = (
-    *("aiohttp", "networkx", "numba", "numpy", "prometheus-client", "pyarrow", "rich", "tomlkit"),
-    *("uvloop", "xxhash"),
+    *("aiohttp", "networkx", "numba", "numpy", "prometheus-client", "pyarrow", "pyyaml", "rich"),
+    *("tomlkit", "uvloop", "xxhash"),
 )
 _SPARK = ("jinja2", "matplotlib", "pandas", "pyspark")
 _SECURITY = ("argon2-cffi", "cryptography", "joserfc")
@@ -23,7 +23,7 @@ EXTRAS = {
     "scipy": "plan",
 }
 """The extra that brings a package, as in pyproject.toml (a test compares them)."""
-_OF_MODULES = {"argon2": "argon2-cffi", "prometheus_client": "prometheus-client"}
+_OF_MODULES = {"argon2": "argon2-cffi", "prometheus_client": "prometheus-client", "yaml": "pyyaml"}
 """Packages whose module has another name."""
 
 

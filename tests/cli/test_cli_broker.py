@@ -12,6 +12,7 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 import reefcast
@@ -146,6 +147,18 @@ async def test_what_it_keeps_is_there_again(
         assert (await anext(replay))["n"] == 2
 
 
+async def test_operators_look_at_it(children: Children, unused_tcp_port: int) -> None:
+    address = f"127.0.0.1:{unused_tcp_port}"
+    broker = await children.start("broker", "--port", 0, "--admin", address)
+    while b"http://" not in (line := await line_of(broker.stdout)):
+        assert line
+    url = f"{line.decode().strip()}readyz"
+    async with aiohttp.ClientSession() as http, http.get(url) as answer:
+        assert answer.status == 200
+    far = await refused(children, "--port", 0, "--admin", "0.0.0.0:9464")
+    assert "would show its status on 0.0.0.0, which others can reach" in far
+
+
 async def test_a_directory_that_cannot_be(children: Children, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert await refused(children, "--port", 0, "--directory", tmp_path / "file" / "below") == (
@@ -157,6 +170,10 @@ async def test_a_directory_that_cannot_be(children: Children, tmp_path: Path) ->
 async def test_a_part_of_what_only_makes_sense_together(children: Children, tmp_path: Path) -> None:
     file = tmp_path / "net.toml"
     file.write_text('[[broker]]\nname = "north"\nlisten = "127.0.0.1:7301"\n')
+    assert await refused(children, file, "north", "--admin", "127.0.0.1:9464") == (
+        f"Error: --admin is for a broker alone; for broker north say so in {file}: admin in its "
+        "[[broker]]"
+    )
     assert await refused(children, file) == (
         f"Error: give the NAME of a broker in {file}, or give neither, for a broker alone"
     )

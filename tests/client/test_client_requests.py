@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reefcast
+from inner_loop import examples
 from live_networks import make_network, path_network, running, until, url_of
 from reefcast.client import Client, Event
 from reefcast.errors import (
@@ -155,7 +156,7 @@ async def test_a_reply_goes_to_its_own_request_whatever_the_order(urls: list[str
 
         loop = asyncio.get_running_loop()
 
-        @settings(max_examples=40, deadline=None)
+        @settings(max_examples=examples(80), deadline=None)
         @given(st.data())
         def run(data: st.DataObject) -> None:
             askers = data.draw(st.lists(st.integers(0, 1), min_size=1, max_size=30))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matching_harness import LONG, NUMBERS, SPECIAL, STRINGS, Both, event, number_to_sql
 
+from inner_loop import examples
 from reefcast.matching.index import CompiledIndex
 from reefcast.model.expression import literal_to_sql
 from reefcast.model.filters import Filter, parse_filter
@@ -182,7 +183,7 @@ def partitioned() -> Both:
 def test_one_operator(operator: str, partitioned: Both) -> None:
     filters = st.lists(OPERATORS[operator].map(parse_filter), min_size=1, max_size=8)
 
-    @settings(max_examples=30)
+    @settings(max_examples=examples(60))
     @given(filters, st.lists(publications, min_size=1, max_size=6))
     def agrees(filters: list[Filter], events: list[Publication]) -> None:
         check(filters, events, partitioned)
@@ -202,7 +203,7 @@ def test_every_short_pattern_on_every_short_string() -> None:
 
 @pytest.mark.parametrize("texts", [conjunctions, disjunctions, nested], ids=["and", "or", "nested"])
 def test_operators_together(texts: st.SearchStrategy[str], partitioned: Both) -> None:
-    @settings(max_examples=100)
+    @settings(max_examples=examples(200))
     @given(
         st.lists(texts.map(parse_filter), max_size=12),
         st.lists(publications, min_size=1, max_size=6),

@@ -25,6 +25,7 @@ from passage_dialects import (
 )
 from passage_twins import Clock, Twins, clock, control, in_pieces
 
+from inner_loop import examples
 from reefcast.matching.passage.desk import Desk
 from reefcast.matching.passage.layout import (
     F_SEQ,
@@ -362,7 +363,7 @@ def test_no_course_is_out_of_date(dialect: Dialect) -> None:
     """After each change, whatever it is, publications of many kinds come from everywhere."""
     probe = ("say", PROBES, [])
 
-    @settings(max_examples=DIALECTS[dialect] // 2, deadline=None)
+    @settings(max_examples=examples(DIALECTS[dialect] // 2), deadline=None)
     @example([*[("subscribe", who, "TRUE", 0.0) for who in "xy"], *TAKEN_BACK])
     @given(st.lists(changes, min_size=1, max_size=10))
     def holds(happenings: list[Any]) -> None:
@@ -384,7 +385,7 @@ def test_no_course_is_out_of_date(dialect: Dialect) -> None:
 def test_both_ways_write_the_same(dialect: Dialect, folder: Path) -> None:
     """Frames, counters, and the rows of a trace, under every routing that has a compiled path."""
 
-    @settings(max_examples=DIALECTS[dialect], deadline=None)
+    @settings(max_examples=examples(DIALECTS[dialect]), deadline=None)
     @example(GIVEN_UP_TOGETHER, "block", 3, 0.4)
     @given(
         scripts,

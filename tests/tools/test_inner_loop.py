@@ -168,8 +168,9 @@ PROPERTIES = """
 import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
+from inner_loop import examples
 
-tried = {"a": 0, "b": 0, "machine": 0}
+tried = {"a": 0, "b": 0, "machine": 0, "within": 0}
 
 @pytest.mark.parametrize("name", ["a", "b"])
 @settings(max_examples=20, database=None)
@@ -189,6 +190,14 @@ class Machine(RuleBasedStateMachine):
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(max_examples=20, stateful_step_count=1, database=None)
 
+def test_a_property_within():
+    @settings(max_examples=examples(20), database=None)
+    @given(number=st.integers())
+    def holds(number):
+        tried["within"] += 1
+
+    holds()
+
 def test_of_something_else():
     pass
 
@@ -202,9 +211,9 @@ def told():
 @pytest.mark.parametrize(
     ("asked", "ran", "tried"),
     [
-        (["--quick"], 4, {"a": 2, "b": 2, "machine": 2}),
-        ([], 4, {"a": 10, "b": 10, "machine": 10}),
-        (["--soak", "-m", "soak"], 3, {"a": 200, "b": 200, "machine": 200}),
+        (["--quick"], 5, {"a": 2, "b": 2, "machine": 2, "within": 2}),
+        ([], 5, {"a": 6, "b": 6, "machine": 6, "within": 6}),
+        (["--soak", "-m", "soak"], 4, {"a": 200, "b": 200, "machine": 200, "within": 200}),
     ],
 )
 def test_how_many_examples_of_a_property_are_tried(

@@ -34,7 +34,7 @@ FAULTS = {
     "idr-mesh": ("partition-reset",),
     "gossip": ("partition", "kill"),
 }
-LATER = {"acyclic", "acyclic-active", "acyclic-incremental", "spr", "tid-d", "spr-mesh"}
+LATER = {"acyclic", "acyclic-active", "acyclic-incremental", "spr", "tid-s", "tid-d", "spr-mesh"}
 """Setups for `make soak` only; each has a similar one among the others."""
 PLANS = [
     pytest.param(

@@ -17,13 +17,17 @@ from reefcast_lab.cli.bench import command
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says in /proc")
 def test_prints_a_row_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start, "STARTS", 1)
-    arguments = ["start", "--subscriptions", "300", "--json"]
+    monkeypatch.setattr(start, "IDLE_S", 1.0)
+    monkeypatch.setattr(start.wire, "PING_INTERVAL_S", 0.5)
+    arguments = ["start", "--subscriptions", "300", "--connections", "100", "--json"]
     result = CliRunner().invoke(command, arguments, catch_exceptions=False)
     (row,) = json.loads(result.stdout)
     assert row["subscriptions"] == 300
     assert 0 < row["listens_cpu_s"] < row["delivers_cpu_s"]
     assert row["bare_cpu_s"] > 0
     assert 20 < row["idle_mb"] < 110  # neither numba nor LLVM
+    assert row["connections"] == 100
+    assert row["connect_cpu_us"] > 0 and row["idle_cpu_ms_per_s"] > 0
     assert row["subscribe_cpu_us"] > row["unsubscribe_cpu_us"] > 0
 
 

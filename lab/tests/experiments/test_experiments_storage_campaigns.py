@@ -38,7 +38,11 @@ figures = cache(measured)
 
 @pytest.mark.parametrize(
     ("campaign", "x"),
-    [(trees.OVER_BROKERS, 10), (trees.OVER_CAPACITY, 5), (trees.OVER_COPIES, 2)],
+    [
+        (trees.OVER_BROKERS, 10),
+        pytest.param(trees.OVER_CAPACITY, 5, marks=pytest.mark.soak),
+        pytest.param(trees.OVER_COPIES, 2, marks=pytest.mark.soak),
+    ],
 )
 def test_none_is_below_the_bound(campaign: Campaign, x: float) -> None:
     found = {one: figures(campaign, one, x) for one in PLACEMENTS}

@@ -41,6 +41,10 @@ To see the events that match a filter, type in a second terminal:
 
 To publish an event, type in a third one:
     reefcast publish {url} symbol=IBM price=99"""
+TO_LOOK = """
+
+To look at it, open in a browser:
+    http://{admin}/"""
 
 
 @click.command()
@@ -63,6 +67,12 @@ To publish an event, type in a third one:
     is_flag=True,
     help="Without NETWORK, keep nothing beyond the end of the broker, as with --port 0.",
 )
+@click.option(
+    "--admin",
+    metavar="HOST:PORT",
+    default="",
+    help="Without NETWORK, answer operators over HTTP on this address, such as 127.0.0.1:9464.",
+)
 @log_options
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
 @json_option("a line when it is ready")
@@ -73,6 +83,7 @@ def command(
     port: int | None,
     data: Path | None,
     memory: bool,
+    admin: str,
     log_format: str | None,
     log_levels: tuple[str, ...],
     until_eof: bool,
@@ -95,17 +106,22 @@ def command(
     Either runs until SIGTERM or SIGINT; then it drains its queues, closes its clients' connections,
     and ends.
     """
-    _check(network, name, port, data, memory)
+    _check(network, name, port, data, memory, admin)
     described = NetworkFile() if network is None else load_network(network)
     logs.set_up(described.log.settings.changed(log_format, log_levels), broker=name or ALONE)
     if network is not None and name is not None:
         _run(described, network, name, until_eof=until_eof, as_json=as_json)
     else:
-        _run_alone(port, data, memory=memory, until_eof=until_eof, as_json=as_json)
+        _run_alone(port, data, admin, memory=memory, until_eof=until_eof, as_json=as_json)
 
 
 def _check(
-    network: Path | None, name: str | None, port: int | None, data: Path | None, memory: bool
+    network: Path | None,
+    name: str | None,
+    port: int | None,
+    data: Path | None,
+    memory: bool,
+    admin: str,
 ) -> None:
     """Raise `UsageError` for a part of what only makes sense together."""
     if network is not None and name is None:
@@ -121,6 +137,11 @@ def _check(
             f"--directory and --memory are for a broker alone; for broker {name} say so in "
             f"{network}: directory in [sessions], and a [[storage]]"
         )
+    if network is not None and admin:
+        raise click.UsageError(
+            f"--admin is for a broker alone; for broker {name} say so in {network}: admin in its "
+            "[[broker]]"
+        )
     if data is not None and memory:
         raise click.UsageError("give --directory or --memory, not both")
 
@@ -135,7 +156,13 @@ def _run(network: NetworkFile, file: Path, name: str, *, until_eof: bool, as_jso
 
 
 def _run_alone(
-    port: int | None, data: Path | None, *, memory: bool, until_eof: bool, as_json: bool
+    port: int | None,
+    data: Path | None,
+    admin: str,
+    *,
+    memory: bool,
+    until_eof: bool,
+    as_json: bool,
 ) -> None:
     """Run a broker that is in no network file; see the options.
 
@@ -145,7 +172,8 @@ def _run_alone(
     found = DEFAULT_PORT if port is None else port or free_ports(1)[0]
     if data is None and not memory and port != 0:
         data = state_directory() / f"broker-{found}"
-    entry = BrokerEntry(ALONE, f"{LOOPBACK}:{found}")
+    entry = BrokerEntry(ALONE, f"{LOOPBACK}:{found}", admin=admin)
+    NetworkFile(broker=[entry]).validate()
     with nullcontext(data) if data else tempfile.TemporaryDirectory(prefix="reefcast-") as folder:
         try:
             make_directory(Path(folder), "sessions and history")
@@ -173,7 +201,7 @@ def _serve_alone(
     from reefcast.storage_node.process import Keeping
 
     sessions = SessionsSection(directory=str(folder / "sessions"))
-    network = NetworkFile(broker=[entry], sessions=sessions).validate()
+    network = NetworkFile(broker=[entry], sessions=sessions)
     limits = Limits(rows=HISTORY_EVENTS, lifetimes_s={"#": HISTORY_S})
     patience = Timer(LOADING_S, _say_compiling)
     url = str(Address(*entry.address))
@@ -188,7 +216,8 @@ def _serve_alone(
         text = FIRST_STEPS.format(
             name=entry.name, listen=entry.listen, url=url, kept=f"{KEPT} {kept}"
         )
-        _say(entry, text, as_json, data=str(data) if data else None)
+        look = TO_LOOK.format(admin=entry.admin) if entry.admin else ""
+        _say(entry, text + look, as_json, data=str(data) if data else None)
 
     patience.start()
     try:

@@ -17,6 +17,7 @@ from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.network_custody import command as custody_command
 from reefcast.cli.network_move_link import command as move_command
 from reefcast.cli.network_move_storages import command as place_command
+from reefcast.cli.network_render import command as render_command
 from reefcast.cli.options import (
     json_option,
     log_options,
@@ -45,6 +46,7 @@ def command() -> None:
 command.add_command(custody_command)
 command.add_command(move_command)
 command.add_command(place_command)
+command.add_command(render_command)
 
 # --- up -------------------------------------------------------------------------------------------
 

@@ -224,19 +224,20 @@ def _print_sim(rows: list[SimulatorSpeed]) -> None:
 
 @command.command()
 @whole_option("--subscriptions", 100_000, "Subscriptions of one client, no two alike.")
+@whole_option("--connections", 1_000, "Connections of clients that are idle.")
 @json_option("a list of one row")
-def start(subscriptions: int, as_json: bool) -> None:
+def start(subscriptions: int, connections: int, as_json: bool) -> None:
     """Measure what a broker costs before anything is published.
 
         reefcast-lab bench start
 
     The processor time until it listens and until its first delivery, beside
-    that of a bare Python program with numpy and uvloop; its memory; what a
-    subscription takes.
+    that of a bare Python program with numpy and uvloop; its memory; what
+    subscriptions and idle connections take.
     """
     from reefcast_lab.bench.start import bench
 
-    printed(bench(subscriptions, partial(click.echo, err=True)), START, as_json)
+    printed(bench(subscriptions, connections, partial(click.echo, err=True)), START, as_json)
 
 
 @command.command()

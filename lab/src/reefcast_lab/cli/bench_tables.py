@@ -109,6 +109,10 @@ START = {
     "subscribe_cpu_us": "us to subscribe (CPU)",
     "unsubscribe_cpu_us": "us to unsubscribe (CPU)",
     "subscriptions_mb": "MB for them",
+    "connections": "connections",
+    "connect_cpu_us": "us to connect (CPU)",
+    "connections_mb": "MB for them",
+    "idle_cpu_ms_per_s": "ms/s while idle (CPU)",
 }
 STATISTICS = {
     "engine": "engine",
