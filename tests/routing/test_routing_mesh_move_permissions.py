@@ -258,12 +258,17 @@ def test_a_coordinator_with_a_disk_grants_nothing_before_it_knows_what_became_of
 def test_what_was_asked_for_by_a_grant_that_is_told_again_is_granted_once() -> None:
     disk: dict[bytes, bytes] = {}
     before, after = (Permissions("c", "c", lambda: 0.0) for _ in range(2))
-    before.keep(lambda change: disk.update({change.key: change.row}), {})  # type: ignore[union-attr]
+
+    def write(change: Change) -> None:
+        assert isinstance(change, PutRow)
+        disk[change.key] = change.row
+
+    before.keep(write, {})
     ask = Permission(step="ask", mover="m", life=1, number=1)
     before.handle(ask)
     grant = before.grant()
     assert grant is not None
-    after.keep(lambda change: None, {GRANTED_MOVES: disk}[GRANTED_MOVES])
+    after.keep(write, disk)
     assert not after.handle(ask)
     assert after.handle(grant.then("done", grant.move))
     assert after.grant() is None
