@@ -26,7 +26,7 @@ from reefcast.routing.custody import CUSTODY, CustodyLimits
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.messages import Anchored, MeshHeader, Stamp
 from reefcast.routing.mesh.movable import MovableMesh
-from reefcast.routing.mesh.move_messages import MoveOver, Permission
+from reefcast.routing.mesh.move_messages import Beside, MoveOver, Permission
 from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.permissions import GRANTED_MOVES
@@ -678,6 +678,13 @@ def test_what_a_neighbour_says_of_its_old_tables_is_dropped_until_the_move_is_ov
         assert (id in router.srt.ids()) is over
     network.put("b", Unadvertise(("q", 2)), "c")
     assert not judge(network)
+
+
+def test_what_a_neighbour_says_of_its_new_tables_is_heard_before_the_move_is_over_there() -> None:
+    network = heard_by_b_only()
+    assert "c" in router_of(network, "b")._stale
+    network.put("b", Beside(move=1, message=Advertise(("q", 1), "x = 1")), "c")
+    assert ("q", 1) in router_of(network, "b").srt.ids()
 
 
 def test_who_hears_that_a_move_is_over_at_a_neighbour_comes_to_its_end() -> None:

@@ -288,16 +288,17 @@ class MovableMesh(Mesh, MovesLinks):
             return moving.beside(message.message, link)
         if message.move in self._abandoned:
             return []
-        return self._change(link, lambda tables: taken_in(tables, message.message, link))
+        return self._apply(link, lambda tables: taken_in(tables, message.message, link))
 
     # --- what goes into the tables ----------------------------------------------------------------
 
     def _change(self, link: LinkName, change: Change) -> list[Send]:
         """Apply a change, unless it comes plainly by a link that was a primary one, or from who
         has not come to the end of a move yet: it is for tables that are gone."""
+        return [] if link in self._stale else self._apply(link, change)
+
+    def _apply(self, link: LinkName, change: Change) -> list[Send]:
         if self.soft_links.get(link) is SoftLink.CLOSING and link not in self.brokers:
-            return []
-        if link in self._stale:
             return []
         return list(change(self)) if self.moving is None else self.moving.change(link, change)
 

@@ -403,8 +403,11 @@ class Moving:
             if stamp is not None and stamp.move == self.plan.move:
                 new = stamp.new
             sends += self._by(new).tunnel(link, [self._with_stamp(publish, new)])
-        if self._joined and self.next is not None and self.plan.joins(self._me, link):
-            return [*sends, *self.lost(link)]  # before *build* the mover opens it again
+        if self._joined and self.plan.joins(self._me, link):
+            if self.next is not None:
+                return [*sends, *self.lost(link)]
+            self._joined = False  # the mover has closed it, or opens it again
+            sends.append(Demote(link))
         return [*sends, *self.drained()]
 
     def joined(self, link: LinkName) -> list[Action]:
