@@ -11,6 +11,8 @@ from reefcast.errors import ProtocolError
 from reefcast.model.messages import (
     Advertise,
     Confirmed,
+    Demote,
+    LinkDown,
     LinkKind,
     LinkUp,
     MoveLink,
@@ -745,3 +747,16 @@ def test_a_coordinator_that_restarts_waits_for_the_end_of_a_move_before_it_grant
     assert last is not None
     assert (last.mover, last.move) == ("d", 1)
     assert not judge(network)
+
+
+def test_a_new_end_whose_link_closes_before_it_is_used_is_no_neighbour() -> None:
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    router = router_of(network, "b")
+    run_until(network, lambda: router.moving is not None and router.moving._joined)
+    assert ("b", "d") in network.edges
+    assert router.moving is not None
+    assert router.moving.next is None
+    effects = network.put("b", LinkDown(), "d")
+    assert Demote("d") in effects
+    assert ("b", "d") not in network.edges
