@@ -70,7 +70,7 @@ def test_every_command_takes_the_network_file_under_the_same_name() -> None:
     for params in takes:
         first = next(each for each in params if isinstance(each, click.Argument))
         assert (first.name, first.human_readable_name.strip("[]")) == ("network", "NETWORK")
-    assert len(takes) == 8
+    assert len(takes) == 9
 
 
 @pytest.mark.parametrize(

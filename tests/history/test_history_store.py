@@ -99,6 +99,7 @@ def every_value() -> list[Publication]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rows", [3, 1000])
 @pytest.mark.parametrize("few", [2, 2000])
 @pytest.mark.parametrize("sealed", [False, True])

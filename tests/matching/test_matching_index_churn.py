@@ -189,6 +189,7 @@ def by(churn: Churn) -> dict[tuple[str, str], dict[str, int]]:
     return {(each["attribute"], each["by"]): each for each in partitions}
 
 
+@pytest.mark.long
 def test_partitions_by_value_come_and_go() -> None:
     churn = Churn(Random(2))
     churn.use(WORKLOADS["symbols"], 900)
@@ -223,6 +224,7 @@ def test_partitions_by_presence_come_and_go() -> None:
     assert by(churn) == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_everything_at_once(seed: int) -> None:
     churn = Churn(Random(seed))

@@ -139,6 +139,7 @@ def test_strings_of_one_attribute_with_ranges_and_patterns() -> None:
     emptied(both)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["numbers", "strings", "mixed with others"])
 def test_lists_of_five_thousand_members(kind: str) -> None:
     def member(number: int) -> str:
@@ -204,6 +205,7 @@ def test_names_and_strings_of_every_packed_length(size: int) -> None:
     assert index.match(event({"z" + text: text, "a": "?"})) == []
 
 
+@pytest.mark.long
 def test_strings_with_a_long_prefix_in_common() -> None:
     """They differ in one character, at any place."""
     prefix = "p" * 500

@@ -104,6 +104,7 @@ def test_there_are_no_copies() -> None:
 # --- batches --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("events", [30, 40, 64, 100])
 def test_a_sweep_that_finds_more_than_there_is_room_for(events: int) -> None:
     """Rows that had yet to be checked were not counted; the next event checked them, too, and wrote

@@ -44,6 +44,7 @@ def index() -> CompiledIndex[int]:
 KEPT = {key: text for key, text in enumerate(texts(1)) if key % 3}
 
 
+@pytest.mark.long
 def test_where_filters_lie(index: CompiledIndex[int]) -> None:
     """A partition's condition follows from each of its filters, and its rows are those of these
     filters."""
@@ -64,6 +65,7 @@ def test_where_filters_lie(index: CompiledIndex[int]) -> None:
             assert place["rows"] == rows[place["partition"]]
 
 
+@pytest.mark.long
 def test_the_whole(index: CompiledIndex[int]) -> None:
     plan = json.loads(json.dumps(index.plan()))
     places = [place for key in KEPT for place in index.plan_of(key)]

@@ -87,3 +87,53 @@ def hostile(n: int) -> Iterator[tuple[str, str]]:
             "a0+" + "+".join(f"a{i}*2" for i in range(40)) + f">{j}" for j in range(n // 250 + 1)
         ),
     )
+
+
+def _list(unit: Callable[[int], str], n: int, first: int) -> str:
+    return _filled(lambda i: unit(first + i), ",", n)
+
+
+def _any(unit: Callable[[int], str], n: int, first: int) -> str:
+    return _filled(lambda i: unit(first + i), " OR ", n)
+
+
+def _all(unit: Callable[[int], str], n: int, first: int) -> str:
+    return _filled(lambda i: unit(first + i), " AND ", n)
+
+
+RIVALS: dict[str, Callable[[int, int], str]] = {
+    "values": lambda n, s: f"a IN ({_list(str, n, s)})",
+    "no values": lambda n, s: f"a NOT IN ({_list(str, n, s)})",
+    "no texts": lambda n, s: "a NOT IN (" + _list("'x{}'".format, n, s) + ")",
+    "lists": lambda n, s: f"{_all('a{} IN (1,5)'.format, n, 0)} AND z IN (1,{s + 2},99999)",
+    "nested": lambda n, s: _any(lambda i: f"(a > {i} AND b > {i})", n, s),
+    "side by side": lambda n, s: _any(lambda i: f"(a > {i} AND b < {i} AND c = {i % 3})", n, s),
+    "wide": lambda n, s: _any(
+        lambda i: "(" + " AND ".join(f"a{j} {'<>'[j % 2]} {i}" for j in range(8)) + ")", n, s
+    ),
+    "ranges": lambda n, s: _any(
+        lambda i: "(" + " AND ".join(f"a{j} BETWEEN {i} AND {i + 3}" for j in range(5)) + ")", n, s
+    ),
+    "unequal": lambda n, s: _any(
+        lambda i: "(" + " AND ".join(f"a{j} <> {i}" for j in range(3)) + ")", n, s
+    ),
+    "long texts": lambda n, s: _any(
+        lambda i: f"(a = 'a long text {i}' AND b > 'a long text {i}')", n, s
+    ),
+    "sets": lambda n, s: _any(
+        lambda i: f"(a IN ({i}, {i + 2}, {i + 300}) AND b IN ({i}, {i + 400}))", n, s
+    ),
+    "attributes": lambda n, s: _any(lambda i: f"a{i} = 1", n, s),
+    "patterns": lambda n, s: _any(lambda i: f"(a LIKE 'p%{i}' AND b > {i})", n, s),
+    "yes and no": lambda n, s: _all(lambda i: f"x LIKE 'a%{i}%' AND x NOT LIKE 'b%{i}%'", n, s),
+    "topics": lambda n, s: _all(
+        lambda i: f"t MATCHES 'a/+/{i}/#' AND NOT t MATCHES 'a/+/b{i}/#'", n, s
+    ),
+    "texts and patterns": lambda n, s: (
+        "x NOT IN ("
+        + _list("'s{}'".format, n // 2, s)
+        + ") AND "
+        + _all("x NOT LIKE 'q%{}%'".format, n // 3, s)
+    ),
+}
+"""Filters of some length, the s-th of their kind: each is much work beside others of its kind."""

@@ -1,15 +1,27 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_strategies import DOMAIN, complicated, conditions, conjunctions, patterned, simple
 
+from reefcast.model import covering, listed
+from reefcast.model.constraint import (
+    among,
+    compared,
+    constraint_covers,
+    exclusive,
+    intersect,
+    is_empty,
+    satisfies,
+)
 from reefcast.model.covering import covers, equals, intersects
 from reefcast.model.expression import to_sql
 from reefcast.model.filters import TRUE, Filter, parse_filter
+from reefcast.model.listed import SPARSE
 
 ROWS = [
     {name: value for name, value in zip("ab", pair, strict=True) if value is not None}
@@ -156,3 +168,63 @@ def test_covering(f, g, expected):
 def test_equal_filters_of_different_texts():
     assert equals(parse_filter("NOT (a < 5 OR a > 7)"), parse_filter("a BETWEEN 5 AND 7"))
     assert not equals(parse_filter("a >= 5"), parse_filter("a > 5"))
+
+
+@pytest.mark.parametrize("most", [0, 20])
+@given(any_filter | pattern_filter, any_filter | pattern_filter)
+def test_bounds_of_the_work_never_deny_an_intersection_or_invent_a_covering(most, f, g):
+    meets, within = intersects(f, g), covers(f, g)
+    with pytest.MonkeyPatch.context() as patch:
+        for bound in ("FEW_PAIRS", "MOST_WORK", "MOST_TESTS"):
+            patch.setattr(covering, bound, most)
+        assert intersects(f, g) or not meets
+        assert within or not covers(f, g)
+        assert intersects(f, g) == intersects(g, f)
+
+
+def test_many_alternatives_are_compared_by_their_hulls():
+    def alternatives(term: str, numbers: range) -> Filter:
+        return parse_filter(" OR ".join(term.format(i, i + 2) for i in numbers))
+
+    f = alternatives("(a > {0} AND b < {0})", range(100))
+    assert not intersects(f, alternatives("(a < -{1} AND b = {0})", range(100)))
+    assert intersects(f, alternatives("(a > {0} AND b < {0})", range(7, 107)))
+
+
+def test_not_so_many_alternatives_are_compared():
+    f = parse_filter(" OR ".join(f"(a = {i} AND b = {i})" for i in range(9)))
+    near = parse_filter(" OR ".join(f"(a = {i} AND b > {i})" for i in range(7, 16)))
+    assert not intersects(f, near)
+
+
+long_lists = st.lists(
+    st.sampled_from([*range(40), 0.5, 2**53 + 1, float(2**53), math.inf, math.nan]), min_size=1
+)
+number_constraints = st.one_of(
+    st.builds(among, long_lists, st.booleans()),
+    st.builds(
+        lambda low, high, out: intersect(intersect(low, high), out),
+        st.builds(compared, st.sampled_from((">", ">=")), st.integers(-1, 20)),
+        st.builds(compared, st.sampled_from(("<", "<=", "<>")), st.integers(15, 41)),
+        st.builds(among, long_lists, st.just(True)),
+    ),
+)
+
+
+@pytest.mark.parametrize("sparse", [1, SPARSE, 1000])
+@given(number_constraints, number_constraints)
+def test_long_lists_are_compared_as_short_ones(sparse, a, b):
+    values = [*sorted({*range(-2, 43), 0.5, 20.5, 2**53, 2**53 + 1}), math.inf, math.nan]
+    both = [v for v in values if satisfies(a, v) and satisfies(b, v)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listed, "SPARSE", sparse)
+        assert exclusive(a, b) == is_empty(intersect(a, b))
+        if both:
+            assert not exclusive(a, b)
+        if constraint_covers(a, b):
+            assert all(satisfies(a, v) for v in values if satisfies(b, v))
+        if a.members is not None or b.members is not None:  # then the values tell all
+            assert exclusive(a, b) is not bool(both)
+        if b.members is not None:
+            within = all(satisfies(a, v) for v in b.members)
+            assert constraint_covers(a, b) == within

@@ -4,7 +4,7 @@ work."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -14,6 +14,7 @@ from hostile_filters import LEGITIMATE, hostile
 from hypothesis import given
 from model_strategies import complicated, conditions
 
+from counted_calls import calls_of
 from reefcast.errors import FilterSyntaxError, LimitError
 from reefcast.matching import new_index
 from reefcast.model.effort import ODD, FilterLimits, admit_filter, steps_of
@@ -33,23 +34,6 @@ KINDS = [name for name, _ in hostile(100)]
 def texts(size: int) -> dict[str, str]:
     """The hostile filters of this size, by kind."""
     return dict(hostile(size))
-
-
-def calls_of(work: Callable[[], object]) -> int:
-    """How many functions this calls: the same on every machine, whatever else it does."""
-    count = 0
-
-    def called(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(called)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def take(text: str, index: Any) -> str:

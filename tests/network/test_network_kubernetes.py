@@ -197,7 +197,7 @@ def test_what_cannot_run_there_is_refused(text: str, why: str) -> None:
 def test_the_command_writes_files_and_says_what_is_next(tmp_path: Path) -> None:
     file, out = tmp_path / "net.toml", tmp_path / "out"
     file.write_text(SECURED, encoding="utf-8")
-    arguments = ["network", "render", str(file), "--kubernetes", "--out", str(out)]
+    arguments = ["network", "render", str(file), "--kubernetes", "--directory", str(out)]
     done = CliRunner().invoke(group, arguments)
     assert done.exit_code == 0, done.output
     assert (out / "net.toml").is_file() and (out / "reefcast.yaml").is_file()
@@ -215,7 +215,15 @@ def test_the_command_writes_files_and_says_what_is_next(tmp_path: Path) -> None:
 def test_the_command_in_json(tmp_path: Path) -> None:
     file = tmp_path / "net.toml"
     file.write_text(OPEN, encoding="utf-8")
-    arguments = ["network", "render", str(file), "--kubernetes", "--out", str(tmp_path), "--json"]
+    arguments = [
+        "network",
+        "render",
+        str(file),
+        "--kubernetes",
+        "--directory",
+        str(tmp_path),
+        "--json",
+    ]
     done = CliRunner().invoke(group, arguments)
     told = json.loads(done.output)
     assert {each["kind"] for each in told["objects"]} >= {"ConfigMap", "Service", "StatefulSet"}

@@ -65,6 +65,7 @@ def a_scot_run(clusters, **changes):
     return an_analysis(run=run, brokers=rows, links=links, **changes)
 
 
+@pytest.mark.long
 def test_page_of_a_scot_says_what_it_is_and_what_dynamic_routing_did():
     analysis = a_scot_run(
         4,
@@ -92,6 +93,7 @@ def test_page_of_a_scot_says_what_it_is_and_what_dynamic_routing_did():
         assert f">{link['publications']}<" in html
 
 
+@pytest.mark.long
 def test_page_of_a_static_run_or_without_overload_does_not_talk_of_detours():
     assert "No decision met an overloaded link" in render(Report("Calm", a_scot_run(2)))
     assert "dynamic routing" not in render(Report("Tree", an_analysis()))
@@ -110,6 +112,7 @@ def test_page_shows_the_whole_run_and_its_course():
     assert "Over time" not in render(Report("Run", once))
 
 
+@pytest.mark.long
 def test_same_input_same_page():
     report = Report("Demo", an_analysis())
     assert render(report) == render(report)
@@ -151,6 +154,7 @@ def test_analyze_says_at_once_that_there_is_no_trace(tmp_path):
     assert "holds no trace" in str(result.exception)
 
 
+@pytest.mark.long
 def test_the_faults_of_a_simulated_run_are_marked():
     faults = [
         {"what": "b is down", "from_s": 8.0, "to_s": None},

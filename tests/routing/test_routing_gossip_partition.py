@@ -78,6 +78,7 @@ def test_after_a_partition_both_halves_get_all(seed: int, rounds: int, told: boo
     check_partition(seed, rounds, told)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(8))
 def test_topics_are_whole_soon_after_a_partition_of_half_a_minute(seed: int) -> None:
     assert check_partition(seed, 30, told=True) <= HEALED

@@ -13,6 +13,8 @@ from typing import Any
 from unittest import mock
 
 from reefcast.model import wire
+from reefcast.model.filters import parse_filter
+from reefcast.model.looks import Sightings
 from reefcast.model.messages import ControlMessage, MoveLink, PeerMessage, Settled, TableChange
 from reefcast.model.wire import RESUME, FrameKind, Hello, Role
 from reefcast.network.file import NetworkFile
@@ -188,6 +190,12 @@ class Told:
         talk.answered = len(heard)
         talk.say(b"".join(control(Settled(token)) for token in tokens))
 
+    def watch(self, below: int) -> None:
+        """Watch for all publications with a smaller `id_hash`."""
+        watching, asked = self.node.host.watching, Sightings("TRUE")
+        watching.asked(asked, parse_filter(asked.filter), self.node.loop.time())
+        watching._look_at(below)
+
     def say(self, who: str, data: bytes) -> None:
         self.talks[who].say(data)
 
@@ -247,7 +255,20 @@ class Told:
             "tables": host.core.tables(),
             "routing": self._routing(),
             "trace": self._trace(),
+            "sightings": self._sightings(),
         }
+
+    def _sightings(self) -> list[dict[str, Any]]:
+        """Return what was seen of publications, without what is measured. (Queues are looked at
+        when all that came together has been routed.) What came together has no order."""
+        measured = ("number", "at_us", "took_us", "to")
+        found = [
+            {name: value for name, value in seen.items() if name not in measured}
+            | {"to": [hop["to"] for hop in seen.get("to", ())]}
+            for watch in self.node.host.watching._watches.values()
+            for seen in watch.seen
+        ]
+        return sorted(found, key=lambda seen: (seen["publisher"], seen["seq"], repr(seen)))
 
     def _routing(self) -> dict[str, Any]:
         """Return what a routing keeps beside its tables: what it counts, for later decisions."""

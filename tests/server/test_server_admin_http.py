@@ -107,7 +107,8 @@ async def test_status_is_that_of_the_native_door(live: Live) -> None:
 @pytest.mark.parametrize(
     ("path", "method", "status"),
     [
-        ("/", "GET", 404),
+        ("/nothing", "GET", 404),
+        ("/", "POST", 405),
         ("/metrics/../status", "GET", 404),
         ("/metrics", "POST", 405),
         ("/status", "DELETE", 405),

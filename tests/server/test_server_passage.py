@@ -48,6 +48,7 @@ from reefcast.model.messages import (
 from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind
 from reefcast.network.sections import TraceSection
+from reefcast.server.looks.watching import ALL
 from reefcast.traces.files import id_hash
 
 PROBED: tuple[dict[str, Any], ...] = (
@@ -600,3 +601,19 @@ def test_the_hash_of_an_id_in_bytes(publisher: str, seq: int) -> None:
 @cache
 def the_desk() -> Desk:
     return Desk()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=repr)
+def test_who_watches_sees_the_same_and_changes_nothing(dialect: Dialect) -> None:
+    """Publications that are watched for take the readable path, in their place among the others."""
+
+    @settings(max_examples=examples(max(5, DIALECTS[dialect] // 20)), deadline=None)
+    @given(scripts, st.sampled_from((ALL, ALL // 2, ALL // 8)))
+    def same(script: list[Any], below: int) -> None:
+        with clock() as loop:
+            twins = open_twins(loop, "drop_oldest", dialect=dialect)
+            twins.do("watch", below)
+            tell(twins, script, Said(dialect))
+            twins.end()
+
+    same()

@@ -77,6 +77,7 @@ def check_run(number: int) -> None:
     assert simulation.result().discards.get("link_lost", 0) == 0
 
 
+@pytest.mark.long
 @settings(max_examples=5, deadline=None)
 @given(NUMBERS)
 @example(111942)
@@ -168,12 +169,14 @@ def trace_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("gossip")
 
 
+@pytest.mark.long
 @settings(max_examples=3, deadline=None)
 @given(NUMBERS)
 def test_both_kernels_write_the_same_trace_of_gossip(trace_folder: Path, number: int) -> None:
     check_kernels(number, trace_folder)
 
 
+@pytest.mark.long
 @settings(max_examples=2, deadline=None)
 @given(NUMBERS)
 def test_both_kernels_agree_on_gossip_that_crashes_and_loses(number: int) -> None:

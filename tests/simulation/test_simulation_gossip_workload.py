@@ -95,6 +95,7 @@ def test_a_network_of_gossip_is_simulated_and_ends_though_it_is_never_quiet(netw
     assert summary["messages"]["walk"] > 500
 
 
+@pytest.mark.long
 def test_the_brokers_show_their_topics(network: Path) -> None:
     done = simulate(network, "--inspect", "--json")
     assert done.exit_code == 0, done.output

@@ -160,6 +160,7 @@ def outcome(number: int) -> tuple[object, ...]:
     return asked, result.messages, result.counters, result.unseed
 
 
+@pytest.mark.long
 def test_one_seed_gives_one_run() -> None:
     for number in range(2):
         assert outcome(number) == outcome(number)

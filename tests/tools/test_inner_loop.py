@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 AT_LEAST = {
     "model": 600,
     "matching": 280,
-    "matching/cover": 23,
+    "matching/cover": 20,
     "overlay": 30,
     "protocol": 60,
     "routing": 650,

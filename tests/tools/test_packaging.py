@@ -196,6 +196,14 @@ def test_the_sdist_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
     assert (tmp_path / "again" / wheel.name).read_bytes() == wheel.read_bytes()
 
 
+def test_the_wheel_has_the_files_of_the_dashboard(built: Path) -> None:
+    folder = ROOT / "src" / "reefcast" / "server" / "web" / "static"
+    wanted = {f"reefcast/server/web/static/{file.name}" for file in folder.iterdir()}
+    with zipfile.ZipFile(one(built, "*.whl")) as wheel:
+        assert {"index.html", "app.js"} <= {name.rpartition("/")[2] for name in wanted}
+        assert wanted <= set(wheel.namelist())
+
+
 def test_each_wheel_has_a_package_of_its_own(built: Path, tmp_path: Path) -> None:
     build(ROOT / "lab", tmp_path, "-t", "wheel")
     for folder, package in ((built, "reefcast"), (tmp_path, "reefcast_lab")):

@@ -23,11 +23,10 @@ from reefcast.cli.filter_arguments import tell_doubts
 from reefcast.cli.granted_filters import Whose, narrowed, user_options
 from reefcast.cli.options import INPUT_FILE, json_option
 from reefcast.errors import InvalidValueError, LocalError
-from reefcast.model.explanation import Explanation, Node, explain
+from reefcast.model.explanation import Explanation, explain, record_of
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.flat import as_sent
 from reefcast.model.publication import Value
-from reefcast.model.wording import readable
 
 Event = dict[str, Value]
 
@@ -181,35 +180,7 @@ def _text_lines(found: list[Explanation], number: int, several: bool) -> Iterato
 
 def _json_lines(found: list[Explanation], number: int) -> Iterator[str]:
     for explanation in found:
-        record = {
-            "event": number,
-            "filter": explanation.filter.text,
-            "matches": explanation.matches,
-            "topic": explanation.topic,
-            "topics": explanation.topics,
-            "never": explanation.never(),
-            "decisive": [_record(node) for node in explanation.decisive()],
-            "tree": _record(explanation.tree),
-        }
-        yield msgspec.json.encode(record).decode()
-
-
-def _record(node: Node) -> dict[str, Any]:
-    """Return a node for JSON. A value is null if the attribute is missing, the computed value
-    UNKNOWN, or NaN."""
-    record: dict[str, Any] = {
-        "text": node.text,
-        "verdict": node.verdict_text,
-        "wanted": node.wanted,
-    }
-    if node.terms:
-        return {**record, "terms": [_record(term) for term in node.terms]}
-    return {
-        **record,
-        "decisive": node.decisive,
-        "values": {readable(part): value for part, value in node.seen},
-        "hints": node.hints,
-    }
+        yield msgspec.json.encode({"event": number, **record_of(explanation)}).decode()
 
 
 # --- the plan of an index ------------------------------------------------------------------------

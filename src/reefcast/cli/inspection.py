@@ -138,7 +138,7 @@ def _brokers(answers: Answers) -> Iterator[Sequence[str | Text | None]]:
         yield (
             name,
             _state(answer),
-            str(len(answer["clients"])),
+            str(len(answer["clients"]) + answer.get("clients_left_out", 0)),
             _links_up(_links_of(answer)),
             ", ".join(f"{table} {rows}" for table, rows in answer["tables"].items()),
             str(counters.get("published", 0)),

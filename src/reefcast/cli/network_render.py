@@ -38,7 +38,8 @@ CERTIFICATE_KEY, TEXT, MANIFESTS = "tls.crt", "net.toml", "reefcast.yaml"
     help="The size of the disk of each broker with durable sessions, and of each storage.",
 )
 @click.option(
-    "--out",
+    "--directory",
+    "out",
     type=DIRECTORY,
     default=Path("out/kubernetes"),
     show_default=True,

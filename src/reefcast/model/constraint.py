@@ -30,6 +30,7 @@ import msgspec
 from msgspec.structs import replace
 
 from reefcast.model import patterns as wildcards
+from reefcast.model.listed import SHORT, between, in_both, is_listed
 from reefcast.model.publication import Value
 from reefcast.model.values import NAN, Kind, canonical, compare, is_nan, kind_of, less, sort_key
 
@@ -200,6 +201,46 @@ def _contains(constraint: Constraint, value: Value) -> bool:
     )
 
 
+def _contains_all(constraint: Constraint, values: Sequence[Value]) -> bool:
+    """Return whether canonical values of the constraint's kind, in order, all satisfy it."""
+    if constraint.members is not None:
+        return in_both(values, constraint.members) == len(values)
+    return (
+        len(
+            between(
+                values, constraint.low, constraint.low_open, constraint.high, constraint.high_open
+            )
+        )
+        == len(values)
+        and not (constraint.excluded and in_both(values, constraint.excluded))
+        and all(pattern.holds(str(v)) for pattern in constraint.patterns for v in values)
+    )
+
+
+def _contains_any(constraint: Constraint, values: Sequence[Value]) -> bool:
+    """Return whether one of these canonical values of the constraint's kind, in order, satisfies
+    it."""
+    members, excluded = constraint.members, constraint.excluded
+    if len(values) == 1 and len(members or excluded) <= SHORT:  # the usual case, made fast
+        return _contains(constraint, values[0])
+    if members is not None:
+        return in_both(values, members) > 0
+    values = between(
+        values, constraint.low, constraint.low_open, constraint.high, constraint.high_open
+    )
+    if constraint.patterns:
+        tested = constraint.patterns
+        return any(
+            value not in excluded and all(pattern.holds(str(value)) for pattern in tested)
+            for value in values
+        )
+    if not excluded or not values or len(values) > len(excluded):
+        return bool(values)
+    if not all(is_listed(each, excluded) for each in (values[0], values[-1])):
+        return True
+    return len(values) > in_both(values, excluded)
+
+
 def _above_low(constraint: Constraint, value: Value) -> bool:
     low = constraint.low
     if low is None or is_nan(value):
@@ -245,12 +286,20 @@ def exclusive(a: Constraint, b: Constraint) -> bool:
     if a.kind is not b.kind:
         return True
     if a.members is not None:
-        return not any(_contains(b, member) for member in a.members)
+        return not _contains_any(b, a.members)
     if b.members is not None:
-        return not any(_contains(a, member) for member in b.members)
-    if a.excluded or b.excluded or a.patterns or b.patterns:
+        return not _contains_any(a, b.members)
+    if a.patterns or b.patterns:
         return is_empty(intersect(a, b))
+    if a.excluded or b.excluded:
+        return _only_excluded(a, b)
     return _ends_before(a, b) or _ends_before(b, a)
+
+
+def _only_excluded(a: Constraint, b: Constraint) -> bool:
+    """Return whether the overlap of two intervals is no more than points that they exclude."""
+    points = _few_points(_between(a, b))
+    return points is not None and not any(_contains(a, p) and _contains(b, p) for p in points)
 
 
 def _ends_before(a: Constraint, b: Constraint) -> bool:
@@ -299,6 +348,15 @@ def intervals_in_one(constraints: Sequence[Constraint]) -> list[Constraint]:
 
 def _overlap(*intervals: Constraint) -> Constraint:
     """Return the overlap of intervals of one kind, not canonical yet."""
+    return replace(
+        _between(*intervals),
+        excluded=_sorted(value for each in intervals for value in each.excluded),
+        patterns=tuple(sorted({pattern for each in intervals for pattern in each.patterns})),
+    )
+
+
+def _between(*intervals: Constraint) -> Constraint:
+    """Return the overlap of intervals of one kind by their ends alone."""
     lowest = highest = intervals[0]
     for each in intervals[1:]:
         lowest = each if _low_within(lowest, each) else lowest
@@ -309,8 +367,6 @@ def _overlap(*intervals: Constraint) -> Constraint:
         low_open=lowest.low_open,
         high=highest.high,
         high_open=highest.high_open,
-        excluded=_sorted(value for each in intervals for value in each.excluded),
-        patterns=tuple(sorted({pattern for each in intervals for pattern in each.patterns})),
     )
 
 
@@ -344,12 +400,12 @@ def constraint_covers(a: Constraint, b: Constraint) -> bool:
     if a.kind is not b.kind:
         return False
     if b.members is not None:
-        return all(_contains(a, member) for member in b.members)
+        return _contains_all(a, b.members)
     return (
         a.members is None
         and _low_within(a, b)
         and _high_within(a, b)
-        and not any(_contains(b, value) for value in a.excluded)
+        and not _contains_any(b, a.excluded)
         and all(_implied(pattern, b) for pattern in a.patterns)
     )
 

@@ -22,24 +22,28 @@ ODD = 8
 """How many times as long a text takes that `quick` cannot read."""
 TERM = 8
 """Steps of what may make an alternative: OR, NOT, and AND within a NOT."""
-PATTERN = 30
+PATTERN = 20
 """Steps of a pattern, beside those for its length."""
+BETWEEN = 3
+"""Steps of BETWEEN, which is two comparisons."""
 ARITHMETIC = 2
 """Steps of + - * and /, which are computed for each publication."""
 PATTERN_CHARS, STRING_CHARS, SPACE_CHARS = 4, 64, 256
 """How many characters of a pattern, of another string or name, and of the whole text, are one
 step."""
 
+_MORE = {"arithmetic": ARITHMETIC, "between": BETWEEN}
 _NAMES, _TERMS = frozenset(("word", "name")), frozenset(("or", "not"))
 _TOKENS = re.compile(
     r"""
     (?P<space> [\s,]{8,} )
-  | (?P<pattern> (?:LIKE|MATCHES)[ \t\r\n\f]*'[^']*(?:''[^']*)* )
+  | (?P<pattern> (?:LIKE|MATCHES)[ \t\r\n\f]*'[^']*(?:''[^']*)*'? )
   | (?P<string> '[^']*(?:''[^']*)*'? )
   | (?P<name> "[^"]*(?:""[^"]*)*"? )
   | (?P<or> OR\b )
   | (?P<not> NOT\b )
   | (?P<and> AND\b )
+  | (?P<between> BETWEEN\b )
   | (?P<word> [^\W\d][\w.]* | [0-9.][\w.]* )
   | (?P<open> \( )
   | (?P<close> \) )
@@ -109,8 +113,8 @@ def steps_of(text: str, limits: FilterLimits) -> int:
                 )
         elif kind == "close":
             depth -= 1
-        elif kind == "arithmetic":
-            steps += ARITHMETIC
+        elif kind in _MORE:
+            steps += _MORE[kind]
         elif kind in _TERMS or (kind == "and" and negated):
             steps += TERM
             negated = negated or kind == "not"

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from reefcast.model.expression import (
     And,
@@ -125,6 +126,37 @@ def explain(filter: Filter, attributes: Attributes, topics: Iterable[str] = ()) 
     satisfied = [topic for topic in trees if held[topic]]
     best = satisfied[0] if satisfied else min(trees, key=lambda topic: trees[topic].cost)
     return Explanation(filter, held[best], trees[best], best, held)
+
+
+def record_of(explanation: Explanation) -> dict[str, Any]:
+    """Return an explanation as plain data, for JSON."""
+    return {
+        "filter": explanation.filter.text,
+        "matches": explanation.matches,
+        "topic": explanation.topic,
+        "topics": explanation.topics,
+        "never": explanation.never(),
+        "decisive": [_record(node) for node in explanation.decisive()],
+        "tree": _record(explanation.tree),
+    }
+
+
+def _record(node: Node) -> dict[str, Any]:
+    """Return a node as plain data. A value is null if the attribute is missing, the computed value
+    UNKNOWN, or NaN."""
+    record: dict[str, Any] = {
+        "text": node.text,
+        "verdict": node.verdict_text,
+        "wanted": node.wanted,
+    }
+    if node.terms:
+        return {**record, "terms": [_record(term) for term in node.terms]}
+    return {
+        **record,
+        "decisive": node.decisive,
+        "values": {readable(part): value for part, value in node.seen},
+        "hints": node.hints,
+    }
 
 
 # --- the tree ------------------------------------------------------------------------------------

@@ -278,6 +278,11 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return (expression.operand,)
 
 
+def levels_of(expression: Expression) -> int:
+    """Return how many nodes there are on the longest path into the expression."""
+    return 1 + max(map(levels_of, children(expression)), default=0)
+
+
 def attributes_of(expression: Expression) -> frozenset[str]:
     """Return the names of the attributes that the expression mentions."""
     names, left = set(), [expression]

@@ -9,11 +9,21 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from reefcast.model import plain
+from reefcast.model.actions import MAX_DEPTH
 from reefcast.model.constraint import Constraint
-from reefcast.model.expression import Attributes, Expression, Literal, attributes_of, evaluate
-from reefcast.model.language import parse, read_quickly
+from reefcast.model.expression import (
+    Attributes,
+    Expression,
+    Literal,
+    attributes_of,
+    evaluate,
+    levels_of,
+    to_sql,
+)
+from reefcast.model.hulls import hull_of
+from reefcast.model.language import MAX_LENGTH, parse, read_quickly
 from reefcast.model.normal import NEVER, Conjunction, Form, normal_form
-from reefcast.model.program import Program, demanded, program_of
+from reefcast.model.program import Program, demanded, follows_from, program_of
 from reefcast.model.publication import Publication
 from reefcast.model.values import plain as plain_value
 
@@ -22,7 +32,10 @@ __all__ = [
     "TRUE",
     "Conjunction",
     "Filter",
+    "filter_of",
     "has_residuals",
+    "hull",
+    "is_plain",
     "pack",
     "packed_once",
     "parse_filter",
@@ -49,19 +62,20 @@ def pack(conjunctions: Iterable[Conjunction]) -> bytes:
     """Encode a normal form for indexes: in msgpack, for each conjunction the program of its
     residuals, or nil, and its constraints."""
     conjunctions = list(conjunctions)
-    programs: dict[int, Program | None] = {}  # many of them may share their residuals
-    return _encode([_packed(each, programs) for each in conjunctions])
+    known: dict[int, tuple[Program | None, Mapping[str, Constraint]]] = {}
+    for each in conjunctions:  # many of them may share their residuals
+        if each.residuals and id(each.residuals) not in known:
+            known[id(each.residuals)] = program_of(each.residuals), follows_from(each.residuals)
+    return _encode([_packed(each, known) for each in conjunctions])
 
 
 def _packed(
-    conjunction: Conjunction, programs: dict[int, Program | None]
+    conjunction: Conjunction, known: Mapping[int, tuple[Program | None, Mapping[str, Constraint]]]
 ) -> tuple[Program | None, Mapping[str, Constraint]]:
-    constraints, residuals = conjunction.constraints, conjunction.residuals
-    if not residuals:
-        return None, constraints
-    if id(residuals) not in programs:
-        programs[id(residuals)] = program_of(residuals)
-    return programs[id(residuals)], demanded(constraints, residuals)
+    if not conjunction.residuals:
+        return None, conjunction.constraints
+    program, follows = known[id(conjunction.residuals)]
+    return program, demanded(conjunction.constraints, follows)
 
 
 @lru_cache(maxsize=UNDER_WAY)
@@ -80,16 +94,18 @@ class Filter:
     a broker holds many.
     """
 
-    __slots__ = ("__weakref__", "_conjunctions", "_expression", "_packed", "text")
+    __slots__ = ("__weakref__", "_conjunctions", "_expression", "_hull", "_packed", "text")
 
     text: str
     _expression: Expression | None
     _conjunctions: Form | None
     _packed: bytes | None
+    _hull: Conjunction | None
 
     def __init__(self, text: str, expression: Expression | None = None) -> None:
         """Make a filter of `text`, which means `expression`; elsewhere use `parse_filter`."""
         self.text = text
+        self._hull = None
         if expression is None and _plain_form(text) is not None:
             self._expression = self._conjunctions = self._packed = None
         else:
@@ -163,6 +179,17 @@ def packed_once(filter: Filter) -> bytes:
     return pack(_plain_form(filter.text) or NEVER)
 
 
+def hull(filter: Filter) -> Conjunction:
+    """Return one conjunction that holds wherever the filter does; the filter must not be one that
+    never matches."""
+    if filter._hull is None:
+        conjunctions = filter.conjunctions
+        if len(conjunctions) == 1:
+            return conjunctions[0]
+        filter._hull = hull_of(conjunctions)
+    return filter._hull
+
+
 def has_residuals(filter: Filter) -> bool:
     """Return whether some of it is left to be evaluated; of a plain filter nothing is."""
     form = filter._conjunctions
@@ -202,6 +229,21 @@ def parse_quickly(text: str) -> Filter | None:
         read = Filter(text, expression)
         _used[text] = read  # as long as `read` is there
     return parse_filter(text)
+
+
+def filter_of(expression: Expression) -> Filter:
+    """Return the filter of an expression, as `parse_filter` does for its text; a long one is not
+    parsed. Raises `FilterSyntaxError` if it is too long or too deep for a filter."""
+    text = to_sql(expression)
+    if not LONG < len(text) <= MAX_LENGTH or text in _used or levels_of(expression) > MAX_DEPTH:
+        return parse_filter(text)
+    filter = _used[text] = Filter(text, expression)
+    return filter
+
+
+def is_plain(filter: Filter) -> bool:
+    """Return whether the filter is plain (see `model.plain`)."""
+    return filter._expression is None or _plain_form(filter.text) is not None
 
 
 TRUE = Filter("TRUE", Literal(True))

@@ -27,10 +27,9 @@ from typing import Any
 import msgspec
 
 from reefcast.errors import FilterSyntaxError, LocalError, ProtocolError
-from reefcast.model import plain
 from reefcast.model.covering import covers, intersects, may_hold
 from reefcast.model.expression import And, Expression, Literal, Or, literal_to_sql, to_sql
-from reefcast.model.filters import TOPIC, Filter, parse_filter
+from reefcast.model.filters import TOPIC, Filter, filter_of, is_plain, parse_filter
 from reefcast.model.language import parse_with_parameters
 from reefcast.model.messages import is_advisory
 from reefcast.model.parameters import CLAIMS, USER, claim, parameters_of, substituted
@@ -269,7 +268,7 @@ def either(filters: Sequence[Filter]) -> Filter:
     if len(found) < 2:
         return found[0] if found and found[0].conjunctions else NOTHING
     terms = tuple(term for each in found for term in _terms(each.expression, Or))
-    return parse_filter(to_sql(Or(terms)))
+    return filter_of(Or(terms))
 
 
 def both(a: Filter, b: Filter) -> Filter:
@@ -279,10 +278,10 @@ def both(a: Filter, b: Filter) -> Filter:
         return b
     if covers(b, a):
         return a
-    if all(plain.read(each.text) is not None for each in (a, b)):
+    if is_plain(a) and is_plain(b):
         return parse_filter(f"{a.text} AND {b.text}")  # so that it is plain, too
     terms = (*_terms(a.expression, And), *_terms(b.expression, And))
-    return parse_filter(to_sql(And(terms)))
+    return filter_of(And(terms))
 
 
 def _terms(expression: Expression, kind: type[And | Or]) -> tuple[Expression, ...]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import msgspec
 
@@ -318,7 +318,16 @@ class MoveLink(msgspec.Struct, frozen=True, tag="move_link"):
     new: LinkName
 
 
-Wish = MoveLink | GiveUp
+class ManageSession(msgspec.Struct, frozen=True, tag="manage_session"):
+    """An operator's wish about a durable session whose home this broker is: `what` is to be done
+    with it, as `reefcast session` does."""
+
+    owner: str
+    session: str
+    what: Literal["drain", "close", "move_dead_letters", "drop_dead_letters"]
+
+
+Wish = MoveLink | GiveUp | ManageSession
 """What operators may wish of a running broker."""
 
 
@@ -351,6 +360,7 @@ Input = (
     | Away
     | Back
     | GiveUp
+    | ManageSession
     | Timer
     | MoveLink
     | Leave

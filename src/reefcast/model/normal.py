@@ -77,7 +77,9 @@ class Conjunction:
     residuals: tuple[Expression, ...] = ()
 
     def __hash__(self) -> int:
-        return hash((tuple(self.constraints.items()), self.residuals))
+        # Many conjunctions may share many residuals: hashing all of them would take the product.
+        ends = self.residuals[:1], self.residuals[-1:], len(self.residuals)
+        return hash((tuple(self.constraints.items()), *ends))
 
     def holds(self, attributes: Attributes) -> bool:
         return all(

@@ -9,8 +9,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
+from functools import reduce
 
-from reefcast.model.constraint import Constraint, Pattern, among, compared, intersect, is_empty
+from reefcast.model.constraint import (
+    Constraint,
+    Pattern,
+    among,
+    compared,
+    intersect,
+    intervals_in_one,
+    is_empty,
+)
 from reefcast.model.constraint import matching as matching_pattern
 from reefcast.model.normal import NEVER, Conjunction, Form
 from reefcast.model.patterns import like_parts
@@ -21,8 +31,7 @@ from reefcast.model.values import kind_of
 LONGEST = 64 * 1024
 """The longest filter that is read here, in characters."""
 MOST_TERMS = 100
-"""The most terms of one filter. Constraints of the same attribute are intersected one after the
-other, which takes the square of their number."""
+"""The most terms of one filter."""
 MOST_MEMBERS = 2000
 """The most members that are looked at again because of other terms of their attribute."""
 _LONGEST_NUMERAL = 40
@@ -53,8 +62,8 @@ def read(text: str) -> Form | None:
     """Return the normal form of a plain filter; None for any other text."""
     if len(text) > LONGEST or not text.isascii():
         return None
-    constraints: dict[str, Constraint] = {}
-    at = terms = members = 0
+    demands: dict[str, list[Constraint]] = {}
+    at = terms = 0
     more: str | None = text
     while more is not None:
         term = _TERM.match(text, at)
@@ -74,17 +83,24 @@ def read(text: str) -> Form | None:
             constraint = _like(pattern, negation is not None)
         if constraint is None:
             return None
-        known = constraints.get(name)
-        if known is not None:
-            members += len(known.members or constraint.members or ())
-            if members > MOST_MEMBERS:
-                return None
-            constraint = intersect(known, constraint)
-        constraints[name] = constraint
+        demands.setdefault(name, []).append(constraint)
         at = term.end()
+    if terms > len(demands) and _looked_at_again(demands.values()) > MOST_MEMBERS:
+        return None
+    constraints = {
+        name: reduce(intersect, intervals_in_one(found)) if len(found) > 1 else found[0]
+        for name, found in demands.items()
+    }
     if any(map(is_empty, constraints.values())):
         return NEVER
     return (Conjunction(dict(sorted(constraints.items()))),)
+
+
+def _looked_at_again(demands: Iterable[list[Constraint]]) -> int:
+    """Return how many members there are, once for each other term of their attribute."""
+    return sum(
+        (len(found) - 1) * sum(len(each.members or ()) for each in found) for found in demands
+    )
 
 
 def _compared(sign: str, literal: str) -> Constraint | None:

@@ -93,18 +93,27 @@ def program_of(conditions: Sequence[Expression]) -> Program | None:
 _NUMBER = Constraint(kind=Kind.NUMBER)
 
 
-def demanded(
-    constraints: Mapping[str, Constraint], conditions: Sequence[Expression]
-) -> dict[str, Constraint]:
-    """Return the constraints, with what follows for single attributes if the conditions are TRUE:
-    those that are compared are there, and those that are calculated with are numbers. So events
-    without them need not be looked at."""
-    found = dict(constraints)
+def follows_from(conditions: Sequence[Expression]) -> dict[str, Constraint]:
+    """Return what follows for single attributes if the conditions are TRUE: those that are compared
+    are there, and those that are calculated with are numbers. So events without them need not be
+    looked at."""
+    found: dict[str, Constraint] = {}
     for condition in conditions:
         for name, constraint in _follows(condition):
-            both = intersect(found.get(name, PRESENT), constraint)
-            if not is_empty(both):  # else the condition is never TRUE
-                found[name] = both
+            if constraint is _NUMBER or name not in found:
+                found[name] = constraint
+    return found
+
+
+def demanded(
+    constraints: Mapping[str, Constraint], follows: Mapping[str, Constraint]
+) -> dict[str, Constraint]:
+    """Return the constraints, together with what follows from conditions."""
+    found = {**follows, **constraints}
+    for name in follows.keys() & constraints.keys():
+        both = intersect(constraints[name], follows[name])
+        if not is_empty(both):  # else the condition is never TRUE
+            found[name] = both
     return dict(sorted(found.items()))
 
 

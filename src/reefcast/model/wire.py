@@ -51,8 +51,9 @@ Rules
   connection. A broker does so after `BROKER_PING_S`, or more often to its neighbours: those who
   wait for it are told how long they should (`[limits] silence_s`, `connect(silence_s=...)`).
 - STATUS comes from an admin connection (`StatusRequest`), and is answered with a map. WISH comes
-  from one, too (`MoveLink`, `GiveUp`); it is answered with STATUS after it has been met (the last
-  move in it is this one), or with CLOSE if it cannot be.
+  from one, too (`MoveLink`, `GiveUp`, `ManageSession`); it is answered with STATUS after it has
+  been met (the last move in it is this one), or with CLOSE if it cannot be. LOOK (`looks`) is
+  answered with LOOK: a map, which is {"refused": a sentence} if there is no answer.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ import msgspec
 
 from reefcast.errors import ProtocolError
 from reefcast.model import frame_layout
+from reefcast.model.looks import AnyLook
 from reefcast.model.messages import (
     FIRST_HOP,
     MOST_ATTEMPTS,
@@ -124,6 +126,7 @@ class FrameKind(IntEnum):
     PING = 10
     DONE = 11
     WISH = 12
+    LOOK = 16
     PUBLISH_AGAIN = 13
     DELIVER_AGAIN = 14
     PUBLISH_CONFIRM = 15
@@ -222,6 +225,7 @@ _close_frame = msgspec.msgpack.Decoder(Close)
 _dropped = msgspec.msgpack.Decoder(Dropped)
 _congestion = msgspec.msgpack.Decoder(Congestion)
 _status_request = msgspec.msgpack.Decoder(StatusRequest)
+_look: msgspec.msgpack.Decoder[AnyLook] = msgspec.msgpack.Decoder(AnyLook)
 _wish: msgspec.msgpack.Decoder[Wish] = msgspec.msgpack.Decoder(Wish)
 _asking_fields = msgspec.msgpack.Decoder(list[Any])
 _header_fields = msgspec.msgpack.Decoder(list[object])
@@ -364,8 +368,12 @@ def decode_wish(payload: bytes | memoryview) -> Wish:
     return _decode(_wish, payload, "wish of an operator")
 
 
+def decode_look(payload: bytes | memoryview) -> AnyLook:
+    return _decode(_look, payload, "question of an operator's program")
+
+
 def decode_any(payload: bytes | memoryview) -> object:
-    """Decode the answer to STATUS, which is plain msgpack."""
+    """Decode the answer to STATUS or LOOK, which is plain msgpack."""
     return _decode(_any, payload, "status")
 
 

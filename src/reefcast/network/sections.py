@@ -120,9 +120,10 @@ class LimitsSection(Section):
       subscriptions a durable session.
     - `max_filter_bytes`: how many bytes the texts of their filters have together.
     - `filter_steps`: how much work a filter may be to read, to normalise and to put into indexes.
-      A word, sign or value is a step, a comma half of one; a term of an OR is 8 more, + - * / are 2
-      more, a pattern is 30 and one for each 4 characters. A filter of 2 400 steps takes less than
-      20 ms. One that is written in an unusual way, or wrong, may have an eighth of the steps.
+      A word, sign or value is a step, a comma half of one; a term of an OR is 8 more, BETWEEN is 3
+      and + - * / are 2 more, a pattern is 30 and one for each 4 characters. A filter of 2 400 steps
+      takes less than 20 ms. One that is written in an unusual way, or wrong, may have an eighth of
+      the steps.
     - `filter_depth`: how many parentheses may stand around each other in a filter; 100 at most.
     - `name_chars`: how many characters the name of an attribute has in a filter. Names in a
       publication have no limit of their own: no filter can ask for a longer one.
@@ -322,8 +323,8 @@ class SecuritySection(Section):
 
 
 class AdminSection(Section):
-    """The HTTP listeners for operators: `/metrics`, `/status`, `/healthz`, `/readyz`. With `[tls]`
-    they speak TLS, and with `[security]` they ask who it is.
+    """The HTTP listeners for operators: the dashboard at `/`, `/metrics`, `/status`, `/healthz`,
+    `/readyz`. With `[tls]` they speak TLS, and with `[security]` they ask who it is.
 
     - `listen`: the address (host:port) of each broker that says no other under `[[broker]]`, for
       brokers on machines of their own; empty: there is none. Off loopback it needs `[tls]` and

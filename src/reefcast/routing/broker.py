@@ -43,6 +43,7 @@ from reefcast.model.messages import (
     LinkKind,
     LinkName,
     LinkUp,
+    ManageSession,
     MoveLink,
     PeerMessage,
     Promote,
@@ -96,7 +97,18 @@ ROUND_TIMER = "round"
 NO_ROWS: Rows = {}
 _CHANGES = (Advertise, Unadvertise, Subscribe, Unsubscribe)
 Handler = Callable[[Any, LinkName, float], list[Effect]]
-OF_THE_DRIVER = (LinkUp, LinkDown, Timer, MoveLink, GiveUp, Leave, Kept, Fetched, Regrant)
+OF_THE_DRIVER = (
+    LinkUp,
+    LinkDown,
+    Timer,
+    MoveLink,
+    GiveUp,
+    ManageSession,
+    Leave,
+    Kept,
+    Fetched,
+    Regrant,
+)
 """Inputs that come by no link that must be up."""
 
 
@@ -195,6 +207,7 @@ class Broker(Observed):
             Timer: self._timer,
             MoveLink: self._move,
             GiveUp: self.delivering.give_up,
+            ManageSession: self.delivering.manage,
             Regrant: self._regrant,
             Leave: self.neighbours.leave,
         }

@@ -17,7 +17,7 @@ Source: `delivery.md`, rules 1 to 6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from random import Random
 
@@ -36,6 +36,7 @@ from reefcast.model.messages import (
     LinkKind,
     LinkName,
     LinkUp,
+    ManageSession,
     PeerMessage,
     Publish,
     Refused,
@@ -51,7 +52,7 @@ from reefcast.routing.capabilities import MovesLinks, OpensLinks, SoftLink, capa
 from reefcast.routing.confirming import Confirming, Work
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.custody import CUSTODY, Custody, CustodyLimits
-from reefcast.routing.hosting import Hosting
+from reefcast.routing.hosting import NO_HOME, Hosting
 from reefcast.routing.on_disk import OnDisk, Rows, restore
 from reefcast.routing.relaying import SessionRelay
 from reefcast.routing.reserve import Reserve
@@ -97,7 +98,7 @@ class Delivering:
         new_link = partial(_new_link, router.rng)
         self.hosting = Hosting(name, home, new_link, most_sessions, router.counters)
         self.relay = SessionRelay(name, self.hosting, new_link, neighbours)
-        self.sessions: Mapping[LinkName, object] = self.hosting.links
+        self.sessions = self.hosting.links
         self._router = router
         self._then = then
         self._home = home
@@ -317,6 +318,22 @@ class Delivering:
             effects.append(Deliver(again, passing))
             self._router.counters["delivered"] += len(passing)
         return effects + self._then.finish(self.confirming.give_up(copy, link))
+
+    def manage(self, wish: ManageSession, link: LinkName, now: float) -> list[Effect]:
+        """Do what an operator wishes with a durable session. Raises `LocalError` if there is no
+        such session here."""
+        home, name = self._home, (wish.owner, wish.session)
+        if home is None:
+            raise LocalError(NO_HOME)
+        if wish.what == "close":
+            self.hosting.session_ended(home.close(*name, now), "an operator closed the session")
+        elif wish.what == "drain":
+            home.drain(*name, now)
+        elif wish.what == "move_dead_letters":
+            home.move_dead_letters(*name, now)
+        else:
+            home.drop_dead_letters(*name, now)
+        return []
 
     def client_gone(self, link: LinkName, now: float) -> None:
         """Handle that a client is gone for good."""

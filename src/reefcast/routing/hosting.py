@@ -164,8 +164,8 @@ class Hosting:
     # --- what the core calls ----------------------------------------------------------------------
 
     @property
-    def links(self) -> Mapping[LinkName, object]:
-        """The links of all sessions."""
+    def links(self) -> Mapping[LinkName, _SessionKey]:
+        """The links of all sessions, with their owners and names."""
         return self._links
 
     @property
@@ -233,7 +233,7 @@ class Hosting:
         """Return the inputs that the core is to handle next, and forget them."""
         if self._home is not None:
             for link in self._home.expired():
-                self._session_ended(link, "the session expired")
+                self.session_ended(link, "the session expired")
         wishes, self._wishes = self._wishes, []
         return wishes
 
@@ -315,9 +315,10 @@ class Hosting:
     def _close(self, home: Home, asked: CloseSession, client: LinkName, now: float) -> None:
         reply = _Reply(client, Done(token=asked.token))
         link = home.close(asked.owner, asked.session, now, reply=reply)
-        self._session_ended(link, "the session was closed")
+        self.session_ended(link, "the session was closed")
 
-    def _session_ended(self, link: LinkName, why: str) -> None:
+    def session_ended(self, link: LinkName, why: str) -> None:
+        """Forget a session that has ended."""
         if self._links.pop(link, None) is None:
             return
         self._wishes.append((LinkDown(), link))

@@ -9,7 +9,7 @@ import asyncio
 import math
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -27,6 +27,7 @@ from reefcast.errors import (
 )
 from reefcast.model import wire
 from reefcast.model.grants import Grants, Right
+from reefcast.model.looks import AnyLook
 from reefcast.model.messages import GiveUp, MoveLink, Wish
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.network.file import NetworkFile
@@ -39,7 +40,7 @@ from reefcast.security.files import read_key
 from reefcast.security.showing import circumstances
 from reefcast.server.auditing import who
 from reefcast.server.connection import Connection
-from reefcast.server.end import End
+from reefcast.server.end import End, NativeLine
 from reefcast.server.rights import require_right, require_status
 from reefcast.tls.credentials import Asking, asking_context
 from reefcast.tls.environment import own_files
@@ -49,11 +50,14 @@ from reefcast.tls.transport import over
 from reefcast.tls.wording import in_words, of_tls
 
 ANSWER_S = 3.0
+MOST_LOOKS = 16
+"""Questions of one admin connection that wait for their answers."""
+Show = Callable[[AnyLook, Principal], Awaitable[dict[str, Any]]]
 T = TypeVar("T")
 
 
 class AdminEnd(End):
-    """The broker's end of an admin connection."""
+    """The broker's end of an admin connection. `shows`: answers what programs look at."""
 
     what: ClassVar[str] = "an admin connection"
 
@@ -65,6 +69,9 @@ class AdminEnd(End):
         grants: Callable[[], Grants],
         audit: Audit,
     ) -> None:
+        self.shows: Show | None = None
+        self._pending: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
         self._audit = audit
         self.principal = connection.principal
         self._connection = connection
@@ -84,17 +91,61 @@ class AdminEnd(End):
         self._connection.outbox.push_data(frame)
 
     def wish_wanted(self, wish: Wish) -> None:
-        right = Right.MOVE if isinstance(wish, MoveLink) else Right.DRAIN
-        asked = {**who(self._connection), "wish": type(wish).__name__, **to_builtins(wish)}
         try:
-            require_right(self.principal, right, self._grants())
-            self._wish(wish)
+            meet(
+                wish, self.principal, self._grants(), self._wish, self._audit, who(self._connection)
+            )
         except (LocalError, ProtocolError) as error:
-            self._audit.limited("wish_refused", **asked, reason=str(error))
             self._connection.close(str(error))
         else:
-            self._audit.write("wish", **asked)
             self._tell(StatusRequest())
+
+    def look_wanted(self, look: AnyLook) -> None:
+        if self.shows is None:
+            raise self._out_of_place("LOOK")
+        if len(self._pending) >= MOST_LOOKS:
+            raise ProtocolError(f"{MOST_LOOKS} questions wait for answers, the most at a time")
+        task = asyncio.get_running_loop().create_task(self._show(look, self.shows))
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+
+    async def _show(self, look: AnyLook, show: Show) -> None:
+        """Answer, in the order of the questions."""
+        async with self._turn:
+            try:
+                told = await show(look, self.principal)
+            except (LocalError, ProtocolError) as error:
+                told = {"refused": str(error)}
+            self._connection.outbox.push_data(wire.encode(FrameKind.LOOK, told))
+
+    def lost(self, connection: NativeLine) -> None:
+        for task in self._pending:
+            task.cancel()
+
+
+def right_for(wish: Wish) -> Right:
+    """Return the right that somebody needs for a wish."""
+    return Right.MOVE if isinstance(wish, MoveLink) else Right.DRAIN
+
+
+def meet(
+    wish: Wish,
+    principal: Principal,
+    grants: Grants,
+    do: Callable[[Wish], None],
+    audit: Audit,
+    who_asks: Mapping[str, object],
+) -> None:
+    """Do what an operator wishes, if he has the right to it, and write it into the audit log.
+    Raises `ProtocolError` or `LocalError` with a sentence for him."""
+    asked = {**who_asks, "wish": type(wish).__name__, **to_builtins(wish)}
+    try:
+        require_right(principal, right_for(wish), grants)
+        do(wish)
+    except (LocalError, ProtocolError) as error:
+        audit.limited("wish_refused", **asked, reason=str(error))
+        raise
+    audit.write("wish", **asked)
 
 
 UNASKED = StatusRequest()
@@ -151,13 +202,26 @@ class AdminConnection:
     async def move(self, old: str, new: str) -> dict[str, Any]:
         """Ask the broker to replace its link to `old` by one to `new`; return its status after the
         move. Raises `RefusedError` with the broker's reason if it cannot do that."""
-        return await self._ask(FrameKind.WISH, MoveLink(old, new), RefusedError)
+        return await self.wish(MoveLink(old, new))
 
     async def give_up(self, neighbour: str, *, reroute: bool) -> dict[str, Any]:
         """Ask the broker to drop what it owes a neighbour that never comes back, or to route it
         again; return its status after that. Raises `RefusedError` with the broker's reason if it
         does not do so."""
-        return await self._ask(FrameKind.WISH, GiveUp(neighbour, reroute), RefusedError)
+        return await self.wish(GiveUp(neighbour, reroute))
+
+    async def wish(self, wish: Wish) -> dict[str, Any]:
+        """Ask the broker to do something; return its status after that. Raises `RefusedError` with
+        the broker's reason if it does not do so."""
+        return await self._ask(FrameKind.WISH, wish, RefusedError)
+
+    async def look(self, look: AnyLook) -> dict[str, Any]:
+        """Return what the broker shows. Raises `RefusedError` with the broker's reason if that is
+        nothing."""
+        told = await self._ask(FrameKind.LOOK, look, RefusedError)
+        if "refused" in told:
+            raise RefusedError(told["refused"])
+        return told
 
     async def _ask(
         self, kind: FrameKind, what: object, refused: Callable[[str], Exception]
@@ -184,7 +248,7 @@ class AdminConnection:
                 payload = self._link.handle(kind, frame)
                 if kind == FrameKind.CLOSE:
                     raise (ConnectionLostError if payload.retry else refused)(payload.reason)
-                if kind == FrameKind.STATUS:
+                if kind in (FrameKind.STATUS, FrameKind.LOOK):
                     status = wire.decode_any(payload)
                     assert isinstance(status, dict)
                     return status

@@ -294,6 +294,8 @@ class Connection(asyncio.Protocol):
             self.end.done()
         elif kind == FrameKind.STATUS:
             self.end.status_wanted(wire.decode_status_request(payload))
+        elif kind == FrameKind.LOOK:
+            self.end.look_wanted(wire.decode_look(payload))
         elif kind == FrameKind.WISH:
             self.end.wish_wanted(wire.decode_wish(payload))
         elif kind == FrameKind.PROOF and self._renewing is not None:

@@ -32,6 +32,7 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.failures import PartlyFailed
 from reefcast.server.effects import Effector, LinkOpener, fed_links
 from reefcast.server.keeper import Keeping
+from reefcast.server.looks.watching import Watching
 from reefcast.server.metrics.sampling import Samples, Ways
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Output, Run
@@ -42,7 +43,7 @@ log, routing = part("broker"), part("routing")
 
 class Driver:
     """Calls `core` for connections and timers, and has its effects carried out. `samples`: measures
-    delays, None where nobody can see them."""
+    delays, None where nobody can see them; `watching`: what operators watch for."""
 
     def __init__(
         self,
@@ -50,7 +51,8 @@ class Driver:
         outputs: Outputs,
         congestion: CongestionControl,
         journal: Journal,
-        samples: Samples | None = None,
+        samples: Samples | None,
+        watching: Watching,
     ) -> None:
         self._core = core
         self._clients = outputs.clients
@@ -58,6 +60,7 @@ class Driver:
         self._journal = journal
         self._details = journal.details
         self._samples = samples
+        self._watching = watching
         self._effector = Effector(outputs, journal, self._set_timer)
         self._loop = asyncio.get_running_loop()
         self._busy = self._closed = False
@@ -213,7 +216,10 @@ class Driver:
         effects = ask(what, link, self._loop.time())
         if self._samples is not None and self._samples.watching:
             took_ns = time.perf_counter_ns() - started_ns
-            self._samples.see(what, effects, took_ns, self._clients)
+            self._samples.see(what, effects, took_ns, self._clients, self._core.last_routed)
+        if self._watching.active:
+            took_ns = time.perf_counter_ns() - started_ns
+            self._watching.see(what, link, self._core.last_routed, effects, took_ns)
         if self._details is not None and self._core.last_routed:
             took_ns = time.perf_counter_ns() - started_ns
             self._details.matched(self._core.last_routed, took_ns)

@@ -6,6 +6,7 @@ from typing import ClassVar, Protocol
 
 from reefcast.errors import ProtocolError
 from reefcast.model import wire
+from reefcast.model.looks import AnyLook
 from reefcast.model.messages import ControlMessage, Publish, Wish
 from reefcast.model.wire import Codec, Congestion, StatusRequest
 from reefcast.protocol.principal import Principal
@@ -58,6 +59,9 @@ class End:
 
     def status_wanted(self, request: StatusRequest) -> None:
         raise self._out_of_place("STATUS")
+
+    def look_wanted(self, look: AnyLook) -> None:
+        raise self._out_of_place("LOOK")
 
     def wish_wanted(self, wish: Wish) -> None:
         raise self._out_of_place("WISH")

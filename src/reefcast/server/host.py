@@ -31,6 +31,7 @@ from reefcast.routing.router import RoutingOptions, Shape
 from reefcast.security.audit import Audit, open_audit
 from reefcast.server.driver import Driver
 from reefcast.server.keeper import Keeping, open_keeper
+from reefcast.server.looks.watching import Watching
 from reefcast.server.metrics.sampling import Samples
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Passage
@@ -54,8 +55,8 @@ class Host(NamedTuple):
     `statistics`: None where the routing keeps none; `requests`: None where requests are not logged;
     `passage`: None where all publications take the readable path; `keeper`: None where the broker
     has no disk; `moved`: the links that were moved, where they are not as in the network file, when
-    the broker started. `audit`: the audit log. `samples`: delays, None where nobody can see
-    them."""
+    the broker started. `audit`: the audit log. `samples`: delays, None where nobody can see them.
+    `watching`: the publications that operators watch for."""
 
     me: Hello
     limits: LimitsSection
@@ -72,6 +73,7 @@ class Host(NamedTuple):
     moved: MovedLinks
     audit: Audit
     samples: Samples | None
+    watching: Watching
 
 
 def make_host(
@@ -90,8 +92,7 @@ def make_host(
     session = machine.token(8)
     me = wire.hello(Role.BROKER, name, network.network.name, session, offer=offer)
     keeper = keeper or open_keeper(network.sessions, name)
-    rows, dropped = _rows(network.neighbours(name), keeper)
-    moved = MovedLinks(rows.get(MOVED_LINKS))
+    rows, moved, dropped = _rows(network.neighbours(name), keeper)
     limits, scot = network.limits, network.scot()
     neighbours = moved.applied_to(network.neighbours(name))
     journal = Journal(name, open_trace(network.trace, name))
@@ -130,7 +131,8 @@ def make_host(
         words = "broker %s set aside what it cannot read: %s"
         log.error(words, name, what, extra=about(broker=name))
     samples = None if network.admin_address(name) is None else Samples()
-    driver = Driver(core, outputs, congestion, journal, samples)
+    watching = Watching(core)
+    driver = Driver(core, outputs, congestion, journal, samples, watching)
     if keeper is not None:
         keeper.contents = Contents()  # a backlog is large, and the core has it now
         driver.keep_with(keeper)
@@ -140,8 +142,11 @@ def make_host(
     # Rows about single publications are written where there are objects of them.
     readable = readable or journal.wanted_below > MOST_HASH
     passage = None if readable else Passage(core.plain_way, outputs, journal.wanted_below)
+    if passage is not None:
+        watching.readable = passage.watch_below
     shared = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
-    return Host(*shared, passage, keeper, moved, _audit(network.security, name), samples)
+    audit = _audit(network.security, name)
+    return Host(*shared, passage, keeper, moved, audit, samples, watching)
 
 
 def _audit(section: SecuritySection | None, name: str) -> Audit:
@@ -150,15 +155,17 @@ def _audit(section: SecuritySection | None, name: str) -> Audit:
     return open_audit(section.audit, name, section.audit_bytes, section.audit_files)
 
 
-def _rows(neighbours: Sequence[LinkName], keeper: Keeping | None) -> tuple[Rows, list[DropRow]]:
+def _rows(
+    neighbours: Sequence[LinkName], keeper: Keeping | None
+) -> tuple[Rows, MovedLinks, list[DropRow]]:
     """Return the rows on a broker's disk without those of moved links that the network file has by
-    now, and the removal of these; `neighbours`: by the file."""
+    now, the moved links that remain, and the removal of the others; `neighbours`: by the file."""
     rows = {} if keeper is None else keeper.contents.rows
     moved = rows.get(MOVED_LINKS, {})
     dropped = said_by_file(moved, neighbours)
     gone = {each.key for each in dropped}
     left = {key: row for key, row in moved.items() if key not in gone}
-    return ({**rows, MOVED_LINKS: left} if gone else rows), dropped
+    return ({**rows, MOVED_LINKS: left} if gone else rows), MovedLinks(left), dropped
 
 
 def _epoch_s() -> float:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -44,6 +44,7 @@ from reefcast.server.greeting import Anonymous, Authenticator, Current
 from reefcast.server.host import make_host
 from reefcast.server.keeper import Keeping
 from reefcast.server.listeners import Listener
+from reefcast.server.looks.answering import Looks
 from reefcast.server.metrics.sampling import TICK_S
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
@@ -51,7 +52,7 @@ from reefcast.server.proving import TOKEN, Proving
 from reefcast.server.rights import Renew
 from reefcast.server.shared import Shared
 from reefcast.server.soft_links import SoftLinks
-from reefcast.server.status import certificate_status, host_status, process_status
+from reefcast.server.status import certificate_status, clients_status, host_status, process_status
 from reefcast.server.tls_listener import RefusedConnection, TlsListener
 from reefcast.tls.credentials import BrokerCredentials, broker_credentials
 from reefcast.tls.identity import broker_uri
@@ -95,6 +96,7 @@ class Node:
         self.network = network
         self.name = name
         self.host = make_host(network, name, offer, readable=readable, keeper=keeper)
+        self.looks = Looks(self)
         self.clients = Clients(self.host, network.is_node, own_ids=network.has_users)
         self.stopping = False
         self._told: tuple[str, ...] | None = None
@@ -331,6 +333,7 @@ class Node:
             self.host.samples.tick()
         if self.door is not None:
             self.door.tick(now)
+        self.host.watching.tick(now)
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
         self._of_users.forget_old()
@@ -394,7 +397,9 @@ class Node:
             connection.say_hello(self.host.me)
             granting, audit = self.host.core.granting, self.host.audit
             wish = self.host.driver.wish
-            return AdminEnd(connection, self.status, wish, lambda: granting.grants, audit)
+            end = AdminEnd(connection, self.status, wish, lambda: granting.grants, audit)
+            end.shows = self.looks.answer
+            return end
         if hello.role is Role.SOFT:
             return self.soft_links.arrive(connection, hello)
         return self.overlay_links.arrive(connection, hello)
@@ -442,12 +447,21 @@ class Node:
             **host_status(self.host, request, now),
             **({"network_file": dump_network(self.network.for_peers())} if asked else {}),
             **process_status(),
-            "uptime_s": round(now - self._started_at_s, 3),
+            "uptime_s": round(self.uptime_s, 3),
             "stopping": self.stopping,
             "certificate": None if self.tls is None else certificate_status(self.tls.value),
-            "links": [*self.overlay_links.status(), *self.soft_links.status()],
-            "clients": [session.status() for session in self.clients.sessions.values()],
+            "links": self.link_states(),
+            **clients_status(list(self.clients.sessions.values())),
         }
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since it was made."""
+        return self.loop.time() - self._started_at_s
+
+    def link_states(self) -> list[dict[str, Any]]:
+        """Return the state of each link, soft ones included."""
+        return [*self.overlay_links.status(), *self.soft_links.status()]
 
     def _snapshot(self) -> None:
         """Write a snapshot into the trace, if there is one."""

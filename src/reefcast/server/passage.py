@@ -115,6 +115,7 @@ class Passage:
         self.core = core
         self.outputs = outputs
         self._wanted_below = wanted_below
+        self._watched_below = 0
         self._desk: Desk | None = None
 
     def way(self, codec: Codec, most_hops: int = 0) -> Way | None:
@@ -128,8 +129,14 @@ class Passage:
         if self._desk is None:
             from reefcast.matching.passage.desk import Desk
 
-            self._desk = Desk(self._wanted_below)
+            self._desk = Desk(max(self._wanted_below, self._watched_below))
         return self._desk
+
+    def watch_below(self, watched_below: int) -> None:
+        """Have publications with a smaller `id_hash` take the readable path, too; 0: none."""
+        self._watched_below = watched_below
+        if self._desk is not None:
+            self._desk.want_below(max(self._wanted_below, watched_below))
 
     def leads_to(self, name: LinkName, *, is_client: bool) -> bool:
         """Return whether publications for this client or neighbour may be plain."""

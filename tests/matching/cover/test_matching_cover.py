@@ -124,6 +124,7 @@ def random_filter(rng: random.Random, names=NAMES) -> Filter:
     return parse_filter(rng.choice([" AND ", " AND ", " AND ", " OR "]).join(terms))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", [NAMES, [f"x{i}" for i in range(90)]], ids=["few", "many"])
 @pytest.mark.parametrize("seed", range(2))
 def test_stays_with_the_twin_while_filters_come_and_go(seed, names):

@@ -21,7 +21,6 @@ from reefcast.matching.cover.layout import (
     D_CONJUNCTIONS,
     D_KEYS,
     D_LIVE,
-    D_OWNERS,
     D_ROW_SHAPES,
     D_SHAPE_WORDS,
     D_SHAPES,
@@ -51,7 +50,6 @@ class Block:
         self.starts = np.zeros(capacity + 1, np.int32)
         self.row_shapes = np.zeros(capacity, np.int32)
         self.shapes = np.zeros(SHAPE_HEADS + shape_words, np.int64)
-        self.owners = np.zeros(capacity, np.int32)
         self.conjunctions = np.zeros(capacity, np.int32)
         self.cuts = NO_CUTS
         self.bits = np.zeros(FIXED_MAPS * self.stride // 8, np.int64)
@@ -74,7 +72,6 @@ class Block:
             D_STARTS: self.starts,
             D_ROW_SHAPES: self.row_shapes,
             D_SHAPES: self.shapes,
-            D_OWNERS: self.owners,
             D_CONJUNCTIONS: self.conjunctions,
         }
 

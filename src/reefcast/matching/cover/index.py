@@ -1,8 +1,13 @@
 """The compiled covering index. How it works: see `cover.layout`; its tables: `cover.table`.
 
-Filters with the same normal form are stored once, as one *entry* with several keys. The kernels
-decide alone about entries of one conjunction with an exact box; about the others that they find,
-`model.covering` decides, in a few microseconds each. Use an index from one thread only."""
+Filters with the same normal form are stored once, as one *entry* with several keys. What the boxes
+say alone is decided by the kernels, and for filters of several conjunctions by counting the rows
+that they find: one covers another if for each conjunction of the other one, some exact box of its
+own covers that. About the others that they find, `model.covering` decides, in a few microseconds
+each. Between filters of many conjunctions, boxes find more than `model.covering`, which must not
+compare them all.
+
+Use an index from one thread only."""
 
 from __future__ import annotations
 
@@ -15,6 +20,7 @@ import numpy as np
 from reefcast.errors import LocalError
 from reefcast.matching.cover.coding import Box
 from reefcast.matching.cover.layout import COVERED, COVERING, EQUAL, MEETING
+from reefcast.matching.cover.owners import Owners
 from reefcast.matching.cover.table import ALL, Table
 from reefcast.matching.machine import Array
 from reefcast.model.covering import covers, equals, intersects
@@ -51,6 +57,7 @@ class Entries:
         self.filters: list[Filter | None] = []
         self.table = Table()
         self._further: dict[int, list[int]] = {}  # numbers of the further conjunctions
+        self._owners = Owners()
         self._empty: dict[int, None] = {}  # filters that never match: they have no rows
         self._free: list[int] = []
         self._asked: tuple[Filter | None, int, bool, list[Box]] = (None, 0, False, [])
@@ -66,14 +73,17 @@ class Entries:
             self._empty[number] = None
             return number
         numbers = [number, *(self._number() for _ in conjunctions[1:])]
+        exact: list[bool] = []
         for one, conjunction in zip(numbers, conjunctions, strict=True):
             # Make room first: this may free codes of texts that nobody else uses.
             place = self.table.room(len(conjunction.constraints))
             box = coder.box(conjunction, new=True)
             doubts = (len(conjunctions) > 1 or not box.exact) + 2 * (not box.meets_exactly)
-            self.table.add(box, place, number, one, doubts)
+            self.table.add(box, place, one, doubts)
+            exact.append(box.exact)
         if len(conjunctions) > 1:
             self._further[number] = numbers[1:]
+            self._owners.add(numbers, exact)
         coder.settle()
         return number
 
@@ -82,7 +92,10 @@ class Entries:
             del self._empty[number]
         else:
             self.table.remove(number)
-        for one in self._further.pop(number, ()):
+        further = self._further.pop(number, ())
+        if further:
+            self._owners.remove([number, *further])
+        for one in further:
             self.table.remove(one)
             self._free.append(one)
         self.filters[number] = None
@@ -98,11 +111,13 @@ class Entries:
         if self._free:
             return self._free.pop()
         self.filters.append(None)
+        self._owners.make_room(len(self.filters))
         return len(self.filters) - 1
 
     def memory_bytes(self) -> int:
         lists = (self.filters, self._further, self._empty, self._free)
-        return self.table.memory_bytes() + sum(map(sys.getsizeof, lists))
+        own = self._owners.memory_bytes() + sum(map(sys.getsizeof, lists))
+        return self.table.memory_bytes() + own
 
     # --- searching -------------------------------------------------------------------------------
 
@@ -113,10 +128,12 @@ class Entries:
         conjunctions = filter.conjunctions
         if len(conjunctions) == 1:
             found = self._find_one(filter, conjunctions[0], mode, marked, enough)
-        elif mode in (MEETING, COVERED):
-            found = self._find_any(filter, mode, marked)
+        elif mode == MEETING:
+            found = self._find_meeting(filter, marked)
+        elif mode == COVERED:
+            found = self._find_covered(filter, marked)
         else:
-            found = self._find_all(filter, mode, marked)
+            found = self._find_covering(filter, mode, marked)
         self.table.coder.settle()
         if self._empty and not marked and (mode == COVERED or (mode == EQUAL and not conjunctions)):
             found = np.concatenate([found, np.fromiter(self._empty, np.int64)])
@@ -143,16 +160,35 @@ class Entries:
             if mode != COVERED or not asked.residuals:
                 doubts = np.concatenate([answers, doubts])
             answers = NONE
-        if self._further and mode == MEETING:
-            answers = np.unique(answers)
+        if self._further:
+            answers, doubts = self._by_filter(mode, box, answers, doubts)
         if not len(doubts):
             return answers
         return self._decide(filter, mode, answers, doubts.tolist())
+
+    def _by_filter(self, mode: int, box: Box, answers: Array, doubts: Array) -> tuple[Array, Array]:
+        """Return the filters instead of the conjunctions that answer for a box, and that are
+        doubtful, each once."""
+        owners = self._owners.of[doubts]
+        if mode == MEETING:
+            return np.unique(self._owners.of[answers]), owners
+        sizes = self._owners.sizes[owners]
+        sure = np.zeros(len(owners), bool)
+        if mode == COVERING:
+            sure = self._owners.exact[doubts]
+        elif mode == COVERED:  # each of a filter's conjunctions must be there
+            whole = np.bincount(owners, minlength=1)[owners] == sizes
+            owners, sure = owners[whole], whole[whole] & box.exact
+        return np.concatenate([answers, np.unique(owners[sure])]), owners[~sure]
 
     def _search(self, box: Box, mode: int, marked: bool, enough: int = ALL) -> tuple[Array, Array]:
         if box.unknown and mode in (COVERED, EQUAL):
             return NONE, NONE
         return self.table.search(box, mode, marked=marked, enough=enough)
+
+    def _rows(self, box: Box, mode: int, marked: bool) -> Array:
+        """Return the conjunctions whose boxes answer, doubtful or not."""
+        return np.concatenate(self._search(box, mode, marked))
 
     def _decide(self, filter: Filter, mode: int, answers: Array, doubts: Iterable[int]) -> Array:
         """Return the answers, and the doubtful ones that `model.covering` confirms."""
@@ -165,29 +201,51 @@ class Entries:
                 agreed.append(number)
         return np.concatenate([answers, np.array(agreed, np.int64)])
 
-    def _find_any(self, filter: Filter, mode: int, marked: bool) -> Array:
-        """Find, for a filter of several conjunctions, what intersects one of them, or what all of
-        them together may cover."""
-        candidates: set[int] = set()
-        for box in self._boxes(filter, mode):
-            for part in self._search(box, mode, marked):
-                candidates.update(part.tolist())
-        return self._decide(filter, mode, NONE, candidates)
+    # Filters of several conjunctions: tables of bool, by filter or by conjunction.
 
-    def _find_all(self, filter: Filter, mode: int, marked: bool) -> Array:
-        """Find, for a filter of several conjunctions, what covers each of them. Everything covers a
-        filter without conjunctions."""
+    def _find_meeting(self, filter: Filter, marked: bool) -> Array:
+        """Find what intersects one of the filter's conjunctions."""
+        candidates: set[int] = set()
+        for box in self._boxes(filter, MEETING):
+            candidates.update(self._owners.of[self._rows(box, MEETING, marked)].tolist())
+        return self._decide(filter, MEETING, NONE, candidates)
+
+    def _find_covered(self, filter: Filter, marked: bool) -> Array:
+        """Find the filters all of whose conjunctions lie within some of this one's."""
+        sure, maybe = (np.zeros(len(self.filters), bool) for _ in range(2))
+        for box in self._boxes(filter, COVERED):
+            rows = self._rows(box, COVERED, marked)
+            maybe[rows] = True
+            if box.exact:
+                sure[rows] = True
+        with_all = self._owners.with_all
+        return self._agreed(filter, COVERED, with_all(sure), with_all(maybe))
+
+    def _find_covering(self, filter: Filter, mode: int, marked: bool) -> Array:
+        """Find what covers each conjunction of the filter, or equals the filter. Everything covers
+        a filter without conjunctions."""
         if not filter.conjunctions:
             if mode == EQUAL or marked:
                 return NONE
             stored = [n for n, f in enumerate(self.filters) if f is not None]
             return np.array(stored, np.int64)
-        candidates: set[int] | None = None
+        sure, maybe = (np.ones(len(self.filters), bool) for _ in range(2))
         for box in self._boxes(filter, mode):
             answers, doubts = self._search(box, COVERING, marked)
-            found = {*answers.tolist(), *doubts.tolist()}
-            candidates = found if candidates is None else candidates & found
-        return self._decide(filter, mode, NONE, candidates or ())
+            certain = np.concatenate([answers, doubts[self._owners.exact[doubts]]])
+            sure &= self._owners.with_one(certain, len(sure))
+            maybe &= self._owners.with_one(np.concatenate([answers, doubts]), len(maybe))
+            if not maybe.any():
+                return NONE
+        found = self._agreed(filter, COVERING, sure, maybe)
+        if mode == EQUAL and len(found):
+            found = np.intersect1d(found, self._find_covered(filter, marked))
+        return found
+
+    def _agreed(self, filter: Filter, mode: int, sure: Array, maybe: Array) -> Array:
+        """Return the numbers of the sure ones, and of those that Python confirms."""
+        doubts = np.flatnonzero(maybe & ~sure)
+        return self._decide(filter, mode, np.flatnonzero(sure), doubts.tolist())
 
 
 class CompiledCoverIndex(Generic[K]):
@@ -250,7 +308,8 @@ class CompiledCoverIndex(Generic[K]):
         if self._keys.dtype == np.int64 and not (type(key) is int and -(2**63) <= key < 2**63):
             self._keys = self._keys.astype(object)
         if number >= len(self._keys):
-            self._keys = np.concatenate([self._keys, np.zeros_like(self._keys)])
+            room = np.zeros(2 * number - len(self._keys), self._keys.dtype)
+            self._keys = np.concatenate([self._keys, room])
         self._keys[number] = key
 
     def _key(self, number: int) -> K:

@@ -16,8 +16,9 @@ class CoverIndex(Protocol[K]):
     """A multiset of filters under keys of the caller's choice.
 
     Keys are hashable and unique: adding a key that exists raises `LocalError`, and so does removing
-    one that does not. `model.covering` defines covering, intersecting and equal. The order of the
-    keys found is not specified, but it depends only on the sequence of calls."""
+    one that does not. `model.covering` defines covering, intersecting and equal; of two filters
+    with many conjunctions each, an index may miss that one covers the other. The order of the keys
+    found is not specified, but it depends only on the sequence of calls."""
 
     def add(self, key: K, filter: Filter) -> None: ...
 

@@ -71,8 +71,7 @@ FRAME_WORDS = 14
     D_ROW_SHAPES,  # the shape of each row, in words (4 bytes)
     D_SHAPES,  # see SHAPE_*; first the heads of the chains
     D_SHAPE_WORDS,  # words in use
-    D_OWNERS,  # the filter of each row (4 bytes)
-    D_CONJUNCTIONS,  # number of the conjunction (4 bytes)
+    D_CONJUNCTIONS,  # the number of each row's conjunction (4 bytes)
     D_CLASSES,  # S_* of each class; this and the boundaries are the cuts, which blocks may share
     D_BOUNDARIES,  # their keys; those of each class filled up to whole groups of 8
     D_BOUNDARY_RESTS,  # their rests and kinds (4 bytes each)
@@ -80,8 +79,8 @@ FRAME_WORDS = 14
     D_SHARED,  # bit c: some row has one that is not the one cut
     D_LIVE,
     D_MARKED,
-) = range(17)
-BLOCK_WORDS = 17
+) = range(16)
+BLOCK_WORDS = 16
 ROW_BITS = 12
 
 # The first bitmaps of each block. Doubt: Python decides about covering, or about meeting.

@@ -25,7 +25,6 @@ from reefcast.matching.cover.interface import RootChange
 from reefcast.matching.cover.layout import COVERED, COVERING, EQUAL
 from reefcast.matching.cover.search import UNDECIDED
 from reefcast.matching.cover.table import ALL
-from reefcast.model.covering import covers
 from reefcast.model.filters import Filter
 
 K = TypeVar("K", bound=Hashable)
@@ -92,10 +91,11 @@ class Forest:
 
 
 def _is_plain(filter: Filter) -> bool:
-    """Return whether the filter has no patterns. Covering is transitive for such filters: one that
-    covers such a filter covers all that the filter covers."""
-    return not any(
-        constraint.patterns for c in filter.conjunctions for constraint in c.constraints.values()
+    """Return whether the filter is one conjunction without patterns. Covering is transitive for
+    such filters: one that covers such a filter covers all that the filter covers."""
+    conjunctions = filter.conjunctions
+    return len(conjunctions) == 1 and not any(
+        constraint.patterns for constraint in conjunctions[0].constraints.values()
     )
 
 
@@ -116,6 +116,7 @@ class CompiledRoots(Generic[K]):
         self._depths = np.zeros(64, np.int64)
         self._roots: dict[int, None] = {}
         self._never: dict[int, None] = {}  # entries that never match, by age
+        self._odd: set[int] = set()  # entries that are not plain
         self._last_age = 0
         self._touched: dict[int, tuple[int, K] | None] = {}  # root key and age before a change
 
@@ -154,7 +155,7 @@ class CompiledRoots(Generic[K]):
     def memory_bytes(self) -> int:
         """Return the bytes of the index, without the filters, their texts and the keys
         themselves."""
-        tables = (self._numbers, self._of_form, self._eldest, self._younger, self._roots)
+        tables = (self._numbers, self._of_form, self._eldest, self._younger, self._roots, self._odd)
         own = sum(map(sys.getsizeof, (*tables, *self._younger.values())))
         own += self._ages.nbytes + self._depths.nbytes
         return own + self._entries.memory_bytes() + self._forest.memory_bytes()
@@ -175,6 +176,8 @@ class CompiledRoots(Generic[K]):
         self._eldest[number] = key
         self._make_room(number)
         self._ages[number] = self._last_age
+        if not _is_plain(filter):
+            self._odd.add(number)
         if filter.conjunctions:
             self._place(number, filter)
         else:
@@ -207,6 +210,7 @@ class CompiledRoots(Generic[K]):
         orphans = self._forest.detach_children(number)
         self._forest.detach(number)
         self._entries.remove(number)
+        self._odd.discard(number)
         self._settle(orphans)
 
     def _grow_younger(self, number: int, after: int) -> None:
@@ -296,16 +300,23 @@ class CompiledRoots(Generic[K]):
         """Place a new entry: find whether it is a root, and which roots it dominates."""
         witness = self._witness(number, filter)
         self._put(number, witness)
-        if witness >= 0 and _is_plain(self._filter(witness)):
+        if witness >= 0 and witness not in self._odd:
             return  # which dominates whatever the new one dominates
-        for root in self._entries.find(filter, COVERED, marked=True).tolist():
-            # Nothing dominates a new root, so whatever it covers does not cover it.
-            if root != number and (witness < 0 or not covers(self._filter(root), filter)):
+        below = self._entries.find(filter, COVERED, marked=True).tolist()
+        # Nothing dominates a new root, so whatever it covers does not cover it.
+        if witness >= 0 and len(below) > 0:
+            equal = {*self._entries.find(filter, COVERING).tolist()}
+            below = [root for root in below if root not in equal]
+        for root in below:
+            if root != number:
                 self._leave(root)
                 self._put(root, number)
 
     def _put(self, number: int, witness: int) -> None:
-        if witness < 0:
+        """Make an entry a root, or put it below its witness; never below itself: where covering is
+        not transitive, the witness may be there already."""
+        odd = number in self._odd or witness in self._odd
+        if witness < 0 or (odd and self._forest.top(witness) == number):
             self._become_root(number)
         else:
             self._forest.attach(number, witness)
@@ -317,9 +328,8 @@ class CompiledRoots(Generic[K]):
         others = found[found != number]
         younger = self._ages[others] > self._ages[number]
         if younger.any():
-            for k in np.flatnonzero(younger).tolist():
-                younger[k] = covers(filter, self._filter(int(others[k])))
-            others = others[~younger]
+            below = self._entries.find(filter, COVERED)
+            others = others[~(younger & np.isin(others, below))]
         if len(others):
             return int(others[self._depths[others].argmax()])
         return -1 if len(found) < enough else self._witness(number, filter, ALL)

@@ -16,7 +16,6 @@ from reefcast.matching.cover.layout import (
     D_KEYS,
     D_LIVE,
     D_MARKED,
-    D_OWNERS,
     D_PRESENT,
     D_ROW_SHAPES,
     D_SHAPE_WORDS,
@@ -155,7 +154,7 @@ def _shape_of(block: Int, box: Int, count: Int) -> Int:
 
 
 @unit
-def _append(frame: Int, block: Int, box: Int, size: Int, owner: Int, conjunction: Int) -> Int:
+def _append(frame: Int, block: Int, box: Int, size: Int, conjunction: Int) -> Int:
     """Append a row and return its number; its bits in the bitmaps of classes and buckets are not
     set yet."""
     row = get8(block, D_USED)
@@ -166,7 +165,6 @@ def _append(frame: Int, block: Int, box: Int, size: Int, owner: Int, conjunction
         put8(get8(block, D_KEYS), 2 * (start + k) + 1, get8(box, 4 * k + 1))
     put4(starts, row + 1, start + size)
     put4(get8(block, D_ROW_SHAPES), row, _shape_of(block, box, size))
-    put4(get8(block, D_OWNERS), row, owner)
     put4(get8(block, D_CONJUNCTIONS), row, conjunction)
     number = (block - get8(frame, F_BLOCKS)) // (8 * BLOCK_WORDS)
     put8(get8(frame, F_PLACES), conjunction, number << ROW_BITS | row)
@@ -199,13 +197,13 @@ def _count_users(frame: Int, box: Int, size: Int, change: Int) -> Int:
 
 
 @kernel
-def add_row(frame: Int, number: Int, count: Int, owner: Int, conjunction: Int, doubts: Int) -> None:
+def add_row(frame: Int, number: Int, count: Int, conjunction: Int, doubts: Int) -> None:
     """Add the box of `count` records at `F_BOX` to a block, which must have room. In `doubts`, bit
     0 is for `DOUBT_MAP` and bit 1 for `MEETING_DOUBT_MAP`."""
     block, box = _block(frame, number), get8(frame, F_BOX)
     prepare(box, count)
     _count_users(frame, box, count, 1)
-    row = _append(frame, block, box, count, owner, conjunction)
+    row = _append(frame, block, box, count, conjunction)
     if doubts & 1:
         _set(_word(block, DOUBT_MAP, row), _bit(row))
     if doubts & 2:
@@ -247,9 +245,8 @@ def copy_rows(frame: Int, source: Int, target: Int, rows: Int, count: Int) -> No
     for k in range(count):
         row = get8(rows, k)
         size = read_box(old, row, box)
-        owner = get4(get8(old, D_OWNERS), row)
         conjunction = get4(get8(old, D_CONJUNCTIONS), row)
-        copy = _append(frame, new, box, size, owner, conjunction)
+        copy = _append(frame, new, box, size, conjunction)
         for bitmap in (MARKED_MAP, DOUBT_MAP, MEETING_DOUBT_MAP):
             if get8(_word(old, bitmap, row), 0) & _bit(row):
                 _set(_word(new, bitmap, copy), _bit(copy))

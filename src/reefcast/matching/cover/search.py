@@ -10,10 +10,10 @@ from reefcast.matching.cover.layout import (
     COVERING,
     D_BITS,
     D_CLASSES,
+    D_CONJUNCTIONS,
     D_KEYS,
     D_LIVE,
     D_MARKED,
-    D_OWNERS,
     D_PRESENT,
     D_SHARED,
     D_STARTS,
@@ -58,10 +58,10 @@ from reefcast.matching.vectors import GROUP_WORDS, prefetch, select_rows
 def _collect(
     frame: Int, block: Int, mode: Int, count: Int, first: Int, word: Int, sure: Int, doubt: Int
 ) -> Int:
-    """Write the owners of the rows of one word, from `first` on: answers upward from the start of
+    """Write the conjunctions of one word's rows, from `first` on: answers upward from the start of
     the room, doubtful ones downward from its end. Return how many, as `search` does."""
     out, room = get8(frame, F_OUT), get8(frame, F_ROOM)
-    owners, box = get8(block, D_OWNERS), get8(frame, F_BOX)
+    numbers, box = get8(block, D_CONJUNCTIONS), get8(frame, F_BOX)
     found, doubted = 0, 0
     while word != 0:
         bit = trailing_zeros(word)
@@ -71,11 +71,11 @@ def _collect(
         if (sure & one) == 0 and is_answer(frame, mode, block, row, box, count) == 0:
             continue
         if (doubt & one) == 0:
-            put8(out, found, get4(owners, row))
+            put8(out, found, get4(numbers, row))
             found += 1
         else:
             doubted += 1
-            put8(out, room - doubted, get4(owners, row))
+            put8(out, room - doubted, get4(numbers, row))
     put8(frame, F_OUT, out + 8 * found)
     put8(frame, F_ROOM, room - found - doubted)
     return found | doubted << 32
@@ -214,8 +214,8 @@ def _dominator(frame: Int, filter: Int, count: Int, found: Int, enough: Int) -> 
 
 @kernel
 def search(frame: Int, mode: Int, count: Int, base_map: Int, enough: Int) -> Int:
-    """Write the owners of the rows that answer for the box of `count` records into the room at
-    `F_OUT`: answers from its start, doubtful ones backward from its end. Return answers + 2^32 *
+    """Write the conjunctions that answer for the box of `count` records into the room at `F_OUT`:
+    answers from its start, doubtful ones backward from its end. Return answers + 2^32 *
     doubts; -1 if there is too little room.
 
     `base_map` selects the rows: `LIVE_MAP` or `MARKED_MAP`. When there are `enough` answers, no

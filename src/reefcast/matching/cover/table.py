@@ -1,7 +1,6 @@
 """The table of a covering index: conjunctions by number, in blocks, and the search among them.
 
-Filters have no texts and no keys here: a conjunction has a number, and an owner, the number of its
-filter."""
+Filters have no texts and no keys here, and conjunctions only their numbers."""
 
 from __future__ import annotations
 
@@ -101,9 +100,8 @@ class Table:
     # --- searching -------------------------------------------------------------------------------
 
     def search(self, box: Box, mode: int, *, marked: bool, enough: int) -> tuple[Array, Array]:
-        """Return the owners of the rows that answer, and the owners of the doubtful ones, about
-        which Python decides; an owner of several rows may come several times. Both are views, valid
-        until the next call."""
+        """Return the conjunctions that answer, and the doubtful ones, about which Python decides.
+        Both are views, valid until the next call."""
         base = MARKED_MAP if marked else LIVE_MAP
         while True:
             self._load(box)
@@ -154,13 +152,14 @@ class Table:
 
     # --- changes ---------------------------------------------------------------------------------
 
-    def add(self, box: Box, number: int, owner: int, conjunction: int, doubts: int) -> None:
+    def add(self, box: Box, number: int, conjunction: int, doubts: int) -> None:
         """Add a row to the block of this number, which `room` has found for it."""
         if conjunction >= len(self._places):
-            self._places = np.concatenate([self._places, np.zeros_like(self._places)])
+            room = np.zeros(2 * conjunction - len(self._places), np.int64)
+            self._places = np.concatenate([self._places, room])
             self._frame[F_PLACES] = self._places.ctypes.data
         self._load(box)
-        add_row(self._at, number, box.records, owner, conjunction, doubts)
+        add_row(self._at, number, box.records, conjunction, doubts)
 
     def remove(self, conjunction: int) -> None:
         self._refresh()

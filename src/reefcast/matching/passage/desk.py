@@ -93,6 +93,10 @@ class Desk:
         self._enlarge_out(FIRST_OUT)
         self.forget_headers()
 
+    def want_below(self, wanted_below: int) -> None:
+        """Have publications with a smaller `id_hash` be not plain, from the next run on."""
+        self.words[K_WANTED_BELOW] = wanted_below
+
     def _enlarge_run(self, room: int) -> None:
         self._run = np.empty(F_WORDS * room, np.int64)
         self._publications = self._run.data

@@ -26,11 +26,11 @@ OF_SESSIONS = {f"session_{told}": str(told) for told in Told}
 
 
 class Collector:
-    """Reads the figures of one broker."""
+    """Reads the figures of one broker. `sums`: those of others who look, by default its own."""
 
-    def __init__(self, broker: ObservedBroker) -> None:
+    def __init__(self, broker: ObservedBroker, sums: Sums | None = None) -> None:
         self._broker = broker
-        self._sums = Sums(broker)
+        self._sums = sums or Sums(broker)
 
     async def figures(self, visitors: int = 0) -> list[Figure]:
         """Return all figures. `visitors`: connections to its HTTP listener."""

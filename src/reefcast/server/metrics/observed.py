@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from reefcast.model.messages import LinkName
 from reefcast.model.wire import StatusRequest
@@ -41,6 +41,13 @@ class ObservedBroker(Protocol):
     @property
     def links(self) -> Mapping[LinkName, BrokerLink]:
         """The links of the overlay, by neighbour."""
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since it was made."""
+
+    def link_states(self) -> list[dict[str, Any]]:
+        """Return the state of each link, soft ones included."""
 
     def status(self, request: StatusRequest) -> dict[str, object]:
         """Return its status as plain data."""

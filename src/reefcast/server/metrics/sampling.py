@@ -18,8 +18,10 @@ from reefcast.model.messages import Confirmed, Deliver, Effect, LinkName, Publis
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import HEAD_BYTES, decode_publication, split_parts
 from reefcast.protocol.batches import Batch
+from reefcast.routing.router import Decision
 from reefcast.server.metrics.histograms import MICRO, MILLI, Histogram
-from reefcast.server.passage import Part, Run
+from reefcast.server.metrics.top import TopSubscriptions
+from reefcast.server.passage import Output, Part, Run
 from reefcast.timing import now_us
 
 TICK_S = 1.0
@@ -30,6 +32,8 @@ MOST_PUBLISHERS, MOST_AWAITED = 32, 4
 FORGET_S = 600.0
 """Seconds after which a confirmation that has not come is awaited no more; it counts as that
 late."""
+COUNTED_OF_READ = 8
+"""Publications of a read whose deliveries are counted for their subscriptions."""
 LARGEST = 1 << 16
 """Bytes of the largest event that is decoded only to learn when it was published."""
 NOTHING: Mapping[int, float] = MappingProxyType({})
@@ -45,7 +49,7 @@ class Ways(Protocol):
 class Samples:
     """The sampled delays of one broker, in seconds. `matching`: for each publication of a read that
     was looked at; `delivery`: from publishing, by the publisher's clock; `confirmation`: from when
-    a client's publication came; `lag`: how late the loop was.
+    a client's publication came; `lag`: how late the loop was. `top`: who gets the deliveries.
 
     `armed`: the next read of publications is to be looked at. `watching`: so, or the effects of
     inputs are, for a confirmation."""
@@ -55,6 +59,7 @@ class Samples:
         self.delivery = Histogram(MILLI)
         self.confirmation = Histogram(MILLI)
         self.lag = Histogram(MILLI)
+        self.top = TopSubscriptions()
         self.armed = self.watching = True
         self._loop = asyncio.get_running_loop()
         self._ticked_s = monotonic()
@@ -66,6 +71,7 @@ class Samples:
         now = monotonic()
         self.lag.observe(max(0.0, now - self._ticked_s - TICK_S))
         self._ticked_s = now
+        self.top.tick(now)
         for publisher, own in list(self._awaited.items()):
             for seq in [seq for seq, since_s in own.items() if now - since_s > FORGET_S]:
                 self._end(publisher, seq, now)
@@ -78,12 +84,20 @@ class Samples:
         return _Timed(way, self)
 
     def see(
-        self, what: Any, effects: Sequence[Effect], took_ns: int, clients: Container[LinkName]
+        self,
+        what: Any,
+        effects: Sequence[Effect],
+        took_ns: int,
+        clients: Container[LinkName],
+        routed: Sequence[tuple[Publish, Decision]],
     ) -> None:
-        """Look at an input of the core, its effects and what it took."""
+        """Look at an input of the core, its effects, what it took, and what it routed."""
         if self.armed and isinstance(what, list):
             self._rest()
             self.matched(len(what), took_ns)
+            step = 1 + len(routed) // COUNTED_OF_READ
+            for _, decision in routed[::step]:
+                self.top.see_local(decision.local, step)
             first = next((each for each in effects if isinstance(each, Deliver)), None)
             if first is not None:
                 self.delivered(first.publish.publication.time_us)
@@ -95,8 +109,14 @@ class Samples:
         if count:
             self.matching.observe(took_ns / 1e9 / count, count)
 
-    def handed_out(self, batch: Batch) -> None:
-        """Note how old the first event is of those for a client."""
+    def handed_out(self, outputs: Sequence[Output]) -> None:
+        """Note who gets events, and how old the first is of those for a client."""
+        self.top.see_outputs(outputs)
+        batch = next((batch for _, is_client, batch in outputs if is_client), None)
+        if batch is not None:
+            self._note_age(batch)
+
+    def _note_age(self, batch: Batch) -> None:
         frame = next(batch.frames())
         if len(frame) < LARGEST:
             publication = decode_publication(split_parts(frame[HEAD_BYTES:])[1])
@@ -175,9 +195,7 @@ class _Timed:
             if part is None:
                 break
             if isinstance(part, tuple):
-                batch = next((batch for _, is_client, batch in part if is_client), None)
-                if batch is not None:
-                    self._samples.handed_out(batch)
+                self._samples.handed_out(part)
             else:
                 count -= len(part)
             yield part

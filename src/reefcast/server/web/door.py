@@ -2,8 +2,11 @@
 
 Rules
 -----
-- It answers GET and HEAD, and changes nothing. `/healthz` and `/readyz` are for anybody who reaches
-  it, and name nobody; all else is for those who may ask for the status (`rights.require_status`).
+- `/healthz` and `/readyz` are for anybody who reaches it, and name nobody, and so are the files of
+  the dashboard, which are the same everywhere (`files`); all else is for those who may ask for the
+  status (`rights.require_status`).
+- It answers GET and HEAD. POST is for what the dashboard's own page sends (`dashboard`): a page of
+  another site cannot send its header.
 - On loopback and without `[security]`, a request must name this machine (its header Host): else a
   page in a browser could read the status by a name of its own that leads here (DNS rebinding).
 - Whatever comes, the broker goes on: what is no HTTP gets an answer that says so, what fails is
@@ -28,10 +31,13 @@ from reefcast.protocol.principal import Principal
 from reefcast.protocol.privacy import address_of, is_loopback
 from reefcast.server.listeners import Listener
 from reefcast.server.metrics.collecting import Collector, own_version
-from reefcast.server.metrics.observed import ObservedBroker, not_ready
+from reefcast.server.metrics.observed import not_ready
 from reefcast.server.metrics.rendering import rendered
 from reefcast.server.rights import require_status
 from reefcast.server.tls_listener import TlsListener
+from reefcast.server.web.dashboard import MARK, Dashboard, OperatedBroker, refusal_of
+from reefcast.server.web.dashboard import Answering as Guarded
+from reefcast.server.web.files import PageFile, page_files
 from reefcast.server.web.http import HEADERS, HttpConnection, text
 from reefcast.server.web.proving import RequestGreeting, challenges, prove, shown_in
 from reefcast.server.web.visits import Visit, Visits
@@ -51,15 +57,21 @@ Answering = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
 class Door:
     """The HTTP listener of `broker` at this address: `open` it, `tick` it about once a second, and
-    `close` it. `listener`: where it listens."""
+    `close` it. `listener`: where it listens; `dashboard`: answers its page."""
 
-    def __init__(self, broker: ObservedBroker, host: str, port: int) -> None:
+    def __init__(self, broker: OperatedBroker, host: str, port: int) -> None:
         self._broker = broker
-        self._collector = Collector(broker)
+        self._collector = Collector(broker, broker.looks.sums)
         self._journal = broker.host.journal
         self.visits = Visits(MOST_VISITS, self._note_eviction)
+        self.dashboard = Dashboard(broker, self.visits, _place)
+        self._files: dict[str, PageFile] = {}
         self._open: dict[str, Answering] = {"/healthz": self._healthz, "/readyz": self._readyz}
-        self._guarded: dict[str, Answering] = {"/metrics": self._metrics, "/status": self._status}
+        self._guarded: dict[str, Guarded] = {
+            "/metrics": self._metrics,
+            "/status": self._status,
+            **self.dashboard.gets,
+        }
         self._here_only = is_loopback(host) and broker.network.security is None
         self._server = web.Server(self._handle)
         self.listener = self._listener(host, port)
@@ -93,6 +105,7 @@ class Door:
     async def open(self) -> None:
         """Listen. Raises `ConfigurationError` if that is not possible."""
         own_version()  # not while clients wait
+        self._files = page_files()
         await self.listener.open(self._broker.name)
 
     def tick(self, now: float) -> None:
@@ -103,29 +116,37 @@ class Door:
         """Stop listening, and end all connections."""
         self.listener.close()
         await self._server.shutdown(CLOSE_S)
+        await self.dashboard.close()
         self.visits.end_all()
 
     # --- requests ---------------------------------------------------------------------------------
 
-    async def _handle(self, request: web.BaseRequest) -> web.Response:
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        response: web.StreamResponse
         try:
             response = await self._answer(request)
-        except Exception:
-            self._journal.failed("to answer an HTTP request")
-            response = text(500, "the broker failed on this request; its log says how")
+        except Exception as error:
+            refused = refusal_of(error)
+            if refused is None:
+                self._journal.failed("to answer an HTTP request")
+            response = refused or text(500, "the broker failed on this request; its log says how")
         response.headers.update(HEADERS)
         self.visits.answered(request.transport)
         return response
 
-    async def _answer(self, request: web.BaseRequest) -> web.Response:
-        path = request.path
-        answering = self._open.get(path) or self._guarded.get(path)
-        if answering is None:
-            known = ", ".join((*self._guarded, *self._open))
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        path, posts = request.path, self.dashboard.posts
+        guarded = posts.get(path) or self._guarded.get(path)
+        if guarded is None and path not in self._open and path not in self._files:
+            known = ", ".join(("/", *self._guarded, *posts, *self._open))
             return text(404, f"there is nothing at this path; there is {known}")
-        if request.method not in ("GET", "HEAD"):
-            response = text(405, "this listener answers GET and HEAD only")
-            response.headers["Allow"] = "GET, HEAD"
+        methods = ["POST"] if path in posts else ["GET"]
+        if path not in posts and path not in self.dashboard.gets:
+            methods.append("HEAD")
+        if request.method not in methods:
+            allowed = " and ".join(methods)
+            response = text(405, f"this listener answers {allowed} only at this path")
+            response.headers["Allow"] = ", ".join(methods)
             return response
         if self._here_only and not is_loopback(_host_in(request.headers.get("Host", ""))):
             return text(
@@ -133,12 +154,16 @@ class Door:
                 "without [security] this listener answers requests for localhost or 127.0.0.1 "
                 "only (header Host), so that no page in a browser can read it by another name",
             )
-        if path in self._guarded and (refusal := await self._refusal(request)) is not None:
-            return refusal
-        return await answering(request)
+        if path in self._files:
+            file = self._files[path]
+            return web.Response(body=file.body, headers={"Content-Type": file.kind})
+        if guarded is None:
+            return await self._open[path](request)
+        who = await self._who(request)
+        return who if isinstance(who, web.Response) else await guarded(request, who)
 
-    async def _refusal(self, request: web.BaseRequest) -> web.Response | None:
-        """Return the answer to who may not ask for the status; None if he may."""
+    async def _who(self, request: web.BaseRequest) -> web.Response | Principal:
+        """Return who asks for the status, or the answer to who may not."""
         greeting = None
         me = self._broker.host.me
         try:
@@ -158,7 +183,7 @@ class Door:
             self._refused(request, str(error), user=principal.user)
             return text(403, str(error))
         self._note_visit(request, principal)
-        return None
+        return principal
 
     def _unproved(
         self, request: web.BaseRequest, greeting: RequestGreeting | None, reason: str
@@ -166,8 +191,11 @@ class Door:
         tried = {} if greeting is None or not greeting.tried else {"tried": greeting.tried}
         self._refused(request, reason, **tried)
         response = text(401, reason)
+        # The dashboard's page asks by itself: at the challenge Basic, browsers would ask as well.
+        asks = request.headers.get(MARK) == "1"
         for challenge in challenges(greeting, self._broker.network.network.name):
-            response.headers.add("WWW-Authenticate", challenge)
+            if not (asks and challenge.startswith("Basic")):
+                response.headers.add("WWW-Authenticate", challenge)
         return response
 
     # --- the audit log ----------------------------------------------------------------------------
@@ -193,12 +221,12 @@ class Door:
         missing = not_ready(self._broker)
         return text(503, f"not ready: {'; '.join(missing)}") if missing else text(200, "ready")
 
-    async def _metrics(self, request: web.BaseRequest) -> web.Response:
+    async def _metrics(self, request: web.BaseRequest, principal: Principal) -> web.Response:
         figures = await self._collector.figures(len(self.visits))
         body, content_type = rendered(figures, request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
-    async def _status(self, request: web.BaseRequest) -> web.Response:
+    async def _status(self, request: web.BaseRequest, principal: Principal) -> web.Response:
         tables, rows = tuple(request.query.getall("table", ())), request.query.get("rows", "5")
         if not (rows.isascii() and rows.isdigit() and len(rows) < 10):
             return text(400, f"rows = {rows[:40]!r} is no number of rows")

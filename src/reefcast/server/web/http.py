@@ -15,8 +15,16 @@ from reefcast.server.tracing import Journal
 from reefcast.server.web.visits import ANSWER_S, FIELD_BYTES, FIELDS, LINE_BYTES
 
 log = part("connections")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""The page takes everything from here, and nothing is written into it that would run."""
 HEADERS = {
     "Cache-Control": "no-store",
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
     "Server": "reefcast",
     "X-Content-Type-Options": "nosniff",
 }
