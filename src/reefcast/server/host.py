@@ -89,8 +89,7 @@ def make_host(
     take the readable path, also plain ones. `keeper`: the broker's disk, if not the one that the
     network file names."""
     machine = MACHINE.get()
-    session = machine.token(8)
-    me = wire.hello(Role.BROKER, name, network.network.name, session, offer=offer)
+    me = wire.hello(Role.BROKER, name, network.network.name, machine.token(8), offer=offer)
     keeper = keeper or open_keeper(network.sessions, name)
     rows, moved, dropped = _rows(network.neighbours(name), keeper)
     limits, scot = network.limits, network.scot()
