@@ -109,7 +109,9 @@ def test_each_part_has_a_level(stderr: io.StringIO) -> None:
     logs.set_levels(Settings("json"))
     part("routing").debug("no more")
     assert lines(stderr) == []
-    assert Settings().changed(None, settings.words[1::2][1:]) == settings._replace(format="text")
+    words = logs.words_of("json", ["info", "links=error"])
+    assert words == ["--log-format", "json", "--log-level", "info", "--log-level", "links=error"]
+    assert logs.words_of(None, []) == []
 
 
 def test_what_repeats_is_counted(stderr: io.StringIO) -> None:

@@ -24,6 +24,7 @@ from reefcast.network import file, sections
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import RoutingOptions
 from reefcast.server.metrics import definitions
+from reefcast.storage_node import metric_definitions as of_storages
 from reefcast.traces import vocabulary
 from reefcast_lab.cli.main import group as laboratory
 
@@ -128,9 +129,9 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
 
 
 METRICS = """\
-What `/metrics` of a broker's [admin listener](../how-to/monitor-a-network.md) tells, in the
-OpenMetrics format or the classic text format. A histogram `NAME` is asked for as `NAME_bucket`,
-`NAME_sum` and `NAME_count`. Prometheus adds the labels `instance` and `job`.
+What `/metrics` of the [admin listener](../how-to/monitor-a-network.md) of a broker or a storage
+tells, in the OpenMetrics format or the classic text format. A histogram `NAME` is asked for as
+`NAME_bucket`, `NAME_sum` and `NAME_count`. Prometheus adds the labels `instance` and `job`.
 
 What has to do with something that a broker does not have is left out: durable sessions and disk
 without a directory in `[sessions]`, a certificate without `[tls]`, links without neighbours.
@@ -139,14 +140,16 @@ Counters start at 0 with the process.
 
 
 def metrics() -> str:
-    """Return the page with every metric of a broker."""
+    """Return the page with every metric of brokers and storages."""
     lines = [NOTE, "# Metrics\n", METRICS, f"{inspect.getdoc(definitions) or ''}\n"]
-    for title, own in definitions.SECTIONS.items():
+    for title, own in {**definitions.SECTIONS, **of_storages.SECTIONS}.items():
         lines += [f"## {title}\n", "| metric | kind | labels | meaning |", "|---|---|---|---|"]
         for metric in own:
             labels = ", ".join(f"`{label}`" for label in metric.labels)
             lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |")
         lines.append("")
+    shared = ", ".join(f"`{metric.name}`" for metric in of_storages.SHARED)
+    lines.append(f"Storages also tell, as brokers do: {shared}.\n")
     names = ", ".join(f"`{name}`" for name in definitions.OF_PROCESS)
     lines += ["## The process\n", f"As usual in Prometheus, on Linux: {names}.\n"]
     return "\n".join(lines)

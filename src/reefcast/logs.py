@@ -86,11 +86,11 @@ class Settings(NamedTuple):
             if level not in LEVELS:
                 raise ConfigurationError(f"log level {level!r} is none of {', '.join(LEVELS)}")
 
-    @property
-    def words(self) -> list[str]:
-        """The words of a command line that say the same."""
-        levels = [self.level, *(f"{name}={level}" for name, level in self.levels.items())]
-        return ["--log-format", self.format, *(w for each in levels for w in ("--log-level", each))]
+
+def words_of(format: str | None, levels: Sequence[str]) -> list[str]:
+    """Return the words of a command line that give another process the same options."""
+    given = [] if format is None else ["--log-format", format]
+    return [*given, *(word for each in levels for word in ("--log-level", each))]
 
 
 def set_up(settings: Settings, stream: TextIO | None = None, **who: str) -> None:

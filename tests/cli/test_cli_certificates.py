@@ -75,8 +75,9 @@ def test_it_makes_what_is_missing_and_says_so(file: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--host", "far.example"], "write it as BROKER=HOST"),
+        (["--host", "far.example"], "write it as NAME=HOST"),
         (["--host", "z=far.example"], "there is no broker named 'z'"),
+        (["--host", "s1=far.example"], "there is no broker named 's1'"),
         (["--client", "a"], "cannot have the name 'a'"),
     ],
 )

@@ -65,12 +65,12 @@ def test_one_name_is_one_thing() -> None:
 def test_every_command_takes_the_network_file_under_the_same_name() -> None:
     """`storage` is an exception, because it takes topics as well; `simulate --torture` needs no
     file."""
-    groups = ("network", "broker", "simulate")
+    groups = ("network", "broker", "simulate", "top", "follow")
     takes = [command.params for path, command in ALL if path[1] in groups]
     for params in takes:
         first = next(each for each in params if isinstance(each, click.Argument))
         assert (first.name, first.human_readable_name.strip("[]")) == ("network", "NETWORK")
-    assert len(takes) == 9
+    assert len(takes) == 14
 
 
 @pytest.mark.parametrize(

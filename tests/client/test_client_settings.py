@@ -67,7 +67,7 @@ def test_an_option_is_written_once() -> None:
     said = inspect.getdoc(Options) or ""
     for name, default in DEFAULTS.items():
         assert f"- `{name}`: " in said
-        if isinstance(default, (int, float)) and default:
+        if isinstance(default, (int, float)) and default and default is not True:
             assert f"({default:g})" in said.partition(f"`{name}`")[2].partition("- `")[0], name
     assert max(map(len, said.splitlines())) <= 100
     source = Path(inspect.getsourcefile(Options) or "").read_text(encoding="utf-8")

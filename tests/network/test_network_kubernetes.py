@@ -54,6 +54,10 @@ SECURED = (
 )
 
 
+CERTIFIED = TLS + MEMBERS.replace('admin = "127.0.0.1:9001"\n', "")
+"""Nobody has to say who he is: nobody outside may see the status."""
+
+
 def found(rendered: Rendering, kind: str) -> dict[str, dict[str, Any]]:
     return {
         each["metadata"]["name"]: each["spec"] if "spec" in each else each["data"]
@@ -159,7 +163,7 @@ def test_what_is_kept_has_a_disk() -> None:
             {"tcpSocket": {"port": "reefcast"}},
         ),
         (
-            TLS + MEMBERS.replace('admin = "127.0.0.1:9001"\n', ""),
+            CERTIFIED,
             {"tcpSocket": {"port": "reefcast"}},
         ),
     ],
@@ -228,3 +232,20 @@ def test_the_command_in_json(tmp_path: Path) -> None:
     told = json.loads(done.output)
     assert {each["kind"] for each in told["objects"]} >= {"ConfigMap", "Service", "StatefulSet"}
     assert told["secrets"] == {}
+
+
+@pytest.mark.parametrize(("text", "listens"), [(OPEN, True), (SECURED, True), (CERTIFIED, False)])
+def test_operators_see_storages_where_they_see_brokers(text: str, listens: bool) -> None:
+    rendered = rendering(text, CLUSTER)
+    [entry] = parse_network(rendered.text).validate().storage
+    assert entry.admin_address == (("0.0.0.0", ADMIN_PORT) if listens else None)
+    [(name, spec)] = [each for each in found(rendered, "StatefulSet").items() if "s1" in each[0]]
+    template = spec["template"]
+    [container] = template["spec"]["containers"]
+    ports = [{"name": "admin", "containerPort": ADMIN_PORT}] if listens else []
+    assert container.get("ports", []) == ports
+    assert ("readinessProbe" in container) is ("prometheus.io/port" in str(template)) is listens
+    if listens:
+        assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+        assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+        assert rendered.hosts["s1"].startswith(f"{name}-0.")

@@ -19,6 +19,7 @@ from live_history import Listener, Network, live_history
 from reefcast.client.encoding import encode_event
 from reefcast.pipeline.connector.options import Broker
 from reefcast.pipeline.connector.publishing import Publisher
+from reefcast.protocol.client_ids import identity_of
 
 PROGRAM = Path(__file__).with_name("spark_copy.py")
 BEFORE, RATE_PER_S, LATE_EVERY = 2000, 50, 25
@@ -47,13 +48,14 @@ class Source(threading.Thread):
         self.published = BEFORE
 
     def run(self) -> None:
-        publisher = Publisher(Broker(self._network.url, {}), "source")
+        identity = identity_of("source", "the secret of a test")
+        publisher = Publisher(Broker(self._network.url, {}), identity)
         while not self._over.wait(1 / RATE_PER_S):
             time_us = time.time_ns() // 1000
             if self.published % LATE_EVERY == 0:
                 time_us -= 4_000_000
             event = encode_event(
-                ("source", self.published + 1), time_us, {"n": self.published}, ("in",), b""
+                (identity.id, self.published + 1), time_us, {"n": self.published}, ("in",), b""
             )
             publisher.send([event])
             self.published += 1

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking_http import with_admin
 from live_brokers import Live
 from playwright.async_api import Browser, Page, async_playwright
 
 import reefcast
+from asking_http import with_admin
 from live_networks import make_network, url_of
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import SessionsSection, StorageEntry

@@ -122,7 +122,14 @@ class JsonLines(asyncio.Protocol):
         told |= {"ticket": session.ticket, "credit": how.credit}
         self.transport.write(line(welcome=session.name, resumed=how.resumed, **told))
 
-    def close(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
+    def close(
+        self,
+        reason: str,
+        *,
+        retry: bool = False,
+        too_slow: bool = False,
+        elsewhere: tuple[str, ...] = (),
+    ) -> None:
         if not self._over:
             self._leave(for_good=not retry)
             self.transport.write(line(close=reason, retry=retry, too_slow=too_slow))

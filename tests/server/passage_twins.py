@@ -288,9 +288,13 @@ class Told:
 
     def _trace(self) -> dict[str, list[tuple[Any, ...]]]:
         """Return the rows of its trace, without what is measured. What came in one batch and went
-        to different clients and neighbours has no order."""
-        trace, found = self.node.host.journal.trace, {}
+        to different clients and neighbours has no order. Where a publication failed, the readable
+        path tells nothing of the matching of those that came with it."""
+        journal, found = self.node.host.journal, {}
+        trace = journal.trace
         for kind, columns in KINDS.items() if trace is not None else ():
+            if kind == "matching" and journal.counters["failures"]:
+                continue
             names = [column.name for column in columns if column.name != "broker"]
             values = dict(zip(names, trace._recorder.columns(kind), strict=True))
             told = [values[name] for name in names if name not in ("time_us", "duration_ns")]

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking_http import Said, ask, raw, scrape, with_admin
 from live_brokers import Live
 from secured_brokers import lines
 
 import reefcast
+from asking_http import Said, ask, raw, scrape, with_admin
 from live_networks import make_network, path_network, until, url_of
 from reefcast.errors import ConfigurationError, LocalError, ProtocolError
 from reefcast.model.wire import StatusRequest
@@ -57,14 +57,14 @@ async def test_alive_and_ready(live: Live) -> None:
     assert (await ask(first, "/healthz")).status == 200
     said = await ask(first, "/readyz")
     assert said.status == 503
-    assert said.body == b"not ready: it relearns its tables; 1 of its 1 links are not up\n"
+    assert said.body == b"not ready: it relearns its tables; links that are not up: 1 of 1\n"
     second = await live.node(network, "b2")
     await until(lambda: not first.host.core.relearning and first.links["b2"].state == "up")
     said = await ask(first, "/readyz")
     assert (said.status, said.body) == (200, b"ready\n")
     await live.crash(second)
     await until(lambda: first.links["b2"].connection is None)
-    assert (await ask(first, "/readyz")).body == b"not ready: 1 of its 1 links are not up\n"
+    assert (await ask(first, "/readyz")).body == b"not ready: links that are not up: 1 of 1\n"
     assert (await ask(first, "/healthz")).body == b"alive\n"
 
 
@@ -157,12 +157,11 @@ async def test_both_formats(live: Live, accept: str, openmetrics: bool) -> None:
 async def test_what_fails_is_logged_and_said(
     live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node = await alone(live)
-
-    def fail(request: StatusRequest) -> dict[str, object]:
+    def fail(node: Node, request: StatusRequest) -> dict[str, object]:
         raise ZeroDivisionError("of a test")
 
-    monkeypatch.setattr(node, "status", fail)
+    monkeypatch.setattr(Node, "status", fail)
+    node = await alone(live)
     said = await ask(node, "/status")
     assert (said.status, said.body) == (
         500,
@@ -333,7 +332,7 @@ def test_addresses_that_contradict_themselves() -> None:
     def none(network: Any) -> None:
         network.broker[0].admin = "9464"
 
-    assert "brokers a and b are both on 127.0.0.1" in wrong(same)
+    assert "broker a and broker b are both on 127.0.0.1" in wrong(same)
     assert "is where a broker listens for clients" in wrong(taken)
     assert "broker a: admin = '9464' is not host:port" in wrong(none)
     elsewhere = make_network("ab", [("a", "b")])
@@ -460,7 +459,8 @@ def test_nothing_is_loaded_where_nothing_listens() -> None:
 
 
 async def test_a_missing_package_is_named(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "reefcast.server.web.door", raising=False)
+    for name in ("broker_door", "door"):
+        monkeypatch.delitem(sys.modules, f"reefcast.server.web.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "aiohttp", None)
     with pytest.raises(LocalError, match=r"an admin listener needs more packages .aiohttp"):
         Node(with_admin(path_network(1)), "b1")

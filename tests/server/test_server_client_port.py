@@ -29,7 +29,14 @@ class Line:
         self.transport = Transport()
         self.closings: list[str] = []
 
-    def close(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
+    def close(
+        self,
+        reason: str,
+        *,
+        retry: bool = False,
+        too_slow: bool = False,
+        elsewhere: tuple[str, ...] = (),
+    ) -> None:
         self.closings.append(reason)
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking_http import Said, ask, raw, with_admin
 from live_brokers import Live
 from secured_brokers import lines
 from test_server_admin_http import basic
 
 import reefcast
+from asking_http import Said, ask, raw, with_admin
 from live_networks import PATIENCE_S, path_network, until, url_of
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import RoleEntry, SessionsSection

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from live_brokers import Live
+from msgspec.structs import replace
 from secured_brokers import ANNA, lines, url
 
 import reefcast
@@ -581,8 +582,8 @@ async def test_on_sockets_and_with_a_file_that_changes(live: Live, tmp_path: Pat
         await free.publish(n=1, owner="bert")
         await free.publish(n=2, owner="anna")
         assert (await anext(subscription))["n"] == 2
-        network.role = [RoleEntry(name="own", subscribe="owner = 'bert'"), operator]
-        file.write_text(dump_network(network))
+        roles = [RoleEntry(name="own", subscribe="owner = 'bert'"), operator]
+        file.write_text(dump_network(replace(network, role=roles)))
         got: list[str] = []
 
         async def read() -> None:
@@ -602,9 +603,8 @@ async def test_on_sockets_and_with_a_file_that_changes(live: Live, tmp_path: Pat
         await anna.close()
         # "admin" is the name of admin connections here; a broker that is asked says what it may.
         assert (await ask_status(*network.address("a")))["broker"] == "a"
-        network.role = [RoleEntry(name="op")]
         for node in live.nodes.values():
-            node.regrant(network.role)
+            node.regrant([RoleEntry(name="op")])
         with pytest.raises(Exception, match="user 'admin' has no right to 'status' here"):
             await ask_status(*network.address("a"))
         with pytest.raises(ConfigurationError, match="given twice"):

@@ -19,6 +19,7 @@ import reefcast.routing
 from live_networks import has_traceback
 from reefcast.history.messages import FROM_STORAGES
 from reefcast.model import wire
+from reefcast.model.looks import Summary
 from reefcast.model.messages import Control
 from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind, Role
@@ -132,6 +133,7 @@ ALLOWED = (
 PAYLOADS: dict[FrameKind, object] = {
     FrameKind.CONGESTION: wire.Congestion("b2", 1, True),
     FrameKind.STATUS: wire.StatusRequest(),
+    FrameKind.LOOK: Summary(),
     FrameKind.WISH: {"type": "move_link", "old": "b1", "new": "b2"},
 }
 

@@ -7,11 +7,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from asking_http import OPENMETRICS, Labels, ask, labels, scrape, with_admin
 from live_brokers import Live
 from prometheus_client.parser import text_string_to_metric_families
 
 import reefcast
+from asking_http import OPENMETRICS, Labels, ask, labels, scrape, with_admin
 from live_networks import make_network, path_network, until, url_of
 from reefcast.model.messages import Confirmed
 from reefcast.network.file import NetworkFile

@@ -252,6 +252,23 @@ GIVEN_UP_TOGETHER = [
     *(("break off", "c"), ("pass time", 1.5)),
 ]
 """Two links that are given up at the same time."""
+PLAIN = {"how": "plain", "attributes": {}, "payload": 0, "hops": 1, "way": 0}
+MATCHING = PLAIN | {"attributes": {"a": 3}}
+FAILS_IN_A_MESH = [
+    BEGINNING,
+    ("acknowledge", "s", 0),
+    (
+        "say",
+        [
+            *[("advertise", "p", "TRUE")] * 2,
+            ("news", "", 0),
+            ("publish", "x", [*[PLAIN] * 4, MATCHING, *[PLAIN] * 3]),
+        ],
+        [],
+    ),
+    ("say", [("publish", "p", [PLAIN])], []),
+]
+"""A neighbour takes back the broker of a subscription, and then a publication matches it."""
 scripts = st.builds(
     lambda known, script: [BEGINNING, *script] if known else script,
     st.sampled_from((True, True, False)),
@@ -388,6 +405,7 @@ def test_both_ways_write_the_same(dialect: Dialect, folder: Path) -> None:
 
     @settings(max_examples=examples(DIALECTS[dialect]), deadline=None)
     @example(GIVEN_UP_TOGETHER, "block", 3, 0.4)
+    @example(FAILS_IN_A_MESH, "block", 3, 0.4)
     @given(
         scripts,
         st.sampled_from(POLICIES),

@@ -17,7 +17,7 @@ class Node:
 
 async def serve(told_to_stop):
     if {reloads}:
-        process.reload_at_hangup(Node())
+        process.reload_at_hangup(Node().reload)
     for number in (signal.SIGHUP, signal.{last}):
         os.kill(os.getpid(), number)
         await asyncio.sleep(0)

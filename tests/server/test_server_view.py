@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking_http import with_admin
 from live_brokers import Live
 
 import reefcast
+from asking_http import with_admin
 from live_networks import PATIENCE_S, make_network, path_network, until, url_of
 from reefcast.errors import ConnectionLostError, LocalError, RefusedError
 from reefcast.model.looks import Page, Sightings
@@ -96,7 +96,7 @@ async def test_a_broker_that_dies_and_comes_back(live: Live) -> None:
         await overview(view, lambda told: lines(told)["b2"]["up"])
         await live.crash(nodes["b2"])
         told = await overview(view, lambda told: not lines(told)["b2"]["up"])
-        assert "cannot be reached" in lines(told)["b2"]["why"]
+        assert "cannot be reached: connection refused" in lines(told)["b2"]["why"]
         assert told["links"] == [{**told["links"][0], "between": ["b1", "b2"], "up": False}]
         with pytest.raises(ConnectionLostError):
             await view.look("b2", Page("clients"))
@@ -300,6 +300,40 @@ async def test_what_is_refused_is_seen(live: Live) -> None:
         (seen,) = way["sightings"]
         assert seen["outcome"] == "refused"
         assert "outside what this client advertised" in seen["why"]
+
+
+async def test_a_broker_that_is_silent_for_a_moment_tells_nothing_twice(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is anything lost; that it is silent is said, also of one that is down."""
+    network = path_network(2)
+    nodes = await live.up(network)
+    async with view_of(network) as view, reefcast.connect(url_of(network, "b1")) as writer:
+        following = Following(view, "")
+        await overview(view, lambda told: lines(told)["b1"]["up"])
+        await following.update()
+        await writer.publish(a=1)
+        await ways(following, lambda found: _outcomes(found)[-1:] == ["unwanted"])
+
+        async def fails(asked: object) -> dict[str, Any]:
+            raise ConnectionLostError("for a moment")
+
+        with monkeypatch.context() as failing:
+            failing.setattr(view.asker("b1"), "look", fails)
+            assert (await following.update()).silent["b1"] == "for a moment"
+        await writer.publish(a=2)
+        await overview(view, lambda told: lines(told)["b1"]["up"])
+        found = await ways(following, lambda found: _outcomes(found)[-1:] == ["unwanted"])
+        assert [way["attributes"] for way in found.values()] == ['{"a":2}']
+        following._after.clear()  # as after a restart that the overview does not know yet
+        assert (await following.update()).ways == []
+        await live.crash(nodes["b2"])
+        await overview(view, lambda told: not lines(told)["b2"]["up"])
+        assert "cannot be reached" in (await following.update()).silent["b2"]
+
+
+def _outcomes(found: dict[str, Any]) -> list[str]:
+    return [seen["outcome"] for way in found.values() for seen in way["sightings"]]
 
 
 async def test_watching_ends_when_nobody_asks(live: Live) -> None:

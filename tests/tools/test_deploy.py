@@ -11,22 +11,30 @@ from typing import Any
 
 import pytest
 
-from reefcast.server.metrics.definitions import COUNTED, METRICS, OF_PROCESS
+from reefcast.server.metrics.definitions import COUNTED, OF_PROCESS
+from reefcast.server.metrics.definitions import METRICS as OF_BROKERS
+from reefcast.storage_node import metric_definitions as of_storages
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "reefcast.json"
 GUIDE = ROOT / "docs" / "how-to" / "monitor-a-network.md"
+METRICS = (*OF_BROKERS, *of_storages.METRICS)
 LABELS = {name: metric.labels for metric in METRICS for name in metric.sample_names}
 LABELS |= dict.fromkeys(OF_PROCESS, ()) | {"up": ()}
 OF_PROMETHEUS = {"instance", "job", "le"}
 WORDS = {
     *("sum", "max", "by", "on", "rate", "increase", "deriv", "histogram_quantile", "time", "and"),
-    *("group_left", "label_values"),
+    *("group_left", "label_values", "or", "predict_linear"),
 }
 """Functions and words of PromQL that are used."""
 NOT_SHOWN = {
-    "reefcast_broker_info",  # by it one chooses brokers
+    "reefcast_broker_info",
+    "reefcast_storage_info",
+    "reefcast_storage_waiting_events_limit",  # an alert
+    "reefcast_storage_connected",  # a part of reefcast_ready
+    "reefcast_storage_restarts_total",
+    "reefcast_storage_segment_rows",
     "reefcast_relearning",  # parts of reefcast_ready
     "reefcast_stopping",
     "reefcast_bad_http_requests_total",
@@ -47,6 +55,13 @@ NOT_SHOWN = {
     "reefcast_soft_links",
 }
 """Metrics without a panel."""
+
+VALUES_OF_STORAGES = {
+    of_storages.STORED.name: of_storages.EVENT_SOURCES,
+    of_storages.REQUESTS.name: of_storages.OUTCOMES,
+    of_storages.TOPICS.name: of_storages.TOPIC_STATES,
+    of_storages.RESTARTS.name: of_storages.RESTART_REASONS,
+}
 
 Rules = dict[str, dict[str, str]]
 
@@ -90,7 +105,8 @@ def check_value(metric: str, label: str, told: str) -> None:
     """Checks a value of a label that has few."""
     values = {labels[0] for known, labels in COUNTED.values() if known.name == metric and labels}
     values |= {"neighbours"} if metric == "reefcast_publications_received_total" else set()
-    if label in {"reason", "source", "by"}:
+    values |= set(VALUES_OF_STORAGES.get(metric, ()))
+    if label in {"reason", "source", "by", "outcome", "state"}:
         assert told in values, (metric, label, told)
 
 
@@ -142,7 +158,7 @@ def test_the_dashboard_can_be_imported() -> None:
         "datasource",
         "instance",
     }
-    assert "reefcast_broker_info" in json.dumps(made["templating"])
+    assert "label_values(reefcast_ready, instance)" in json.dumps(made["templating"])
     ids = [panel["id"] for panel in made["panels"]]
     assert len(set(ids)) == len(ids)
     taken: set[tuple[int, int]] = set()

@@ -153,7 +153,7 @@ class LiveNetwork:
                 f"broker {name}",
                 *("broker", str(path), name),
                 restart=True,
-                before_again=lambda: None,
+                before_again=lambda told: None,
                 report=self.lines.append,
             )
         await asyncio.gather(*(child.start() for child in self._children.values()))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reefcast import logs
+from reefcast.cli.exit_codes import AGAIN
 from reefcast.cli.options import DIRECTORY, INPUT_FILE, Whole, json_option, log_options
 from reefcast.client.address import DEFAULT_PORT, Address
 from reefcast.directories import make_directory, state_directory
@@ -47,7 +51,7 @@ To look at it, open in a browser:
     http://{admin}/"""
 
 
-@click.command()
+@click.command(epilog="Exit codes: 6 an operator wished the broker to be started again.")
 @click.argument("network", type=INPUT_FILE, required=False)
 @click.argument("name", required=False)
 @click.option(
@@ -73,6 +77,7 @@ To look at it, open in a browser:
     default="",
     help="Without NETWORK, answer operators over HTTP on this address, such as 127.0.0.1:9464.",
 )
+@click.option("--follows", type=INPUT_FILE, hidden=True, help="NETWORK is a copy of this file.")
 @log_options
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
 @json_option("a line when it is ready")
@@ -84,6 +89,7 @@ def command(
     data: Path | None,
     memory: bool,
     admin: str,
+    follows: Path | None,
     log_format: str | None,
     log_levels: tuple[str, ...],
     until_eof: bool,
@@ -104,13 +110,14 @@ def command(
     is ready.
 
     Either runs until SIGTERM or SIGINT; then it drains its queues, closes its clients' connections,
-    and ends.
+    and ends. SIGHUP has it read NETWORK again (`reefcast network apply`).
     """
     _check(network, name, port, data, memory, admin)
     described = NetworkFile() if network is None else load_network(network)
     logs.set_up(described.log.settings.changed(log_format, log_levels), broker=name or ALONE)
     if network is not None and name is not None:
-        _run(described, network, name, until_eof=until_eof, as_json=as_json)
+        follows, levels = follows or network, log_levels
+        _run(described, follows, name, levels, until_eof=until_eof, as_json=as_json)
     else:
         _run_alone(port, data, admin, memory=memory, until_eof=until_eof, as_json=as_json)
 
@@ -146,13 +153,23 @@ def _check(
         raise click.UsageError("give --directory or --memory, not both")
 
 
-def _run(network: NetworkFile, file: Path, name: str, *, until_eof: bool, as_json: bool) -> None:
-    """Run one broker of a network."""
+def _run(
+    network: NetworkFile,
+    file: Path,
+    name: str,
+    levels: Sequence[str],
+    *,
+    until_eof: bool,
+    as_json: bool,
+) -> None:
+    """Run one broker of a network, which follows `file`."""
     from reefcast.server.process import run_broker
 
     entry = network.entry(name)
     text = f"broker {name} listens on {entry.listen}"
-    run_broker(network, name, lambda _: _say(entry, text, as_json), file=file, until_eof=until_eof)
+    ready = partial(_say, entry, text, as_json)
+    if run_broker(network, name, lambda _: ready(), file=file, levels=levels, until_eof=until_eof):
+        sys.exit(AGAIN)
 
 
 def _run_alone(
@@ -221,7 +238,8 @@ def _serve_alone(
 
     patience.start()
     try:
-        run_broker(network, ALONE, ready, until_eof=until_eof, beside=store)
+        if run_broker(network, ALONE, ready, until_eof=until_eof, beside=store):
+            sys.exit(AGAIN)
     finally:
         patience.cancel()
 

@@ -45,9 +45,9 @@ def command() -> None:
     "--host",
     "hosts",
     multiple=True,
-    metavar="BROKER=HOST",
-    help="Another name or address on which a broker is reached, besides that on which it listens; "
-    "may be repeated.",
+    metavar="NAME=HOST",
+    help="Another name or address on which a broker, or the admin listener of a storage, is "
+    "reached, besides that on which it listens; may be repeated.",
 )
 @click.option(
     "--days",
@@ -84,7 +84,7 @@ def make(
     from reefcast.network.certifying import Asked, certify, with_tls
     from reefcast.tls.making import now
 
-    asked = Asked(clients, peers, _by_broker(hosts), days, renew)
+    asked = Asked(clients, peers, _by_member(hosts), days, renew)
     text = network.read_bytes().decode()
     described = read_network(with_tls(text))
     described.tls = described.tls.below(network.parent)
@@ -103,13 +103,13 @@ def make(
     _say_what_else(issued[0])
 
 
-def _by_broker(hosts: tuple[str, ...]) -> dict[str, list[str]]:
+def _by_member(hosts: tuple[str, ...]) -> dict[str, list[str]]:
     named: dict[str, list[str]] = {}
     for text in hosts:
-        broker, _, host = text.rpartition("=")
-        if not broker or not host:
-            raise click.UsageError(f"--host {text}: write it as BROKER=HOST")
-        named.setdefault(broker, []).append(host)
+        member, _, host = text.rpartition("=")
+        if not member or not host:
+            raise click.UsageError(f"--host {text}: write it as NAME=HOST")
+        named.setdefault(member, []).append(host)
     return named
 
 

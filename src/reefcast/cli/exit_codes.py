@@ -15,6 +15,9 @@ OUR_FAULT = 4
 """`InternalError`, and every exception that nobody expected."""
 THEIR_FAULT = 5
 """`PeerError`."""
+AGAIN = 6
+"""A broker ended because an operator wished it to be started again (`reefcast network roll`); the
+same as `server.child.AGAIN`, which is not to load the command line."""
 INTERRUPTED = 130
 """Ctrl-C, where that is not the usual end of a command."""
 
@@ -22,7 +25,7 @@ EXPLAINED = (
     "Exit codes: 0 it is done; 1 it is done, and the answer is no (a check failed, a broker does "
     "not answer: see the command); 2 something that you gave is wrong; 3 a simulated network never "
     "became quiet; 4 a fault of reefcast or of a routing; 5 a broker cannot be reached, or broke "
-    "the protocol; 130 interrupted."
+    "the protocol; 6 a broker that is to be started again; 130 interrupted."
 )
 
 _BY_FAULT: dict[type[ReefcastError], int] = {

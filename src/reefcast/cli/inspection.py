@@ -169,6 +169,8 @@ def _state(answer: Answer) -> Text | None:
         return _text("stops", BAD)
     if answer["relearning"]:
         return _text("relearns", BAD)
+    if (drain := answer.get("drain", {}).get("state", "no")) != "no":
+        return _text("is drained" if drain == "empty" else "drains", BAD)
     if answer.get("congested"):
         return _text("congested", OVERLOADED)
     return _text(f"up {_duration(answer['uptime_s'])}") if "uptime_s" in answer else None

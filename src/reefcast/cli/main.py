@@ -11,6 +11,7 @@ SECTIONS = {
     "Run a network": {
         "broker": "Run one broker: alone, or one of a network file.",
         "network": "Check, run and inspect a whole network of brokers.",
+        "top": "Show a running network live: brokers, links, and clients that do not keep up.",
         "certificates": "Make certificates for a network of brokers, from an authority of its own.",
         "peer": "Run a peer: a broker of routing gossip that is in no network file.",
         "user": "Add, remove and list the users of a network.",
@@ -29,6 +30,7 @@ SECTIONS = {
         "explain": "Explain why a filter matches an event, or not.",
     },
     "Look at what happened": {
+        "follow": "Follow publications through a running network, broker by broker.",
         "analyze": "Turn a trace into tables and an HTML report, with Spark.",
     },
     "Plan": {

@@ -7,6 +7,7 @@ import json
 import shlex
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,15 @@ import click
 
 from reefcast import logs
 from reefcast.cli.exit_codes import DONE, NO
+from reefcast.cli.network_apply import command as apply_command
 from reefcast.cli.network_custody import command as custody_command
+from reefcast.cli.network_drain import command as drain_command
 from reefcast.cli.network_move_link import command as move_command
 from reefcast.cli.network_move_storages import command as place_command
 from reefcast.cli.network_render import command as render_command
+from reefcast.cli.network_roll import command as roll_command
 from reefcast.cli.options import (
+    Number,
     json_option,
     log_options,
     network_argument,
@@ -43,10 +48,13 @@ def command() -> None:
     """
 
 
+command.add_command(apply_command)
 command.add_command(custody_command)
+command.add_command(drain_command)
 command.add_command(move_command)
 command.add_command(place_command)
 command.add_command(render_command)
+command.add_command(roll_command)
 
 # --- up -------------------------------------------------------------------------------------------
 
@@ -69,18 +77,19 @@ def up(
 
     It prints a line when all of them run, all links are up and all storages answer, then watches
     them until SIGTERM or SIGINT. A process that dies is restarted, a broker with the links that
-    NETWORK has then. Storages follow changes of NETWORK (`reefcast network move-storages`). A trace
-    directory holds one run: the files of a former run are removed.
+    NETWORK has then. Storages follow changes of NETWORK (`reefcast network move-storages`), and
+    brokers read it again after SIGHUP, or `reefcast network apply`. A trace directory holds one
+    run: the files of a former run are removed.
     """
     described = load_network(network)
-    settings = described.log.settings.changed(log_format, log_levels)
-    logs.set_up(settings)
-    up = _up(described, network, settings, restart=not no_restart, as_json=as_json)
+    logs.set_up(described.log.settings.changed(log_format, log_levels))
+    words = logs.words_of(log_format, log_levels)
+    up = _up(described, network, words, restart=not no_restart, as_json=as_json)
     sys.exit(asyncio.run(up))
 
 
 async def _up(
-    network: NetworkFile, file: Path, settings: logs.Settings, *, restart: bool, as_json: bool
+    network: NetworkFile, file: Path, words: list[str], *, restart: bool, as_json: bool
 ) -> int:
     from reefcast.server.supervisor import Overlay
 
@@ -92,7 +101,8 @@ async def _up(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
-    overlay = Overlay(network, restart=restart, file=file, report=report, log=settings)
+    overlay = Overlay(network, restart=restart, file=file, report=report, log=words)
+    loop.add_signal_handler(signal.SIGHUP, overlay.hang_up)
     starting = asyncio.ensure_future(overlay.__aenter__())
     stopping = asyncio.ensure_future(told_to_stop.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -228,8 +238,18 @@ def plan_of(network: NetworkFile, file: Path) -> dict[str, Any]:
 @own_options
 @table_option
 @rows_option
-@json_option("the answers by broker")
-def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> None:
+@click.option(
+    "--watch",
+    "watch_s",
+    type=Number(0.1),
+    is_flag=False,
+    flag_value=2.0,
+    help="Show it again every so many seconds (2 if none are given), until Ctrl-C.",
+)
+@json_option("the answers by broker; with --watch a line each time")
+def status(
+    network: Path, tables: tuple[str, ...], rows: int, watch_s: float | None, as_json: bool
+) -> None:
     """Show the status of every broker of NETWORK.
 
         reefcast network status net.toml --table PRT
@@ -241,12 +261,30 @@ def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> 
 
     A broker returns 1000 rows of a table at most.
     """
-    from reefcast.cli.inspection import check_tables, print_status, print_storages
-    from reefcast.model.wire import StatusRequest
-    from reefcast.server.supervisor import overlay_status
+    from reefcast.cli.inspection import check_tables
 
     described = load_network(network)
     check_tables(described, tables)
+    whole = _show_status(described, tables, rows, as_json=as_json)
+    try:
+        while watch_s is not None:
+            time.sleep(watch_s)
+            if not as_json and plain_console().is_terminal:
+                click.clear()
+            whole = _show_status(described, tables, rows, as_json=as_json)
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass  # which ends watching
+    sys.exit(DONE if whole else NO)
+
+
+def _show_status(
+    described: NetworkFile, tables: tuple[str, ...], rows: int, *, as_json: bool
+) -> bool:
+    """Show the status once; return whether every broker and every storage answers."""
+    from reefcast.cli.inspection import print_status, print_storages
+    from reefcast.model.wire import StatusRequest
+    from reefcast.server.supervisor import overlay_status
+
     answers = asyncio.run(overlay_status(described, StatusRequest(tables, rows), own_files()))
     storages = _storages(described)
     if as_json:
@@ -257,8 +295,7 @@ def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> 
     else:
         print_status(answers)
         print_storages(storages)
-    silent = any(row["silent"] for row in storages)
-    sys.exit(NO if silent or None in answers.values() else DONE)
+    return not any(row["silent"] for row in storages) and None not in answers.values()
 
 
 def _storages(network: NetworkFile) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from reefcast.cli.exit_codes import DONE, NO
-from reefcast.cli.options import Number, json_option, network_argument
+from reefcast.cli.options import json_option, network_argument, wait_option
 from reefcast.cli.secured import own_files, own_options
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import NetworkFile, load_network
@@ -46,14 +46,7 @@ class Outcome(NamedTuple):
     "--from", "old", metavar="OLD", required=True, help="The broker that has the link now."
 )
 @click.option("--to", "new", metavar="NEW", required=True, help="The broker that gets the link.")
-@click.option(
-    "--wait",
-    "wait_s",
-    type=Number(0),
-    default=60.0,
-    show_default=True,
-    help="Wait at most so many seconds for the end of the move.",
-)
+@wait_option(60.0, "for the end of the move")
 @json_option("the result; problem: why NETWORK could not be changed")
 def command(network: Path, broker: str, old: str, new: str, wait_s: float, as_json: bool) -> None:
     """Move a primary link of a running mesh.

@@ -14,7 +14,7 @@ import click
 from msgspec.structs import replace
 
 from reefcast.cli.exit_codes import DONE, NO
-from reefcast.cli.options import DIRECTORY, INPUT_FILE, Number, json_option, network_argument
+from reefcast.cli.options import DIRECTORY, INPUT_FILE, json_option, network_argument, wait_option
 from reefcast.cli.secured import own_files, own_options
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import NetworkFile, load_network
@@ -50,14 +50,7 @@ class Steps(NamedTuple):
     show_default=True,
     help="The directory of new storages: each keeps its history there, under its name.",
 )
-@click.option(
-    "--wait",
-    "wait_s",
-    type=Number(0),
-    default=600.0,
-    show_default=True,
-    help="Wait at most so many seconds until storages have caught up, and others stopped.",
-)
+@wait_option(600.0, "until storages have caught up, and others stopped")
 @json_option("the storages, what each got and gave up, and what is missing still")
 def command(network: Path, plan: Path, directory: Path, wait_s: float, as_json: bool) -> None:
     """Move the storages of a running network to where a plan wants them.

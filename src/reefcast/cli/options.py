@@ -67,6 +67,18 @@ master_option = click.option(
 )
 
 
+def wait_option(default_s: float, until: str) -> Callable[[C], C]:
+    """Return the option for how long a command waits; `until`: for what, behind "seconds"."""
+    return click.option(
+        "--wait",
+        "wait_s",
+        type=Number(0),
+        default=default_s,
+        show_default=True,
+        help=f"Wait at most so many seconds {until}.",
+    )
+
+
 seed_option = click.option(
     "--seed", default=0, show_default=True, help="Sets every random choice of the run."
 )

@@ -120,7 +120,7 @@ async def _serve(
     from reefcast.server.process import reload_at_hangup
 
     async with peer:
-        reload_at_hangup(peer.node)
+        reload_at_hangup(peer.node.reload)
         network = peer.node.network.network.name
         if as_json:
             click.echo(json.dumps({"peer": peer.name, "network": network}))

@@ -17,17 +17,20 @@ from reefcast.cli.secured import client_options, given
 from reefcast.client.address import Address
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import NetworkFile, load_network
+from reefcast.network.sections import StorageEntry
 from reefcast.network.storages import storage_named
+from reefcast.protocol.privacy import is_loopback
 
 if TYPE_CHECKING:
     from reefcast.client import Options
     from reefcast.history.limits import Limits
     from reefcast.model.values import Kind
-    from reefcast.network.sections import StorageEntry
     from reefcast.storage_node.node import StorageNode
     from reefcast.storage_node.process import Keeping
 
 SEAL_AFTER_S = 3600.0
+ALONE = "storage"
+"""The name of a storage that is in no network file."""
 
 
 @click.command()
@@ -68,6 +71,12 @@ SEAL_AFTER_S = 3600.0
     is_flag=True,
     help="Delete other topics from DIRECTORY; by default they stay there.",
 )
+@click.option(
+    "--admin",
+    metavar="HOST:PORT",
+    default="",
+    help="With --directory, answer operators on this machine over HTTP, such as at 127.0.0.1:9466.",
+)
 @log_options
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
 @json_option("a line whenever it has said for which topics it answers")
@@ -82,6 +91,7 @@ def command(
     most: int | None,
     seal_after_s: float,
     forget: bool,
+    admin: str,
     log_format: str | None,
     log_levels: tuple[str, ...],
     until_eof: bool,
@@ -110,9 +120,11 @@ def command(
         _run_named(described, Path(file), name, until_eof=until_eof, as_json=as_json)
         return
     logs.set_up(logs.Settings().changed(log_format, log_levels), storage=str(directory))
-    from reefcast.storage_node.process import Keeping, run_store
+    from reefcast.storage_node.process import Keeping, Shown, run_store
 
     url, topics = split_words(words, "TOPIC...")
+    entry = StorageEntry(ALONE, url, list(topics), str(directory), admin=admin)
+    _check_alone(entry)
     keeping = Keeping(
         directory=directory,
         indexed=kinds(indexed),
@@ -121,21 +133,39 @@ def command(
         forget=forget,
     )
     said = partial(_say, as_json)
-    run_store(url, topics, keeping, shown=given(), until_eof=until_eof, ready=said)
+    run_store(
+        *(url, topics, keeping),
+        shown=given(),
+        operators=Shown(NetworkFile(), entry),
+        until_eof=until_eof,
+        ready=said,
+    )
 
 
 def _check_named(context: click.Context, words: tuple[str, ...]) -> None:
     """Raise `UsageError` for words or options that a storage of a network file does not take."""
     given = click.core.ParameterSource.COMMANDLINE
-    for option in ("indexed", "lifetime_s", "most", "seal_after_s", "forget"):
+    for option in ("indexed", "lifetime_s", "most", "seal_after_s", "forget", "admin"):
         if context.get_parameter_source(option) == given:
             flag = next(p.opts[0] for p in context.command.params if p.name == option)
             raise click.UsageError(
-                f"{flag} goes with --directory; a network file says what its storages keep"
+                f"{flag} goes with --directory; a network file says that of its storages"
             )
     if len(words) != 2:
         raise click.UsageError(
             "give NETWORK and NAME; or topics, and --directory for where they are kept"
+        )
+
+
+def _check_alone(entry: StorageEntry) -> None:
+    """Raise `ConfigurationError` for an admin address that others can reach: without a network file
+    nobody would have to prove who he is."""
+    address = entry.admin_address
+    if address is not None and not is_loopback(address[0]):
+        raise ConfigurationError(
+            f"--admin {entry.admin}: the storage would show its status on {address[0]}, which "
+            "others can reach; choose a loopback address such as 127.0.0.1:9466, or describe the "
+            "storage in a network file with [tls] and [security]"
         )
 
 
@@ -174,7 +204,7 @@ def _run_named(
     described: NetworkFile, network: Path, name: str, *, until_eof: bool, as_json: bool
 ) -> None:
     from reefcast.storage_node.following import Following
-    from reefcast.storage_node.process import run_store
+    from reefcast.storage_node.process import Shown, run_store
 
     entry = storage_named(name, described.storage)
     run_store(
@@ -185,6 +215,7 @@ def _run_named(
         name=name,
         network=described.network.name,
         shown={**_tls(described, name), **_key(described)},
+        operators=Shown(described, entry, network),
         until_eof=until_eof,
         ready=partial(_say_named, entry, as_json),
         follow=Following(network, entry).follow,

@@ -66,7 +66,8 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
     It reconnects by itself. A broker that is reached again within `session_s` (60 s, see its
     network file) has kept the session: it delivers what was published meanwhile, each event once.
     At another broker, or one that was restarted, the client subscribes and advertises again and
-    repeats unacknowledged publications; what others published meanwhile is not delivered.
+    repeats unacknowledged publications; what others published meanwhile is not delivered, unless
+    the former broker was drained, and so sent it there.
     """
 
     def __init__(
@@ -89,20 +90,18 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
         self._session.replier = self
         self._outbox = self._session.outbox
         self._requests = Requests(self._session, self._session.reply_address)
-        self._handler = Handler(
-            self._on_hello,
-            self._session.on_frames,
-            self._session.room.fire,
-            lambda: self._session.taken,
-            settings["silence_s"],
-            credentials_of(settings),
+        handler = Handler(
+            *(self._on_hello, self._session.on_frames, self._session.room.fire),
+            *(lambda: self._session.taken, settings["silence_s"], credentials_of(settings)),
         )
         self._dialler = Dialler(
             addresses,
             Backoff(settings["backoff_first_s"], settings["backoff_max_s"], machine.generator()),
-            self._handler,
+            handler,
             self._session.hello,
             security(settings, addresses),
+            redirects=settings["redirects"],
+            session=self._session,
         )
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._runner = self._loop.create_task(self._run(), name=f"reefcast {identity.id}")

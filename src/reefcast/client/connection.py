@@ -38,7 +38,8 @@ class Handler(NamedTuple):
     """The callbacks of a connection. `on_hello` comes first; if it or `on_frames` raises, the
     connection ends. `taken`: the number of numbered frames processed from this broker. `silence_s`:
     seconds of silence after which the connection is lost. `credentials`: what is shown to brokers
-    that ask who the client is."""
+    that ask who the client is. `on_elsewhere`: called with the brokers that this one names instead
+    of itself (`Close.elsewhere`)."""
 
     on_hello: Callable[[Hello, Connection], None]
     on_frames: Callable[[Iterable[tuple[int, Any]]], None]
@@ -46,6 +47,7 @@ class Handler(NamedTuple):
     taken: Callable[[], int]
     silence_s: float
     credentials: Credentials
+    on_elsewhere: Callable[[tuple[str, ...]], None] = lambda brokers: None
 
 
 class Connection(asyncio.Protocol):
@@ -73,6 +75,11 @@ class Connection(asyncio.Protocol):
         self.reason = ""
         self.opened: asyncio.Future[None] = self._loop.create_future()
         self.lost: asyncio.Future[Exception | None] = self._loop.create_future()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the broker has said that it closes the connection."""
+        return self._close_frame is not None
 
     # --- called by the client ---------------------------------------------------------------------
 
@@ -144,6 +151,8 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         close = self._close_frame
+        if close is not None and close.elsewhere:
+            self._handler.on_elsewhere(close.elsewhere)
         if self._secure and close is None and error is not None and not self.opened.done():
             self._finish(_no_tls(self._secure, error))
         elif close is None or close.retry:

@@ -25,15 +25,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from reefcast.client.address import Address
 from reefcast.client.batches import Published
 from reefcast.client.consuming import Consuming, Later, about_sessions
 from reefcast.client.event import Event, Replier
 from reefcast.client.inbox import Holding, Inbox
+from reefcast.client.moving import Left, Moving, Owners
 from reefcast.client.outbox import Outbox
 from reefcast.client.recalling import Retaining
 from reefcast.client.recent import RecentDeliveries
 from reefcast.client.refusals import BATCHES_KEPT, refused
-from reefcast.client.settings import OnDeliveries, Options, call_application
+from reefcast.client.settings import Options, call_application, hand_over
 from reefcast.client.signal import Signal
 from reefcast.client.unconfirmed import Unconfirmed
 from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
@@ -55,8 +57,7 @@ _log = logging.getLogger("reefcast.client")
 _DELIVER, _DELIVER_AGAIN = int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN)
 _NUMBERED = (int(FrameKind.CONTROL), int(FrameKind.DROPPED))
 """Kinds of numbered frames, beside deliveries."""
-ASKED = (Request, More, Cancel)
-"""Messages to storages."""
+ASKED = (Request, More, Cancel)  # of storages
 
 
 class Serving(Protocol):
@@ -74,7 +75,7 @@ class Session:
     session. `wake`: called when there is output and there was none before; `watch_reading`: called
     when `may_read` may have changed. `later`: calls what it is given after a pause.
 
-    `stored`: the outbox file, if there is one.
+    `stored`: the outbox file, if there is one. `moving`: moves to other brokers.
 
     `taken`: numbered frames that were taken over from the broker, while it has this session.
 
@@ -119,6 +120,7 @@ class Session:
         self.event_type: type[Event] = Event
         self._batches: deque[Published] = deque(maxlen=BATCHES_KEPT)
         self.taken = 0
+        self.moving = Moving(self._put_moved, self.awaiting_answer)
         self._secret, self._key = identity.secret, key
         self._broker_session = self._ticket = ""
         self._attempts = 0
@@ -166,6 +168,12 @@ class Session:
         self._attempts += 1
         return hello
 
+    def leaves(self, address: Address) -> None:
+        """Note that the broker at this address sends the client to another one."""
+        said = self._broker_session, self._ticket, self.taken, self.registrations.by_number
+        if self.connected:
+            self.moving.leaves(Left(address, *said))
+
     def established(self, hello: Hello) -> None:
         """Resume after the broker's hello: send again what it has not acknowledged, and everything
         to a broker that no longer has this session."""
@@ -184,6 +192,7 @@ class Session:
             self.taken = 0
         self._broker_session, self._ticket = hello.session, hello.ticket
         self.connected = True
+        self.moving.arrived(self.registrations.by_number.values())
         if not hello.resumed:
             for asking in self._asking:
                 self.say(asking.start())
@@ -196,6 +205,7 @@ class Session:
     def lost(self) -> None:
         """Note that the connection is gone."""
         self.connected = False
+        self.moving.lost()
         if self._serving is not None:
             self._serving.disconnected()
         self.consuming.lost()
@@ -208,6 +218,7 @@ class Session:
             return
         self.ended, self.error = True, error
         self.lost()
+        self.moving.end()
         for holding in list(self._holdings):
             holding.end(error)
         self.consuming.end(self.ending(), closed=error is None)
@@ -238,7 +249,7 @@ class Session:
             self._take(run, unread)
         receiver = self.settings["on_deliveries"]
         if unread and receiver is not None:
-            _hand_over(receiver, unread)
+            hand_over(receiver, unread)
 
     def _take(self, run: list[bytes], unread: list[bytes]) -> None:
         """Take over consecutive deliveries, and empty the list. Deliveries for the application's
@@ -246,7 +257,12 @@ class Session:
         if not run:
             return
         self.taken += len(run)
-        if self.settings["on_deliveries"] is not None:
+        if self.moving.held is not None:
+            self.moving.held += run
+        elif self.moving.check > 0:
+            self.moving.check -= len(run)
+            self._put_moved(run)
+        elif self.settings["on_deliveries"] is not None:
             self._recent.note(wire.delivery_keys(run))
             unread += run
         else:
@@ -258,12 +274,24 @@ class Session:
     def _take_again(self, payload: bytes, unread: list[bytes]) -> None:
         """Take over a delivery that may have come before."""
         self.taken += 1
+        if self.moving.held is not None:
+            self.moving.held.append(payload)
+            return
         if not self._recent.is_new(payload):
             return
         if self.settings["on_deliveries"] is not None:
             unread.append(payload)
         else:
             self._put(*wire.split_deliveries([payload]))
+
+    def _put_moved(self, payloads: Iterable[bytes], owners: Owners | None = None) -> None:
+        """Put deliveries that may have come before; `owners`: as another broker knew them."""
+        fresh = [each for each in payloads if self._recent.is_new(each)]
+        receiver = self.settings["on_deliveries"]
+        if receiver is not None and fresh and owners is None:
+            hand_over(receiver, fresh)
+        elif receiver is None and fresh:
+            self._put(*wire.split_deliveries(fresh), owners)
 
     def _handle_message(self, kind: int, payload: Any) -> None:
         self.taken += kind in _NUMBERED
@@ -272,26 +300,26 @@ class Session:
             raise ProtocolError(f"the broker sent a frame of kind {kind}, which may not come here")
         handler(payload)
 
-    def _put(self, heads: list[bytes], bodies: list[bytes]) -> None:
+    def _put(self, heads: list[bytes], bodies: list[bytes], owners: Owners | None = None) -> None:
         """Put bodies into the inboxes of the subscriptions whose numbers are in the heads. Equal
         heads are looked up once: most reads have only one."""
         if heads.count(heads[0]) == len(heads):
-            for owner in self._owners(heads[0]):
+            for owner in self._owners(heads[0], owners):
                 owner.put(bodies)
             return
         found: dict[Holding, list[bytes]] = {}
         lists: dict[bytes, list[list[bytes]]] = {}
         for head, body in zip(heads, bodies, strict=True):
             if head not in lists:
-                lists[head] = [found.setdefault(owner, []) for owner in self._owners(head)]
+                lists[head] = [found.setdefault(owner, []) for owner in self._owners(head, owners)]
             for each in lists[head]:
                 each.append(body)
         for owner, its in found.items():
             owner.put(its)
 
-    def _owners(self, head: bytes) -> Iterable[Holding]:
+    def _owners(self, head: bytes, by_number: Owners | None) -> Iterable[Holding]:
         """Return the owners of the numbers in a delivery's head, each once."""
-        by_number = self.registrations.by_number
+        by_number = self.registrations.by_number if by_number is None else by_number
         numbers = wire.decode_numbers(head)
         return dict.fromkeys(by_number[n].owner for n in numbers if n in by_number)
 
@@ -331,6 +359,7 @@ class Session:
                 self._about_history(message)
         elif isinstance(message, Settled):
             self.registrations.settled(message.token)
+            self.moving.answered()
         elif isinstance(message, Confirmed):
             for each in message.each():
                 self.unconfirmed.answered(each)
@@ -338,6 +367,7 @@ class Session:
             self._publication_refused(message)
         elif isinstance(message, Refused):
             self.registrations.refused(message.token, message.reason)
+            self.moving.answered()
         else:
             raise ProtocolError(
                 f"the broker sent {type(message).__name__}, which is not for clients"
@@ -468,12 +498,3 @@ class Session:
     def inbox_has_room(self, inbox: Inbox) -> None:
         self._full.discard(inbox)
         self._watch_reading()
-
-
-def _hand_over(receiver: OnDeliveries, deliveries: list[bytes]) -> None:
-    """Call the application's receiver. An error in it ends the client: deliveries that it did not
-    process are lost."""
-    try:
-        receiver(deliveries)
-    except Exception as error:
-        raise LocalError(f"on_deliveries failed, which ended the client: {error!r}") from error

@@ -8,7 +8,7 @@ from inspect import getdoc
 from textwrap import fill
 from typing import Annotated, Any, NamedTuple, ParamSpec, TypedDict, cast, get_type_hints
 
-from reefcast.errors import ConfigurationError
+from reefcast.errors import ConfigurationError, LocalError
 from reefcast.model.messages import MOST_ORDER_S
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import BROKER_PING_S, QUEUE_POLICIES
@@ -181,6 +181,13 @@ class Options(TypedDict, total=False):
         float,
         Option(2.0, "the longest pause ({}); each is drawn between half of its length and all."),
     ]
+    redirects: Annotated[
+        bool,
+        Option(
+            True,
+            "whether to go to the brokers that one names when it is drained; it does by default.",
+        ),
+    ]
     on_disconnect: Annotated[
         OnChange | None, Option(None, "called, without arguments, when the connection is lost.")
     ]
@@ -291,3 +298,12 @@ def call_application(callback: Callable[P, None] | None, *args: P.args, **named:
         callback(*args, **named)
     except Exception:
         _log.exception("a callback of the application failed")
+
+
+def hand_over(receiver: OnDeliveries, deliveries: list[bytes]) -> None:
+    """Call the application's receiver. An error in it ends the client: deliveries that it did not
+    process are lost."""
+    try:
+        receiver(deliveries)
+    except Exception as error:
+        raise LocalError(f"on_deliveries failed, which ended the client: {error!r}") from error

@@ -68,6 +68,20 @@ class TopicCounts(NamedTuple):
     evicted: int
 
 
+class Contents(NamedTuple):
+    """What a history has. `rows`, `row_bytes` (of bodies): in the database, once for each topic;
+    `segments`, `segment_rows`: sealed files, and their rows; `disk_bytes`: all files together;
+    `newest_us`: when the newest publication that was ever stored was published, None if none
+    was."""
+
+    rows: int
+    row_bytes: int
+    segments: int
+    segment_rows: int
+    disk_bytes: int
+    newest_us: int | None
+
+
 class HistoryStore:
     """See the module's docstring for which calls go together.
 
@@ -406,6 +420,23 @@ class HistoryStore:
             for topic in (self._topics if topics is None else self._topics.matching(topics))
             if topic.last is not None
         }
+
+    def contents(self) -> Contents:
+        """Return how much there is of everything; looks at each topic, not at rows."""
+        segments = self._segments.all
+        times_us = [topic.last[0] for topic in self._topics if topic.last is not None]
+        sizes = [each.bytes for each in segments]
+        for ending in ("", "-wal"):
+            with suppress(OSError):
+                sizes.append(Path(f"{self._path}{ending}").stat().st_size)
+        return Contents(
+            rows=self._topics.rows,
+            row_bytes=self._topics.bytes,
+            segments=len(segments),
+            segment_rows=sum(each.footer.rows for each in segments),
+            disk_bytes=sum(sizes),
+            newest_us=max(times_us, default=None),
+        )
 
     def counts(self) -> dict[str, TopicCounts]:
         """Return the counts of each topic."""

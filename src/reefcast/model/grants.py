@@ -46,14 +46,16 @@ NO_ADVISORIES = parse_filter(f"{TOPIC} IS NULL OR {TOPIC} NOT LIKE '{RESERVED}%'
 
 class Right(StrEnum):
     """A right of administration. STATUS: ask brokers for their status, list the durable sessions of
-    others, subscribe to advisory events. MOVE: move links. PLACE: be a storage. DRAIN: dispose of
-    what is kept for others: a broker's custody for a neighbour, and durable sessions of other
-    users."""
+    others, subscribe to advisory events. MOVE: move links. PLACE: be a storage. DRAIN: have a
+    broker hand its clients to others; dispose of what is kept for others: a broker's custody for a
+    neighbour, and durable sessions of other users. APPLY: have brokers read their network file
+    again."""
 
     STATUS = "status"
     MOVE = "move"
     PLACE = "place"
     DRAIN = "drain"
+    APPLY = "apply"
 
 
 class Template:

@@ -328,7 +328,14 @@ class ManageSession(msgspec.Struct, frozen=True, tag="manage_session"):
 
 
 Wish = MoveLink | GiveUp | ManageSession
-"""What operators may wish of a running broker."""
+"""What operators may wish of the core of a running broker."""
+
+
+class Neighbours(msgspec.Struct, frozen=True):
+    """The brokers to which this one has links in the overlay from now on, up or not: an operator
+    added some, or took some out, which own nothing any more (`Broker.objection_to_leaving`)."""
+
+    links: tuple[LinkName, ...]
 
 
 class Leave(msgspec.Struct, frozen=True):
@@ -367,6 +374,7 @@ Input = (
     | Kept
     | Fetched
     | Regrant
+    | Neighbours
 )
 
 

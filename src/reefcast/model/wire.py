@@ -44,6 +44,8 @@ Rules
   stands where they would have stood. One that ends the connection for that reason says so in the
   CLOSE (`too_slow`), and again if the same program comes back: it must not go on as if nothing
   had been lost.
+- A drained broker closes connections with `Close.elsewhere`. If both offer the feature "move", it
+  keeps the session of a subscriber until that has come back for it (`Hello.collecting`).
 - A client may send as many publications as the hello's `credit` and the CREDIT(n) frames since
   allow together. One that sends more than twice that window too many is cut off.
 - Each side sends PING(0) when it has sent nothing for a while; nobody answers it. A client does so
@@ -51,9 +53,9 @@ Rules
   connection. A broker does so after `BROKER_PING_S`, or more often to its neighbours: those who
   wait for it are told how long they should (`[limits] silence_s`, `connect(silence_s=...)`).
 - STATUS comes from an admin connection (`StatusRequest`), and is answered with a map. WISH comes
-  from one, too (`MoveLink`, `GiveUp`, `ManageSession`); it is answered with STATUS after it has
-  been met (the last move in it is this one), or with CLOSE if it cannot be. LOOK (`looks`) is
-  answered with LOOK: a map, which is {"refused": a sentence} if there is no answer.
+  from one, too (`OperatorWish`); it is answered with STATUS after it has been met (the last move in
+  it is this one, `applied` is what became of this `Apply`), or with CLOSE if it cannot be. LOOK
+  (`looks`) is answered with LOOK: a map, which is {"refused": a sentence} without an answer.
 """
 
 from __future__ import annotations
@@ -79,8 +81,8 @@ from reefcast.model.messages import (
     Publish,
     ServiceMessage,
     SharedMessage,
-    Wish,
 )
+from reefcast.model.operations import OperatorWish
 from reefcast.model.publication import Publication
 from reefcast.model.versions import Offer
 
@@ -88,16 +90,14 @@ T = TypeVar("T")
 
 RESUME = "resume"
 """The feature of numbered frames from a broker to its client, and of sessions that stay."""
-OFFER = Offer(version=1, oldest=1, features=(RESUME,))
+MOVE = "move"  # the feature of a client that comes back to a drained broker
+OFFER = Offer(version=1, oldest=1, features=(RESUME, MOVE))
 MAX_FRAME_BYTES = frame_layout.MAX_FRAME_BYTES
-AROUND_BYTES = 64 * 1024
-"""What may stand around a publication when it comes to a client: numbers of subscriptions."""
+AROUND_BYTES = 64 * 1024  # around a publication for a client: numbers of subscriptions
 MAX_HELLO_BYTES = 64 * 1024
 HEADERS_KEPT, SHORT_HEADER_BYTES = 4096, 64
-QUEUE_POLICIES = ("block", "drop_oldest", "disconnect")
-"""What may happen when a subscriber's queue is full."""
-MAX_NAME_CHARS = 200
-"""The most characters of a client's id."""
+QUEUE_POLICIES = ("block", "drop_oldest", "disconnect")  # when a subscriber's queue is full
+MAX_NAME_CHARS = 200  # of a client's id
 ID_BYTES = 1 + 3 + 4 * MAX_NAME_CHARS + 9
 """The most bytes of a publication's id in its encoding: the array's head, the publisher's name, the
 number."""
@@ -105,8 +105,7 @@ PING_INTERVAL_S = 5.0
 SILENCE_S = 15.0
 BROKER_PING_S = 1.0
 _LENGTH = struct.Struct(">I")
-HEAD = frame_layout.HEAD.packing()
-"""Length and kind of a frame."""
+HEAD = frame_layout.HEAD.packing()  # length and kind of a frame
 _PARTS = frame_layout.PARTS.packing()
 HEAD_BYTES, PARTS_BYTES = frame_layout.HEAD.bytes, frame_layout.PARTS.bytes
 LENGTH_BYTES, KIND_AT = frame_layout.LENGTH.size, frame_layout.KIND.at
@@ -152,7 +151,8 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     whether its session stands as it left it. `ticket`: of that session; the client shows it when it
     comes back. Between brokers it is that of the link's last beginning. `attempt`: how many
     connections this client's program had begun before: of two hellos the higher one is newer.
-    `secret`: what the client's id follows from, in all lives of the program."""
+    `secret`: what the client's id follows from, in all lives of the program. `collecting`: the
+    client comes only for what its session still has, and is connected to another broker."""
 
     role: Role
     name: str
@@ -167,6 +167,7 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     ticket: str = ""
     attempt: int = 0
     secret: str = ""
+    collecting: bool = False
 
 
 def hello(
@@ -179,11 +180,12 @@ def hello(
 
 class Close(msgspec.Struct, frozen=True):
     """The last frame before the sender closes. `retry`: coming back later may help. `too_slow`: the
-    client did not keep up with its deliveries."""
+    client did not keep up with its deliveries. `elsewhere`: where to go instead (host:port)."""
 
     reason: str
     retry: bool = False
     too_slow: bool = False
+    elsewhere: tuple[str, ...] = ()
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -226,13 +228,12 @@ _dropped = msgspec.msgpack.Decoder(Dropped)
 _congestion = msgspec.msgpack.Decoder(Congestion)
 _status_request = msgspec.msgpack.Decoder(StatusRequest)
 _look: msgspec.msgpack.Decoder[AnyLook] = msgspec.msgpack.Decoder(AnyLook)
-_wish: msgspec.msgpack.Decoder[Wish] = msgspec.msgpack.Decoder(Wish)
+_wish: msgspec.msgpack.Decoder[OperatorWish] = msgspec.msgpack.Decoder(OperatorWish)
 _asking_fields = msgspec.msgpack.Decoder(list[Any])
 _header_fields = msgspec.msgpack.Decoder(list[object])
 _publication = msgspec.msgpack.Decoder(Publication)
 _publications = msgspec.msgpack.Decoder(list[Publication])
-_ARRAY32 = b"\xdd"
-"""The byte with which msgpack begins an array whose length has four bytes."""
+_ARRAY32 = b"\xdd"  # with which msgpack begins an array whose length has four bytes
 _numbers = msgspec.msgpack.Decoder(tuple[int, ...])
 FIRST_HEADER = _encoder.encode((FIRST_HOP.hops,))
 """The header of most publications of clients."""
@@ -364,7 +365,7 @@ def decode_status_request(payload: bytes | memoryview) -> StatusRequest:
     return _decode(_status_request, payload, "request for the status")
 
 
-def decode_wish(payload: bytes | memoryview) -> Wish:
+def decode_wish(payload: bytes | memoryview) -> OperatorWish:
     return _decode(_wish, payload, "wish of an operator")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reefcast.errors import ConfigurationError
+from reefcast.network.admin_addresses import EVERYWHERE
 from reefcast.network.file import NetworkFile, parse_network
 from reefcast.network.sections import OWN_NAME, TlsSection
 from reefcast.protocol.privacy import is_loopback
@@ -41,7 +42,8 @@ authority = "certificates/authority.pem"
 
 class Asked(NamedTuple):
     """What is asked for besides the members of the file. `clients`: names; `peers`: hosts on which
-    peers listen; `hosts`: by broker, more names and addresses on which it is reached."""
+    peers listen; `hosts`: by broker or storage, more names and addresses on which it is
+    reached."""
 
     clients: Sequence[str] = ()
     peers: Sequence[str] = ()
@@ -73,7 +75,8 @@ def certify(network: NetworkFile, asked: Asked, now: datetime) -> list[Issued]:
     certificate is there without the other."""
     _check_patterns(network.tls)
     wanted = dict(_wanted(network, asked))
-    for name in asked.hosts:
+    listening = {entry.name for entry in network.storage if entry.admin}
+    for name in set(asked.hosts) - listening:
         network.entry(name)
     authority_files = TlsFiles(certificate=network.tls.authority, key=key_of(network.tls.authority))
     present = [_is_there(files, who) for files, (who, _) in wanted.items()]
@@ -114,7 +117,9 @@ def _wanted(network: NetworkFile, asked: Asked) -> Iterator[tuple[TlsFiles, tupl
         )
     for storage in network.storage:
         uri = storage_uri(name, storage.name)
-        yield tls.files(storage.name), _member(f"storage {storage.name}", storage.name, uri)
+        where = storage.admin_address
+        hosts = () if where is None else _hosts(where[0], asked.hosts.get(storage.name, ()))
+        yield tls.files(storage.name), _member(f"storage {storage.name}", storage.name, uri, hosts)
     for host in asked.peers:
         file = f"peer-{host.replace(':', '-')}"
         yield tls.files(file), _member(f"peers on {host}", file, peer_uri(name), _hosts(host, ()))
@@ -132,7 +137,8 @@ def _member(who: str, name: str, uri: str, hosts: tuple[str, ...] = ()) -> tuple
 
 
 def _hosts(host: str, more: Sequence[str]) -> tuple[str, ...]:
-    named = LOOPBACK if is_loopback(host) else (host,)
+    here = is_loopback(host) or host in EVERYWHERE
+    named = LOOPBACK if here else (host,)
     return tuple(dict.fromkeys((*named, *more)))
 
 

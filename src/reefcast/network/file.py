@@ -6,7 +6,7 @@ A file that contradicts itself, or has an unknown key, is refused with a sentenc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time
 from math import isfinite
 from pathlib import Path
@@ -16,6 +16,7 @@ import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.wire import QUEUE_POLICIES
+from reefcast.network.admin_addresses import EVERYWHERE, AdminAddress, check_admin
 from reefcast.network.checks import address_in, check_choices, check_keys
 from reefcast.network.roles import grants_of
 from reefcast.network.sections import (
@@ -205,7 +206,8 @@ class NetworkFile(Section, kw_only=True):
         _check_tls(self)
         _check_advisories(self)
         _check_security(self)
-        _check_admin(self)
+        listens = {entry.listen for entry in self.broker}
+        check_admin(_admin_addresses(self), listens, _lacks_for_admin(self))
         _check_numbers(self)
         _ = self.log.settings
         check_storages(self.storage, self.names)
@@ -258,12 +260,14 @@ def _check_tls(network: NetworkFile) -> None:
         raise ConfigurationError(
             f'[tls] has clients = "{tls.clients}", but no certificate and no authority'
         )
-    both = sorted({entry.name for entry in network.storage}.intersection(network.names))
-    if tls.on and both:
-        raise ConfigurationError(
-            f"a storage and a broker have the name {both[0]!r}, so their certificates would be one "
-            "file: give the storage another name"
-        )
+    both = {entry.name: entry for entry in network.storage if entry.name in set(network.names)}
+    for name, entry in sorted(both.items()):
+        if tls.on or entry.admin:
+            shared = "certificates" if tls.on else "audit logs"
+            raise ConfigurationError(
+                f"a storage and a broker have the name {name!r}, so their {shared} would be one "
+                "file: give the storage another name"
+            )
 
 
 def _check_overlay(network: NetworkFile) -> None:
@@ -325,46 +329,33 @@ def _check_security(network: NetworkFile) -> None:
         raise ConfigurationError("two [[certificate]]s have the same subject")
 
 
-def _check_admin(network: NetworkFile) -> None:
-    listens = {entry.listen for entry in network.broker}
-    taken: dict[tuple[str, tuple[str, int]], str] = {}
-    for entry in network.broker:
-        address = network.admin_address(entry.name)
-        if address is None:
-            continue
-        text = entry.admin or network.admin.listen
-        if text in listens:
-            raise ConfigurationError(
-                f"the admin address {text} of broker {entry.name} is where a broker listens for "
-                "clients; give it another port"
-            )
-        _check_admin_host(network, entry.name, address[0])
-        machine = entry.address[0] if entry.listen else entry.name
-        if other := taken.get((machine, address)):
-            raise ConfigurationError(
-                f"brokers {other} and {entry.name} are both on {machine}, and would have the same "
-                f"admin address {text}: give each its own, as admin in its [[broker]]"
-            )
-        taken[machine, address] = entry.name
+def _admin_addresses(network: NetworkFile) -> Iterator[AdminAddress]:
+    for broker in network.broker:
+        address = network.admin_address(broker.name)
+        if address is not None:
+            machine = broker.address[0] if broker.listen else broker.name
+            text = broker.admin or network.admin.listen
+            yield AdminAddress("broker", broker.name, text, address, machine)
+    hosts = {entry.name: entry.address[0] for entry in network.broker if entry.listen}
+    for storage in network.storage:
+        address = storage.admin_address
+        if address is not None:
+            # The file does not say where a storage runs. One that listens on all addresses of its
+            # machine may have a machine of its own; others are taken to be beside their brokers.
+            beside = hosts.get(storage.broker, storage.broker)
+            machine = storage.name if address[0] in EVERYWHERE else beside
+            yield AdminAddress("storage", storage.name, storage.admin, address, machine)
 
 
-def _check_admin_host(network: NetworkFile, broker: str, host: str) -> None:
-    """Check that nobody can reach what is not protected, unless the file says so."""
-    safe = network.tls.on and network.security is not None
-    if not (is_loopback(host) or safe or network.network.insecure):
-        lacks = [
-            words
-            for words, there in (
-                ("a section [tls] (reefcast certificates make)", network.tls.on),
-                ("a section [security] with users or tokens", network.security is not None),
-            )
-            if not there
-        ]
-        raise ConfigurationError(
-            f"broker {broker} would show its status on {host}, which others can reach: give the "
-            f"file {' and '.join(lacks)}, choose a loopback address such as 127.0.0.1:9464, or "
-            "set insecure = true in [network] (without TLS only)"
-        )
+def _lacks_for_admin(network: NetworkFile) -> list[str]:
+    """Return in words what the file lacks before others may reach what shows the status."""
+    if network.network.insecure:
+        return []
+    needed = {
+        "a section [tls] (reefcast certificates make)": network.tls.on,
+        "a section [security] with users or tokens": network.security is not None,
+    }
+    return [words for words, there in needed.items() if not there]
 
 
 def _check_numbers(network: NetworkFile) -> None:

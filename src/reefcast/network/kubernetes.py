@@ -18,6 +18,7 @@ from reefcast.network.file import NetworkFile, read_network
 from reefcast.network.sections import OWN_NAME, BrokerEntry, StorageEntry
 
 PORT, ADMIN_PORT = 7301, 9464
+ADMIN = f"0.0.0.0:{ADMIN_PORT}"
 CONFIGURATION, STATE = "/etc/reefcast", "/var/lib/reefcast"
 """Where a pod has the network file with secrets beside it, and its disk."""
 USER = 10001
@@ -49,7 +50,8 @@ class Rendering(NamedTuple):
     """What a network is in a cluster. `text`: the network file that its pods read; `secrets`: the
     Secrets that it needs, which `objects` does not contain; `given`: for files of secrets that
     exist already, where they are beside the given network file; `hosts`: for each broker, the name
-    by which its clients may reach it or another one."""
+    by which its clients may reach it or another one, and for each storage with an admin listener
+    that of its pod."""
 
     text: str
     objects: list[dict[str, Any]]
@@ -72,12 +74,14 @@ def rendering(text: str, cluster: Cluster) -> Rendering:
         )
     secrets = dict(pair for member in names.of for pair in _secrets(network, member, names))
     files = dict(_security_there(given))
+    hosts = dict.fromkeys(network.names, f"{names.clients}.{cluster.namespace}.svc")
+    hosts |= {each.name: names.host(each.name) for each in network.storage if each.admin}
     return Rendering(
         there,
         list(_objects(network, there, names, cluster)),
         secrets,
         {path: getattr(given.security, key) for key, path in files.items() if key in _FILES},
-        dict.fromkeys(network.names, f"{names.clients}.{cluster.namespace}.svc"),
+        hosts,
     )
 
 
@@ -143,8 +147,12 @@ def _text_there(text: str, given: NetworkFile, names: Names) -> str:
         entry["listen"] = f"{names.host(entry['name'])}:{PORT}"
         entry.pop("admin", None)
     document.pop("admin", None)
+    for entry in document.get("storage", ()):
+        entry.pop("admin", None)
     if given.network.insecure or (given.tls.on and given.security is not None):
-        document["admin"] = {"listen": f"0.0.0.0:{ADMIN_PORT}"}
+        document["admin"] = {"listen": ADMIN}
+        for entry in document.get("storage", ()):
+            entry["admin"] = ADMIN
     if given.tls.on:
         document["tls"].update(
             certificate=f"certificates/{OWN_NAME}.pem",
@@ -249,10 +257,10 @@ def _labels(names: Names, component: str = "", member: str = "") -> dict[str, st
     return {key: value for key, value in labels.items() if value}
 
 
-def _ports(network: NetworkFile) -> list[dict[str, Any]]:
-    client = {"name": "reefcast", "port": PORT}
-    admin = {"name": "admin", "port": ADMIN_PORT}
-    return [client, admin] if network.admin.listen else [client]
+def _ports(network: NetworkFile, kind: str = "broker") -> list[dict[str, Any]]:
+    """Return where members of this kind listen: storages for operators only."""
+    client = [{"name": "reefcast", "port": PORT}] if kind == "broker" else []
+    return [*client, {"name": "admin", "port": ADMIN_PORT}] if network.admin.listen else client
 
 
 def _stateful_set(
@@ -261,7 +269,7 @@ def _stateful_set(
     labels = _labels(names, kind, names.of[member])
     keeps = kind == "storage" or bool(network.sessions.directory)
     template = {
-        "metadata": {"labels": labels, "annotations": _annotations(network, kind)},
+        "metadata": {"labels": labels, "annotations": _annotations(network)},
         "spec": _pod(network, kind, member, names, cluster, keeps=keeps),
     }
     claim = {
@@ -280,9 +288,9 @@ def _stateful_set(
     }
 
 
-def _annotations(network: NetworkFile, kind: str) -> dict[str, str]:
+def _annotations(network: NetworkFile) -> dict[str, str]:
     """Return where Prometheus finds metrics, by the annotations that its usual set-up reads."""
-    if kind != "broker" or not network.admin.listen:
+    if not network.admin.listen:
         return {}
     return {
         "prometheus.io/scrape": "true",
@@ -309,9 +317,9 @@ def _pod(
             {"name": "state", "mountPath": STATE},
         ],
     }
-    if kind == "broker":
-        ports = [{"name": each["name"], "containerPort": each["port"]} for each in _ports(network)]
-        container |= {"ports": ports, **_probes(network)}
+    if ports := _ports(network, kind):
+        named = [{"name": each["name"], "containerPort": each["port"]} for each in ports]
+        container |= {"ports": named, **_probes(network, ports[0]["name"])}
     volumes: list[dict[str, Any]] = [_configuration(network, member, names)]
     if not keeps:
         volumes.append({"name": "state", "emptyDir": {}})
@@ -338,9 +346,9 @@ def _pod(
     }
 
 
-def _probes(network: NetworkFile) -> dict[str, Any]:
-    """Return how the cluster sees that a broker lives and serves. A probe shows no certificate:
-    where clients must, it can only see that the port is open."""
+def _probes(network: NetworkFile, port: str) -> dict[str, Any]:
+    """Return how the cluster sees that a broker or a storage lives and serves. A probe shows no
+    certificate: where clients must, it can only see that this port is open."""
     if network.admin.listen and network.tls.clients != "required":
         scheme = "HTTPS" if network.tls.on else "HTTP"
 
@@ -349,7 +357,7 @@ def _probes(network: NetworkFile) -> dict[str, Any]:
 
         alive, ready = probe("/healthz"), probe("/readyz")
     else:
-        alive = ready = {"tcpSocket": {"port": "reefcast"}}
+        alive = ready = {"tcpSocket": {"port": port}}
     return {
         "startupProbe": {**alive, "periodSeconds": 2, "failureThreshold": 60},
         "livenessProbe": {**alive, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},

@@ -409,6 +409,8 @@ class StorageEntry(Section):
     - `forget`: delete topics that it no longer keeps.
     - `joining`: topics that it takes over from other storages: it does not answer for them before
       it has everything that these have. `reefcast network move-storages` adds and removes them.
+    - `admin`: the address of its HTTP listener for operators, host:port; empty: it has none. Off
+      loopback it needs what `[admin]` needs.
     """
 
     name: str
@@ -421,6 +423,14 @@ class StorageEntry(Section):
     seal_after_s: float = 3600.0
     forget: bool = False
     joining: list[str] = msgspec.field(default_factory=list)
+    admin: str = ""
+
+    @property
+    def admin_address(self) -> tuple[str, int] | None:
+        """Where its HTTP listener for operators is: host and port; None if it has none."""
+        if not self.admin:
+            return None
+        return address_in(self.admin, f"storage {self.name}: admin", "127.0.0.1:9466")
 
     @property
     def complete(self) -> list[str]:
@@ -439,8 +449,9 @@ class RoleEntry(Section):
       everything.
     - `rights`: rights of administration: "status" (ask brokers for their status, list the durable
       sessions of others, subscribe to advisory events), "move" (move links), "place" (be a
-      storage), "drain" (give up what a broker keeps for a neighbour; consume, change and end
-      durable sessions of others).
+      storage), "drain" (have a broker hand its clients to others; give up what a broker keeps for a
+      neighbour; consume, change and end durable sessions of others), "apply" (have brokers read
+      their network file again).
     """
 
     name: str

@@ -92,13 +92,15 @@ class AwayNeighbours:
         self._returned(link)
         return self._then.holding.reopen(link)
 
+    def forget(self, link: LinkName) -> None:
+        """Forget a neighbour that is one no longer, and is owed nothing."""
+        self._returned(link)
+        self._told.pop(link, None)
+        self._deputies.pop(link, None)
+
     def _returned(self, link: LinkName) -> None:
         self.since.pop(link, None)
         self._custody.owed.discard(link)
-
-    def parted(self, link: LinkName) -> None:
-        """Forget a neighbour that is one no longer."""
-        self._returned(link)
 
     def came_up(self, link: LinkName, wait: Wait, told: Sequence[object], *, lent: bool) -> None:
         """Handle that a neighbour has come up without memory, and is about to answer what it was

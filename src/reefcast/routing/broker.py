@@ -45,6 +45,7 @@ from reefcast.model.messages import (
     LinkUp,
     ManageSession,
     MoveLink,
+    Neighbours,
     PeerMessage,
     Promote,
     Publish,
@@ -62,9 +63,9 @@ from reefcast.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from reefcast.overlay.scot import Neighbours
+from reefcast.overlay.scot import Neighbours as ScotNeighbours
 from reefcast.routing.advising import ADVISORY_TIMER
-from reefcast.routing.capabilities import OpensLinks, capability, moves_links
+from reefcast.routing.capabilities import KeepsRows, OpensLinks, capability, moves_links
 from reefcast.routing.clients import ClientState
 from reefcast.routing.confirming import Confirming
 from reefcast.routing.consequences import Consequences
@@ -98,16 +99,8 @@ NO_ROWS: Rows = {}
 _CHANGES = (Advertise, Unadvertise, Subscribe, Unsubscribe)
 Handler = Callable[[Any, LinkName, float], list[Effect]]
 OF_THE_DRIVER = (
-    LinkUp,
-    LinkDown,
-    Timer,
-    MoveLink,
-    GiveUp,
-    ManageSession,
-    Leave,
-    Kept,
-    Fetched,
-    Regrant,
+    *(LinkUp, LinkDown, Timer, MoveLink, GiveUp, ManageSession, Leave, Kept, Fetched),
+    *(Regrant, Neighbours),
 )
 """Inputs that come by no link that must be up."""
 
@@ -129,7 +122,7 @@ class Broker(Observed):
         new_index: IndexFactory = compiled_index,
         queues: LinkQueues | None = None,
         overload: Overload | None = None,
-        scot: Neighbours | None = None,
+        scot: ScotNeighbours | None = None,
         options: RoutingOptions | None = None,
         statistics: Statistics | None = None,
         services: Sequence[Service] = (),
@@ -210,6 +203,7 @@ class Broker(Observed):
             ManageSession: self.delivering.manage,
             Regrant: self._regrant,
             Leave: self.neighbours.leave,
+            Neighbours: self._neighbours_are,
         }
 
     def _new_consequences(self, most_held: int) -> Consequences:
@@ -226,6 +220,15 @@ class Broker(Observed):
         onward = Onward(route, self.delivering.failed, self._client_left)
         parts = (self.name, self.router, self._then, self.counters, self._failures)
         return Gate(*parts, onward, self.reserve, self.granting, self.delivering.standing)
+
+    def limit(
+        self, most_held: int, patience_s: float, most_subscriptions: int, most_filter_bytes: int
+    ) -> None:
+        """Take over other limits: publications that wait for a neighbour, seconds that are waited
+        for neighbours after a start, subscriptions of a durable session and their bytes."""
+        self._then.holding.limit = most_held
+        self.neighbours.patience_s = self.delivering.patience_s = patience_s
+        self.delivering.limit(most_subscriptions, most_filter_bytes)
 
     # --- entry ------------------------------------------------------------------------------------
 
@@ -362,6 +365,31 @@ class Broker(Observed):
             return self._then.act(self._services.link_down(change.link, client=False))
         self._neighbours += (change.link,)
         return self._then.act(self._services.link_up(change.link, client=False))
+
+    def _neighbours_are(self, item: Neighbours, link: LinkName, now: float) -> list[Effect]:
+        gone = [each for each in self._neighbours if each not in item.links]
+        self._neighbours = item.links
+        effects: list[Effect] = []
+        for each in gone:
+            effects += self.delivering.taken_out(each)
+            if each in self.router.brokers:
+                effects += self.neighbours.lose(each)
+            effects += self._then.act(self._services.link_down(each, client=False))
+            effects += self.neighbours.parted(each)
+        return effects
+
+    def objection_to_leaving(self, link: LinkName) -> str:
+        """Return why this neighbour must not be taken out of the network now; "" if it may. It must
+        have no rows here, neither its own nor of brokers behind it."""
+        rows = len(self.router.prt.from_hop(link))
+        for table in capability(self.router, KeepsRows).durable_tables().values():
+            rows += 0 if table is self.router.prt else len(table.from_hop(link))
+        if not rows:
+            return ""
+        return (
+            f"{link} still has {rows} subscriptions or advertisements, its own or those of brokers "
+            "behind it: drain it (reefcast network drain), and take out leaves first"
+        )
 
     # --- links and timers -------------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ class Delivering:
         self._neighbours = neighbours
         self.away: AwayNeighbours | None = None
         self.standing: Standing | None = None
-        self._patience_s = patience_s
+        self.patience_s = patience_s
         self._reserve = reserve
         self.advising: Advising | None = None
         then.parted.append(self.parted)
@@ -126,6 +126,12 @@ class Delivering:
             self.away = AwayNeighbours(name, router, then, custody, limits.after_s)
             if reserve.guards:
                 self.advising = Advising(name, router.rng, home.epoch_s)
+
+    def limit(self, most_subscriptions: int, most_filter_bytes: int) -> None:
+        """Take over other limits of durable sessions; those that are beyond them stay."""
+        if self._home is not None:
+            self._home.most_subscriptions = most_subscriptions
+            self._home.most_filter_bytes = most_filter_bytes
 
     def serve(self, services: Services, rows: Rows) -> None:
         """Let the services of this broker keep their rows on its disk, and its sessions recall what
@@ -272,8 +278,6 @@ class Delivering:
     def parted(self, link: LinkName) -> list[Effect]:
         """Handle that a neighbour leaves the overlay."""
         self.confirming.forgets(link)
-        if self.away is not None:
-            self.away.parted(link)
         return self.begin_anew(link, without=True)
 
     def give_up(self, wish: GiveUp, link: LinkName, now: float) -> list[Effect]:
@@ -301,6 +305,15 @@ class Delivering:
                     self.confirming.give_up(copy, name, GIVEN_UP.format(neighbour=name))
                 )
             )
+        return effects
+
+    def taken_out(self, link: LinkName) -> list[Effect]:
+        """Owe a neighbour nothing any more that was taken out of the network: nobody there wants
+        anything."""
+        self._then.holding.given_up(link)
+        effects: list[Effect] = []
+        for copy in self.confirming.owed_to(link):
+            effects += self._then.finish(self.confirming.give_up(copy, link))
         return effects
 
     def _move(self, copy: Publish, link: LinkName) -> list[Effect]:
@@ -401,7 +414,7 @@ class Delivering:
         self.hosting.start()
         effects = [] if self.away is None else self.away.begin(self._neighbours(), now)
         if self.standing:
-            effects.append(SetTimer(STANDING_TIMER, now + self._patience_s))
+            effects.append(SetTimer(STANDING_TIMER, now + self.patience_s))
         if self.advising is not None:
             for item in self.advising.begin():
                 effects += self._enter(item, self.advising.link, now)

@@ -139,7 +139,7 @@ class Holding:
     ) -> None:
         self._under_way = under_way
         self.closed: dict[LinkName, Wait] = {}
-        self._limit = limit
+        self.limit = limit
         self._returns: dict[LinkName, Wait] = {}
         self._absent: dict[LinkName, Wait] = {}
         self._barred: dict[LinkName, set[EntityId]] = {}
@@ -200,7 +200,7 @@ class Holding:
         return self._bounded(send.link, wait)
 
     def _bounded(self, link: LinkName, wait: Wait) -> list[Effect]:
-        over = wait.publications - wait.confirmed - self._limit
+        over = wait.publications - wait.confirmed - self.limit
         return [Discard(wait.drop_oldest(), "link_lost", link) for _ in range(over)]
 
     # --- a wait ends ------------------------------------------------------------------------------

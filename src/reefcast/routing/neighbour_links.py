@@ -83,7 +83,7 @@ class NeighbourLinks:
         self._relearning = then.relearning
         self._relearns.relearning = self._relearning.active
         self._holding = then.holding
-        self._patience_s = patience_s
+        self.patience_s = patience_s
         self._lent = 0
         self._absent: set[LinkName] = set()
         then.parted.append(self.parted)
@@ -164,15 +164,15 @@ class NeighbourLinks:
         return effects + then.finish(then.settlement.forget(link))  # may release what was held
 
     def parted(self, link: LinkName) -> list[Effect]:
-        """Wait for a neighbour no longer that has left the overlay, as far as this broker still
-        waits for it: its link may not have come up in this life."""
+        """Forget a neighbour that has left the overlay, or was taken out of the network, as far as
+        this broker still waits for it: its link may not have come up in this life."""
         self._owed.pop(link, None)
+        if self.away is not None:
+            self.away.forget(link)
         effects: list[Effect] = [
             Discard(p, "link_lost", link) for p in self._holding.given_up(link)
         ]
-        return (
-            effects + self._no_longer_absent(link) + self._tell_synced(self._relearning.went(link))
-        )
+        return effects + self._no_longer_absent(link) + self.lost(link)
 
     def stays_away(self, link: LinkName) -> None:
         """Hold what is for a neighbour that has been away for long, and is not given up."""
@@ -319,7 +319,7 @@ class NeighbourLinks:
             self._holding.misses(link)
         effects = self._tell_synced(told)
         if self.away is None and not self._relearning.complete:
-            effects.append(SetTimer(ABSENT_TIMER, now + max(self._patience_s - RELEARN_S, 0.0)))
+            effects.append(SetTimer(ABSENT_TIMER, now + max(self.patience_s - RELEARN_S, 0.0)))
         return effects
 
     def _forget_absent(self) -> list[Effect]:

@@ -1,5 +1,5 @@
-"""The audit log of a broker: JSON lines that say who connected, what was refused and why, and what
-administrators did.
+"""The audit log of a broker or a storage: JSON lines that say who connected, what was refused and
+why, and what administrators did.
 
 Rules
 -----
@@ -34,7 +34,7 @@ log = part("security")
 
 
 class Audit:
-    """The audit log of one broker. This one writes nothing: see `AuditFile`."""
+    """The audit log of one broker or storage. This one writes nothing: see `AuditFile`."""
 
     def write(self, event: str, **fields: object) -> None:
         """Write a line about what few may cause."""
@@ -50,14 +50,17 @@ class Audit:
 
 
 class AuditFile(Audit):
-    """The audit log in a file of `directory`; `most_bytes`, `most_files`: see `SecuritySection`.
+    """The audit log in a file of `directory`; `most_bytes`, `most_files`: see `SecuritySection`;
+    `kind`: "broker" or "storage".
     `failed`: lines that could not be written. Raises `ConfigurationError` if there can be no such
     file."""
 
-    def __init__(self, directory: Path, broker: str, most_bytes: int, most_files: int) -> None:
+    def __init__(
+        self, directory: Path, name: str, most_bytes: int, most_files: int, kind: str = "broker"
+    ) -> None:
         self.failed = 0
-        self._broker = broker
-        self._file = directory / f"{broker}.jsonl"
+        self._whose = {kind: name}
+        self._file = directory / f"{name}.jsonl"
         self._most_bytes = most_bytes
         self._most_files = most_files
         self._counts: Counter[str] = Counter()
@@ -80,7 +83,7 @@ class AuditFile(Audit):
         if self._closed:  # its descriptor may be that of something else by now
             return
         at = datetime.fromtimestamp(now_us() / 1e6, UTC).isoformat(timespec="milliseconds")
-        plain = {"at": at, "broker": self._broker, "event": event}
+        plain = {"at": at, **self._whose, "event": event}
         said = {name: _short(value) for name, value in fields.items()}
         line = msgspec.json.encode(plain | said) + b"\n"
         try:
@@ -134,9 +137,11 @@ def _short(value: object) -> Any:
     return value
 
 
-def open_audit(directory: str, broker: str, most_bytes: int, most_files: int) -> Audit:
+def open_audit(
+    directory: str, name: str, most_bytes: int, most_files: int, kind: str = "broker"
+) -> Audit:
     """Return the audit log in this directory, or one that writes nothing if there is none. Raises
     `ConfigurationError`."""
     if not directory:
         return Audit()
-    return AuditFile(Path(directory), broker, most_bytes, most_files)
+    return AuditFile(Path(directory), name, most_bytes, most_files, kind)

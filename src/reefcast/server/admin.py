@@ -1,5 +1,6 @@
-"""Admin connections, which ask a broker for its status, to move a link, or to give up what it keeps
-for a neighbour: the broker's end, and the asking side.
+"""Admin connections, which ask a broker for its status, to move a link, to give up what it keeps
+for a neighbour, to hand its clients to others, or to read its network file again: the broker's end,
+and the asking side.
 
 Asking for the status, and each kind of wish, needs a right (`model.grants.Right`)."""
 
@@ -28,7 +29,8 @@ from reefcast.errors import (
 from reefcast.model import wire
 from reefcast.model.grants import Grants, Right
 from reefcast.model.looks import AnyLook
-from reefcast.model.messages import GiveUp, MoveLink, Wish
+from reefcast.model.messages import GiveUp, ManageSession, MoveLink
+from reefcast.model.operations import Apply, Drain, OperatorWish, Stop
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.network.file import NetworkFile
 from reefcast.protocol.link import Link
@@ -50,6 +52,15 @@ from reefcast.tls.transport import over
 from reefcast.tls.wording import in_words, of_tls
 
 ANSWER_S = 3.0
+RIGHTS = {
+    MoveLink: Right.MOVE,
+    GiveUp: Right.DRAIN,
+    ManageSession: Right.DRAIN,
+    Drain: Right.DRAIN,
+    Stop: Right.DRAIN,
+    Apply: Right.APPLY,
+}
+"""Which right each kind of wish needs."""
 MOST_LOOKS = 16
 """Questions of one admin connection that wait for their answers."""
 Show = Callable[[AnyLook, Principal], Awaitable[dict[str, Any]]]
@@ -65,7 +76,7 @@ class AdminEnd(End):
         self,
         connection: Connection,
         status: Callable[[StatusRequest], dict[str, object]],
-        wish: Callable[[Wish], None],
+        wish: Callable[[OperatorWish], None],
         grants: Callable[[], Grants],
         audit: Audit,
     ) -> None:
@@ -90,7 +101,7 @@ class AdminEnd(End):
         frame = wire.encode(FrameKind.STATUS, self._status(request))
         self._connection.outbox.push_data(frame)
 
-    def wish_wanted(self, wish: Wish) -> None:
+    def wish_wanted(self, wish: OperatorWish) -> None:
         try:
             meet(
                 wish, self.principal, self._grants(), self._wish, self._audit, who(self._connection)
@@ -123,16 +134,16 @@ class AdminEnd(End):
             task.cancel()
 
 
-def right_for(wish: Wish) -> Right:
+def right_for(wish: OperatorWish) -> Right:
     """Return the right that somebody needs for a wish."""
-    return Right.MOVE if isinstance(wish, MoveLink) else Right.DRAIN
+    return RIGHTS[type(wish)]
 
 
 def meet(
-    wish: Wish,
+    wish: OperatorWish,
     principal: Principal,
     grants: Grants,
-    do: Callable[[Wish], None],
+    do: Callable[[OperatorWish], None],
     audit: Audit,
     who_asks: Mapping[str, object],
 ) -> None:
@@ -210,7 +221,7 @@ class AdminConnection:
         does not do so."""
         return await self.wish(GiveUp(neighbour, reroute))
 
-    async def wish(self, wish: Wish) -> dict[str, Any]:
+    async def wish(self, wish: OperatorWish) -> dict[str, Any]:
         """Ask the broker to do something; return its status after that. Raises `RefusedError` with
         the broker's reason if it does not do so."""
         return await self._ask(FrameKind.WISH, wish, RefusedError)
@@ -222,6 +233,26 @@ class AdminConnection:
         if "refused" in told:
             raise RefusedError(told["refused"])
         return told
+
+    async def drain(self, *, on: bool = True) -> dict[str, Any]:
+        """Ask the broker to hand its clients to others, or to take clients again; return its
+        status, in which `drain` says how far it is. Raises `RefusedError` with the broker's reason
+        if it does not do so."""
+        return await self._ask(FrameKind.WISH, Drain(on), RefusedError)
+
+    async def stop(self, *, again: bool) -> dict[str, Any]:
+        """Ask the broker's process to end, for good, or so that whatever watches it starts it
+        `again`; return its last status. Raises `RefusedError` with the broker's reason if it does
+        not do so."""
+        return await self._ask(FrameKind.WISH, Stop(again), RefusedError)
+
+    async def apply(self, fingerprint: str, *, dry: bool) -> list[dict[str, Any]]:
+        """Ask the broker to read its network file again, which must have this fingerprint; return
+        what has changed, and what became of each change (`applying.Applied`). Raises `RefusedError`
+        with the broker's reason if it has another file, or one that is wrong."""
+        status = await self._ask(FrameKind.WISH, Apply(fingerprint, dry), RefusedError)
+        applied: list[dict[str, Any]] = status["applied"]
+        return applied
 
     async def _ask(
         self, kind: FrameKind, what: object, refused: Callable[[str], Exception]
@@ -239,7 +270,7 @@ class AdminConnection:
         except OSError as error:
             if of_tls(error):
                 raise TlsError(in_words(error, self._place)) from error
-            reason = f"{self._place} cannot be reached: {error.strerror}"
+            reason = _unreachable(self._place, error)
         raise ConnectionLostError(reason)
 
     async def _answer(self, refused: Callable[[str], Exception]) -> dict[str, Any]:
@@ -253,6 +284,13 @@ class AdminConnection:
                     assert isinstance(status, dict)
                     return status
         raise ConnectionLostError(f"{self._place} closed the connection before it answered")
+
+
+def _unreachable(place: str, error: OSError) -> str:
+    """Return why a broker cannot be reached, in the words of the system: those of asyncio are
+    "Connect call failed", and an address."""
+    system = os.strerror(error.errno) if error.errno and error.errno > 0 else ""
+    return f"{place} cannot be reached: {(system or error.strerror or str(error)).lower()}"
 
 
 @asynccontextmanager
@@ -273,7 +311,7 @@ async def admin_connection(
     except OSError as error:
         if of_tls(error):
             raise TlsError(in_words(error, place)) from error
-        raise ConnectionLostError(f"{place} cannot be reached: {error.strerror}") from error
+        raise ConnectionLostError(_unreachable(place, error)) from error
     try:
         if tls is not None:
             tls.check(writer.get_extra_info("ssl_object"))

@@ -7,7 +7,18 @@ from collections import deque
 from typing import Protocol
 from weakref import WeakSet
 
+from reefcast.network.sections import LimitsSection
 from reefcast.protocol.principal import Principal
+
+SPARE_CONNECTIONS = 256
+"""Connections beyond those of clients and those that were not greeted: neighbours and
+administrators."""
+
+
+def most_connections(limits: LimitsSection) -> int:
+    """Return how many connections a broker has at most, of all kinds."""
+    most = limits.max_clients + limits.max_greetings + SPARE_CONNECTIONS
+    return limits.max_connections or most
 
 
 class Arriving(Protocol):
@@ -28,18 +39,18 @@ class Greetings:
     nothing keep nobody out."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self._waiting: deque[Arriving] = deque()
 
     def began(self, connection: Arriving) -> None:
         """Note a new connection."""
         self._waiting.append(connection)
-        if len(self._waiting) <= self._most:
+        if len(self._waiting) <= self.most:
             return
         self._waiting = deque(each for each in self._waiting if not (each.greeted or each.over))
-        if len(self._waiting) > self._most:
+        if len(self._waiting) > self.most:
             self._waiting.popleft().close(
-                f"{self._most} newer connections to this broker wait for their greeting, which is "
+                f"{self.most} newer connections to this broker wait for their greeting, which is "
                 "the most (max_greetings in [limits])",
                 retry=True,
             )
@@ -49,20 +60,20 @@ class UserConnections:
     """The connections of each proved user, at most `most`; 0: no limit."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self._of: dict[str, WeakSet[Arriving]] = {}
 
     def objection(self, connection: Arriving) -> str:
         """Count a connection whose user is proved; or return why there must not be one more."""
         principal = connection.principal
-        if not self._most or not principal.is_named:
+        if not self.most or not principal.is_named:
             return ""
         of = self._of.setdefault(principal.user, WeakSet())
-        if len(of) >= self._most:
+        if len(of) >= self.most:
             of = self._of[principal.user] = WeakSet(each for each in of if not each.over)
-        if len(of) >= self._most:
+        if len(of) >= self.most:
             return (
-                f"user {principal.user!r} has {self._most} connections to this broker already, "
+                f"user {principal.user!r} has {self.most} connections to this broker already, "
                 "which is the most (max_user_connections in [limits])"
             )
         of.add(connection)

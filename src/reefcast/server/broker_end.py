@@ -25,12 +25,16 @@ class BrokerEnd(End):
         self.name = queue.name
         self.queue = queue
         self.codec = host.codec
-        self.silence_s = host.limits.silence_s
-        self.ping_s = min(self.silence_s / 5, self.ping_s)
         self.connection: Connection | None = None
         self.way = None if host.passage is None else host.passage.way(host.codec, MOST_HOPS)
         self._host = host
         queue.end = self
+        self.limit()
+
+    def limit(self) -> None:
+        """Take over the broker's limits of now; they count for the next connection."""
+        self.silence_s = self._host.limits.silence_s
+        self.ping_s = min(self.silence_s / 5, type(self).ping_s)
 
     def attach(self, connection: Connection) -> None:
         """Attach a connection to the link, and send everything unacknowledged, in order."""

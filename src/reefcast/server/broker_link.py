@@ -131,12 +131,13 @@ class BrokerLink(BrokerEnd):
         self.reconnects = 0
         connection.end = self
 
-    def leave(self) -> None:
+    def leave(self, reason: str = "") -> None:
         """End the link, whatever its state at the other end."""
         connection = self.connection
         self.detach()
         if connection is not None:
-            connection.close(f"broker {self._host.me.name} has lost this link", retry=True)
+            said = reason or f"broker {self._host.me.name} has lost this link"
+            connection.close(said, retry=True)
 
     def lost(self, connection: NativeLine) -> None:
         if connection is not self.connection:

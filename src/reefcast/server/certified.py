@@ -48,6 +48,9 @@ class Certified(Authenticator):
         self._brokers = frozenset(network.names)
         self._clients = network.tls.clients
 
+    def for_network(self, network: NetworkFile) -> Certified:
+        return Certified(network, self._floods)
+
     def prove(self, greeting: Greeting) -> Principal:
         shown = identity_of(greeting.shown("ssl_object"))
         if greeting.hello.role in (Role.BROKER, Role.SOFT):

@@ -1,7 +1,8 @@
 """A watched process of this machine that runs a `reefcast` command.
 
 A process that dies is restarted, after pauses that grow while it keeps dying. A process that ends
-because it was told to (exit code 0) is not restarted. No process outlives its parent: each gets a
+because it was told to (exit code 0) is not restarted, unless it was told to be (`AGAIN`): then at
+once. No process outlives its parent: each gets a
 pipe as its standard input and stops when the pipe closes."""
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from reefcast.errors import LocalError, PeerError, ReefcastError
 from reefcast.timing import Backoff
 
 START_S = 60.0
+AGAIN = 6
+"""The exit code of a broker that is to be started again (`cli.exit_codes`)."""
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 LIVED_S = 10.0
@@ -25,14 +28,14 @@ LIVED_S = 10.0
 class Child:
     """A process to watch. `what`: for example "broker b1"; `words`: a command of `reefcast` that
     takes `--json` and `--until-eof`, and prints a line when it runs. `before_again`: called before
-    each restart; `report` gets a line for each event."""
+    each restart, with whether somebody asked for it; `report` gets a line for each event."""
 
     def __init__(
         self,
         what: str,
         *words: str,
         restart: bool,
-        before_again: Callable[[], None],
+        before_again: Callable[[bool], None],
         report: Callable[[str], None],
     ) -> None:
         self._what = what
@@ -49,6 +52,11 @@ class Child:
         if self._process is None:
             raise LocalError(f"{self._what} was never started")
         return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended because it was told to, and will not be started again."""
+        return self._process is not None and self._process.returncode == 0
 
     @property
     def running(self) -> bool:
@@ -104,17 +112,25 @@ class Child:
             code = await _ended(self._process)
             if code == 0:
                 return
-            self._report(f"{self._what} died ({_how(code)})")
-            if not self._restart:
-                return
-            if loop.time() - started_s > LIVED_S:
-                backoff.reset()
-            await asyncio.sleep(backoff.pause_s())
-            self._before_again()
+            if code == AGAIN:
+                self._report(f"{self._what} is started again, as it was told")
+            else:
+                self._report(f"{self._what} died ({_how(code)})")
+                if not self._restart:
+                    return
+                if loop.time() - started_s > LIVED_S:
+                    backoff.reset()
+                await asyncio.sleep(backoff.pause_s())
+            self._before_again(code == AGAIN)
             try:
                 await self.start()
             except ReefcastError as error:
                 self._report(str(error))
+
+    def hang_up(self) -> None:
+        """Tell the process by SIGHUP to read its files again, if it runs."""
+        if self._process is not None and self.running:
+            self._process.send_signal(signal.SIGHUP)
 
     async def kill(self) -> None:
         """Kill the process as `kill -9` does."""

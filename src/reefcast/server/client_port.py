@@ -43,6 +43,7 @@ writes."""
 MOST_UNACKNOWLEDGED, MOST_MESSAGES = 500_000, 10_000
 """Frames: more than sockets hold of small ones; messages: more than any program waits for."""
 Numbers = tuple[int, ...]
+Places = tuple[str, ...]
 
 
 class Line(Protocol):
@@ -55,8 +56,11 @@ class Line(Protocol):
 
     def stop_reading(self) -> None: ...
 
-    def close(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
-        """Tell the client the reason, and close; `retry`: it may come back to the same session."""
+    def close(
+        self, reason: str, *, retry: bool = False, too_slow: bool = False, elsewhere: Places = ()
+    ) -> None:
+        """Tell the client the reason, and close; `retry`: it may come back to the same session;
+        `too_slow`, `elsewhere`: see `wire.Close`."""
 
     def prove_again(self, principal: Principal) -> None:
         """Take what is proved of the same user by now, for the session, too."""
@@ -79,9 +83,8 @@ class ClientPort(Outbox, ABC):
     While more than `limit` deliveries wait, each further one calls `on_crowded`; when half of them
     are left, `on_drained` is called. `on_overdue` is called when far too much is kept:
     unacknowledged frames, or messages for a client that is away; `on_refused` when the core refuses
-    something. `memory` weighs what is kept for
-    all clients: it keeps `weight`, what it knows of this one, and calls `on_overfull` when this one
-    is to give way. `dropped`: deliveries dropped so
+    something. `memory` weighs what is kept for all clients: it keeps `weight`, what it knows of
+    this one, and calls `on_overfull` when this one is to give way. `dropped`: deliveries dropped so
     far. `takes_frames`: whether the client's protocol is that of `model.wire`."""
 
     takes_frames: ClassVar[bool] = False
@@ -206,16 +209,14 @@ class ClientPort(Outbox, ABC):
         return len(frame)
 
     def grant(self, count: int) -> None:
-        """Grant credit; without a line do nothing, because the next line starts with full
-        credit."""
+        """Grant credit; without a line do nothing: the next one starts with full credit."""
         if self._line is not None:
             self.push_urgent(self.credit(count))
 
-    def close(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
-        """End the connection, and tell the client the reason. Without `retry` the session ends,
-        too."""
+    def close(self, reason: str, *, retry: bool = False, **how: Any) -> None:
+        """End the connection, and tell the client why. Without `retry` the session ends, too."""
         if self._line is not None:
-            self._line.close(reason, retry=retry, too_slow=too_slow)
+            self._line.close(reason, retry=retry, **how)
 
     # --- lines ------------------------------------------------------------------------------------
 

@@ -60,6 +60,7 @@ from reefcast.retaining import messages as retaining
 from reefcast.server.asking import LIMITED, admit, refusal, small_enough
 from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.end import End, NativeLine
+from reefcast.server.going import Going
 from reefcast.server.host import Host
 from reefcast.server.passage import Run
 from reefcast.server.rates import Rates, payer_of
@@ -92,8 +93,8 @@ class ClientSession(End):
     """The session of a client. `principal`: its user. `port`: its queue. `away(session)` is called
     when the session has lost its line, and `ended(session)` when it is over. `taken`: numbered
     frames taken over from the client, on all of its lines. `last_seq`: the number of its last
-    publication. `rates`: how fast users may publish. `slow_since_s`: since when it does not keep
-    up, None if it does. `cut_off`: why it was disconnected for that, "" if it was not."""
+    publication. `going`: to other brokers. `rates`: how fast users may publish. `slow_since_s`:
+    since when it is slow. `cut_off`: why it was disconnected."""
 
     what: ClassVar[str] = "a client"
     codec = CLIENT_CODEC
@@ -120,12 +121,10 @@ class ClientSession(End):
         self.ticket = MACHINE.get().token(8)
         self.cut_off = ""
         self.taken = 0
-        self.last_seq = 0
-        self._host = host
-        self._account = account
+        self.last_seq, self.going = 0, Going()
+        self._host, self._account = host, account
         self._rates = rates
         self._throttle: asyncio.TimerHandle | None = None
-        self._limits_size = limits.publication_bytes < MAX_FRAME_BYTES
         self._away = away
         self._ended = ended
         self._loop = asyncio.get_running_loop()
@@ -188,15 +187,15 @@ class ClientSession(End):
         if self._rates.limited:
             self._charge(len(batch), sum(len(publish.body) for publish in batch))
         if fresh := self._fresh(batch):
-            if self._limits_size:
-                fresh = small_enough(fresh, self._host.limits, self.port.tell)
+            if (limits := self._host.limits).publication_bytes < MAX_FRAME_BYTES:
+                fresh = small_enough(fresh, limits, self.port.tell)
             self._host.driver.handle_publications(fresh, self.name)
         self._settle()
 
     def run(self, run: Run) -> None:
         if self.way is None:
             raise self._out_of_place("PUBLISH")
-        if self._limits_size and run.size > self._host.limits.publication_bytes:
+        if run.size > self._host.limits.publication_bytes:
             self.publications(run.fresh(0, run.count))  # one of them may be too large
             return
         self._spend(run.count)
@@ -259,6 +258,7 @@ class ClientSession(End):
             raise ProtocolError(f"a client must not send {type(message).__name__}")
         if isinstance(message, FROM_STORAGES):
             self._require(Right.PLACE, UserRole.STORAGE)
+            self.going.stores = True
         if isinstance(message, ABOUT_OWNERS):
             try:
                 message = self._owned(message)
@@ -335,8 +335,8 @@ class ClientSession(End):
 
     def _was_refused(self, message: ControlMessage) -> None:
         """Write into the audit log what the core has refused."""
-        what = {"message": type(message).__name__, "reason": getattr(message, "reason", "")}
-        self._host.audit.limited("request_refused", **self._who(), **what)
+        name, reason = type(message).__name__, getattr(message, "reason", "")
+        self._host.audit.limited("request_refused", **self._who(), message=name, reason=reason)
 
     def _who(self) -> dict[str, object]:
         """Return who this is, for the audit log."""

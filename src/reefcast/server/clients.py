@@ -33,7 +33,7 @@ import msgspec
 from reefcast.errors import ProtocolError
 from reefcast.logs import part
 from reefcast.model.messages import SESSION_MARK, LinkDown, LinkKind, LinkUp, is_durable
-from reefcast.model.wire import MAX_NAME_CHARS, QUEUE_POLICIES, RESUME, Hello
+from reefcast.model.wire import MAX_NAME_CHARS, MOVE, QUEUE_POLICIES, RESUME, Hello
 from reefcast.protocol.client_ids import Identity, is_own
 from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import UserRole
@@ -81,13 +81,15 @@ class Clients:
     ) -> None:
         self.sessions: dict[str, ClientSession] = {}
         self._host = host
-        self._is_broker = is_broker
+        self.is_broker = is_broker
         self._own_ids = own_ids
         self._away: dict[str, float] = {}  # until when; the first that left comes first
         self._memories: dict[str, Memory] = {}  # the oldest first
         self._cut_off: dict[str, tuple[str, str]] = {}  # the program's session, and why
         self._shared = SharedFrames()
-        self._closing = ""
+        self._closing = self._drained = ""
+        self._elsewhere: Callable[[], tuple[str, ...]] | None = None
+        self._leaving: set[ClientSession] = set()
         self._rates = Rates(host.limits)
         self.memory = QueueMemory(host.limits.queue_bytes, host.outputs.clients)
 
@@ -108,6 +110,7 @@ class Clients:
                     credit=how.credit,
                 )
             )
+            session.going.collects = MOVE in connection.link.agreed.features
             connection.use(session.port)
             if how.resumed:  # after the frames that are sent again: a refusal must come before
                 connection.link.acknowledge()
@@ -134,6 +137,12 @@ class Clients:
             line.close(self._closing, retry=True)
             return None
         self._check(hello)
+        if self._elsewhere is not None and not self._returns(hello):
+            line.close(self._drained, retry=True, elsewhere=self._elsewhere())
+            return None
+        if hello.collecting and not self._returns(hello):
+            line.close("nothing is kept here for this client", retry=True)
+            return None
         user = line.principal.user
         if self._owner(hello.name) not in (None, user):
             raise ProtocolError(f"the client id {hello.name!r} is in use by another user")
@@ -170,6 +179,7 @@ class Clients:
         session.proved_again(line.principal)
         session.port.again_from(hello.received)
         session.attempt = hello.attempt
+        session.going.moved, session.going.collecting = False, hello.collecting
         del self._away[session.name]
         credit = self._host.congestion.accounts[session.name].reopen()
         welcome(session, Welcome(known=True, resumed=True, credit=credit))
@@ -204,6 +214,11 @@ class Clients:
         session.say_what_is_missing()
         return session
 
+    def limit(self) -> None:
+        """Take over the broker's limits of now."""
+        self._rates.limit(self._host.limits)
+        self.memory.most = self._host.limits.queue_bytes
+
     def regrant(self, renewed: Renew) -> None:
         """Have all clients do what their users may do now; end those whose user is no more."""
         for session in list(self.sessions.values()):
@@ -235,7 +250,7 @@ class Clients:
             raise ProtocolError(
                 f"a client's id does not begin with {SESSION_MARK!r}, as {hello.name!r} does"
             )
-        if self._is_broker(hello.name):
+        if self.is_broker(hello.name):
             raise ProtocolError(f"{hello.name!r} is the name of a broker; choose another id")
         if self._own_ids and not is_own(Identity(hello.name, hello.secret)):
             raise ProtocolError(
@@ -267,6 +282,55 @@ class Clients:
 
     def _is_away(self, session: ClientSession) -> None:
         self._away[session.name] = asyncio.get_running_loop().time() + self._host.limits.session_s
+
+    # --- other brokers take them ------------------------------------------------------------------
+
+    def turn_away(self, reason: str, elsewhere: Callable[[], tuple[str, ...]]) -> None:
+        """Take no new clients from now on, and `hand_over` those that there are: `elsewhere`
+        returns where the next one is to go."""
+        self._drained, self._elsewhere = reason, elsewhere
+
+    def take_again(self) -> None:
+        """Take new clients again; those that were about to go still do, and those that have gone
+        collect nothing more."""
+        self.hand_over()
+        self._elsewhere = None
+        for session in list(self.sessions.values()):
+            if session.going.moved or session.going.collecting:
+                session.port.close(self._drained, retry=True)
+                self._give_up(session, session.port.kept)
+
+    @property
+    def handed_over(self) -> int:
+        """How many clients are still here that are to go: all but storages."""
+        return sum(not session.going.stores for session in self.sessions.values())
+
+    def hand_over(self) -> None:
+        """Stop reading from the clients that have come meanwhile, and close the connections of
+        those that have everything. A session stays if its client comes back once more for what
+        has come meanwhile (`Going`)."""
+        if self._elsewhere is None:
+            return
+        for session in list(self.sessions.values()):
+            line, client = session.port.line, self._host.core.clients.get(session.name)
+            if session.going.stores or line is None:
+                continue
+            if session not in self._leaving:
+                self._leaving.add(session)
+                line.stop_reading()
+            elif session.port.empty and not (client is not None and client.held):
+                going, lost = session.going, session.port.unwritten
+                comes = going.collects and not going.collecting
+                going.moved = comes and client is not None and client.subscribed > 0
+                session.port.close(self._drained, retry=True, elsewhere=self._elsewhere())
+                if not going.moved:
+                    self._give_up(session, lost)
+        self._leaving.intersection_update(self.sessions.values())
+
+    def _returns(self, hello: Hello) -> bool:
+        """Return whether this is a client whose session goes on."""
+        session = self.sessions.get(hello.name)
+        return session is not None and session.port.keeps and session.ticket == hello.ticket
 
     def refuse(self, reason: str) -> None:
         """Refuse new clients, and stop reading from the connected ones, because the broker is to

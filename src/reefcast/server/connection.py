@@ -400,8 +400,7 @@ class Connection(asyncio.Protocol):
         return self.link.taken.count
 
     def forget_received(self) -> None:
-        """Reset the count of received frames: the other end starts to count anew."""
-        self.link.taken.begin(0)
+        self.link.taken.begin(0)  # the other end starts to count anew
 
     def _acknowledge_soon(self) -> None:
         if self.link.acknowledge_soon(self._loop.time()):
@@ -443,10 +442,15 @@ class Connection(asyncio.Protocol):
             self.transport.pause_reading()
 
     def close(
-        self, reason: str, *, retry: bool = False, too_slow: bool = False, kind: str = ""
+        self,
+        reason: str,
+        *,
+        retry: bool = False,
+        too_slow: bool = False,
+        elsewhere: tuple[str, ...] = (),
+        kind: str = "",
     ) -> None:
-        """Tell the other side why, then close; its end is told at once that it is lost. `kind`: as
-        what it is counted."""
+        """Tell the other side why, then close; its end is told at once. `kind`: how it counts."""
         if self.link.over:
             return
         kind = kind or ("closed" if self.greeted else "turned_away")
@@ -455,7 +459,7 @@ class Connection(asyncio.Protocol):
             event = "refused" if kind == "turned_away" else kind
             self._shared.audit.limited(event, **who(self), reason=reason)
         self.left = not retry
-        last = self.link.close(Close(reason, retry, too_slow), self._loop.time())
+        last = self.link.close(Close(reason, retry, too_slow, elsewhere), self._loop.time())
         self._detach()
         self.outbox.end(last)
         self._set_timer()

@@ -58,7 +58,6 @@ class Driver:
         self._clients = outputs.clients
         self._congestion = congestion
         self._journal = journal
-        self._details = journal.details
         self._samples = samples
         self._watching = watching
         self._effector = Effector(outputs, journal, self._set_timer)
@@ -132,8 +131,8 @@ class Driver:
     def _publications(self, batch: list[Publish], link: LinkName) -> tuple[list[Effect], int]:
         """Return the effects, which have been carried out, and the number of failures of the
         core."""
-        if self._details is not None and link in self._clients:
-            self._details.published(batch)
+        if self._journal.details is not None and link in self._clients:
+            self._journal.details.published(batch)
         if self._samples is not None and link in self._clients:
             self._samples.came(batch)
         failures = 0
@@ -220,9 +219,9 @@ class Driver:
         if self._watching.active:
             took_ns = time.perf_counter_ns() - started_ns
             self._watching.see(what, link, self._core.last_routed, effects, took_ns)
-        if self._details is not None and self._core.last_routed:
+        if self._journal.details is not None and self._core.last_routed:
             took_ns = time.perf_counter_ns() - started_ns
-            self._details.matched(self._core.last_routed, took_ns)
+            self._journal.details.matched(self._core.last_routed, took_ns)
         return effects
 
     # --- timers -----------------------------------------------------------------------------------

@@ -63,7 +63,6 @@ class Effector:
         self._links = outputs.links
         self._clients = outputs.clients
         self._journal = journal
-        self._details = journal.details
         self._set_timer = set_timer
         self.opener: LinkOpener
         self.keeper: Keeping
@@ -130,8 +129,8 @@ class Effector:
             port = clients.get(client)
             if port is not None:
                 port.deliver(numbers, publish)
-        if self._details is not None:
-            self._details.delivered(deliver)
+        if self._journal.details is not None:
+            self._journal.details.delivered(deliver)
 
     def _send(self, link: LinkName, message: ControlMessage | Publish) -> None:
         queue = self._links.get(link)
@@ -151,9 +150,9 @@ class Effector:
             size = 0 if port is None else port.tell(message)
             if port is not None and is_refusal(message):
                 port.on_refused(message)
-        if self._details is not None:
+        if self._journal.details is not None:
             queue_len = 0 if queue is None else queue.window.queue_len
-            self._details.message(link, message, size, queue_len)
+            self._journal.details.message(link, message, size, queue_len)
 
     def _publish_frame(self, publish: Publish) -> bytes:
         """Return the frame of a publication; neighbours with the same header share it."""

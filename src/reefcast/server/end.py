@@ -7,7 +7,8 @@ from typing import ClassVar, Protocol
 from reefcast.errors import ProtocolError
 from reefcast.model import wire
 from reefcast.model.looks import AnyLook
-from reefcast.model.messages import ControlMessage, Publish, Wish
+from reefcast.model.messages import ControlMessage, Publish
+from reefcast.model.operations import OperatorWish
 from reefcast.model.wire import Codec, Congestion, StatusRequest
 from reefcast.protocol.principal import Principal
 from reefcast.server.client_port import Line
@@ -63,7 +64,7 @@ class End:
     def look_wanted(self, look: AnyLook) -> None:
         raise self._out_of_place("LOOK")
 
-    def wish_wanted(self, wish: Wish) -> None:
+    def wish_wanted(self, wish: OperatorWish) -> None:
         raise self._out_of_place("WISH")
 
     def proved_again(self, principal: Principal) -> None:

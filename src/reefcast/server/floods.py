@@ -15,12 +15,12 @@ from reefcast.logs import FEW, PERIOD_S, printable
 
 
 class Floods:
-    """Limits the lines of one broker; `counters` are the broker's, and `tick` is called
-    periodically."""
+    """Limits the lines of one broker or storage (`kind`); `counters` are its own, and `tick` is
+    called periodically."""
 
-    def __init__(self, counters: Counter[str], broker: str = "") -> None:
+    def __init__(self, counters: Counter[str], name: str = "", kind: str = "broker") -> None:
         self._counters = counters
-        self._broker = broker
+        self._whose = {kind: name}
         self._lines: dict[str, tuple[logging.Logger, int, int]] = {}
         self._until_s = 0.0
 
@@ -40,7 +40,7 @@ class Floods:
         _, _, lines = self._lines.get(kind, (logger, level, 0))
         self._lines[kind] = (logger, level, lines + 1)
         if lines < FEW:
-            fields = {"broker": self._broker, **(about or {}), "kind": kind}
+            fields = {**self._whose, **(about or {}), "kind": kind}
             words = map(_harmless, args)
             logger.log(level, message, *words, exc_info=traceback, extra={"about": fields})
 
@@ -54,7 +54,7 @@ class Floods:
         """Write how many lines were skipped, and write the next ones again."""
         for kind, (logger, level, lines) in self._lines.items():
             if lines > FEW:
-                fields = {"broker": self._broker, "kind": kind, "count": lines - FEW}
+                fields = {**self._whose, "kind": kind, "count": lines - FEW}
                 words = "%d more of these were not written: %s"
                 logger.log(level, words, lines - FEW, kind, extra={"about": fields})
         self._lines.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 from msgspec.structs import replace
 
@@ -12,7 +13,6 @@ from reefcast.errors import ConfigurationError
 from reefcast.logs import about, part
 from reefcast.network.file import NetworkFile, load_network
 from reefcast.network.watching import Watched
-from reefcast.server.node import Node
 
 log = part("security")
 
@@ -20,36 +20,48 @@ FOLLOW_S = 0.2
 """Seconds between two looks at the network file."""
 
 
-async def follow_users(node: Node, file: Path) -> None:
-    """Have the broker take for ever what `[security]`, the `[[certificate]]`s and the `[[role]]`s
+class Follower(Protocol):
+    """A broker, or a storage with an admin listener (`kind`), whose users are those of a network
+    file."""
+
+    network: NetworkFile
+    name: str
+    kind: ClassVar[str]
+
+    def become(self, network: NetworkFile) -> None:
+        """Have users prove who they are, and do what they may, as this network file says."""
+
+
+async def follow_users(node: Follower, file: Path) -> None:
+    """Have it take for ever what `[security]`, the `[[certificate]]`s and the `[[role]]`s
     of the file say now. A file that cannot be read changes nothing; nor does one without roles, or
     without `[security]`, where all users might do everything: it may be half written. So it takes a
     restart to do without, and to begin with them; and the audit log stays where it is."""
-    watched, known = Watched(file, load_network), replace(node.network)
+    watched = Watched(file, load_network)
     while True:
         try:
             network = watched.look()
             if network is not None:
+                known = node.network
                 _check(known, network)
                 now = users_of(known, network)
                 if now != known:
                     node.become(now)
-                    _say(node.name, known, now)
-                    known = now
+                    _say(node, known, now)
         except ConfigurationError as error:
-            words, fields = (
-                "broker %s: roles and users stay as they are: %s",
-                about(broker=node.name),
-            )
-            log.error(words, node.name, error, extra=fields)
+            words = f"{node.kind} %s: roles and users stay as they are: %s"
+            log.error(words, node.name, error, extra=about(**{node.kind: node.name}))
         await asyncio.sleep(FOLLOW_S)
 
 
 def users_of(known: NetworkFile, network: NetworkFile) -> NetworkFile:
-    """Return the network that is `known`, with the users of another one."""
-    return replace(
-        known, security=network.security, certificate=network.certificate, role=network.role
-    )
+    """Return the network that is `known`, with the users of another one; the audit log stays where
+    it is."""
+    before, now = known.security, network.security
+    if before is not None and now is not None:
+        kept = {name: getattr(before, name) for name in ("audit", "audit_bytes", "audit_files")}
+        now = replace(now, **kept)
+    return replace(known, security=now, certificate=network.certificate, role=network.role)
 
 
 def _check(known: NetworkFile, network: NetworkFile) -> None:
@@ -65,7 +77,7 @@ def _check(known: NetworkFile, network: NetworkFile) -> None:
         )
 
 
-def _say(name: str, before: NetworkFile, now: NetworkFile) -> None:
+def _say(node: Follower, before: NetworkFile, now: NetworkFile) -> None:
     changed = [
         what
         for what, differs in (
@@ -75,5 +87,5 @@ def _say(name: str, before: NetworkFile, now: NetworkFile) -> None:
         )
         if differs
     ]
-    words, fields = "broker %s: %s of the network file changed", about(broker=name)
-    log.warning(words, name, " and ".join(changed), extra=fields)
+    words = f"{node.kind} %s: %s of the network file changed"
+    log.warning(words, node.name, " and ".join(changed), extra=about(**{node.kind: node.name}))

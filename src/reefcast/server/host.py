@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from reefcast.history.service import HistoryService
 from reefcast.logs import about, part
 from reefcast.model import wire
@@ -17,7 +19,7 @@ from reefcast.model.versions import Offer
 from reefcast.model.wire import Codec, Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.roles import grants_of
-from reefcast.network.sections import LimitsSection, SecuritySection, SessionsSection
+from reefcast.network.sections import LimitsSection, SessionsSection
 from reefcast.overlay.topology import is_tree
 from reefcast.protocol.credit import CongestionControl
 from reefcast.retaining.service import RetainingService
@@ -28,10 +30,11 @@ from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks, said_by_f
 from reefcast.routing.on_disk import Rows
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import RoutingOptions, Shape
-from reefcast.security.audit import Audit, open_audit
+from reefcast.security.audit import Audit
 from reefcast.server.driver import Driver
 from reefcast.server.keeper import Keeping, open_keeper
 from reefcast.server.looks.watching import Watching
+from reefcast.server.member import audit_of
 from reefcast.server.metrics.sampling import Samples
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Passage
@@ -91,9 +94,9 @@ def make_host(
     machine = MACHINE.get()
     me = wire.hello(Role.BROKER, name, network.network.name, machine.token(8), offer=offer)
     keeper = keeper or open_keeper(network.sessions, name)
-    rows, moved, dropped = _rows(network.neighbours(name), keeper)
-    limits, scot = network.limits, network.scot()
-    neighbours = moved.applied_to(network.neighbours(name))
+    rows, moved, dropped = _rows(network, name, keeper)
+    limits = replace(network.limits)  # changes while the broker runs, and is another broker's, too
+    neighbours, scot = moved.applied_to(network.neighbours(name)), network.scot()
     journal = Journal(name, open_trace(network.trace, name))
     outputs = Outputs()
     tree = is_tree(network.graph())
@@ -144,24 +147,17 @@ def make_host(
     if passage is not None:
         watching.readable = passage.watch_below
     shared = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
-    audit = _audit(network.security, name)
-    return Host(*shared, passage, keeper, moved, audit, samples, watching)
-
-
-def _audit(section: SecuritySection | None, name: str) -> Audit:
-    if section is None:
-        return Audit()
-    return open_audit(section.audit, name, section.audit_bytes, section.audit_files)
+    return Host(*shared, passage, keeper, moved, audit_of(network, name), samples, watching)
 
 
 def _rows(
-    neighbours: Sequence[LinkName], keeper: Keeping | None
+    network: NetworkFile, name: str, keeper: Keeping | None
 ) -> tuple[Rows, MovedLinks, list[DropRow]]:
     """Return the rows on a broker's disk without those of moved links that the network file has by
-    now, the moved links that remain, and the removal of the others; `neighbours`: by the file."""
+    now, the moved links that remain, and the removal of the others."""
     rows = {} if keeper is None else keeper.contents.rows
     moved = rows.get(MOVED_LINKS, {})
-    dropped = said_by_file(moved, neighbours)
+    dropped = said_by_file(moved, network.neighbours(name), network.names)
     gone = {each.key for each in dropped}
     left = {key: row for key, row in moved.items() if key not in gone}
     return ({**rows, MOVED_LINKS: left} if gone else rows), MovedLinks(left), dropped

@@ -1,4 +1,4 @@
-"""The addresses on which a broker listens, each with its protocol."""
+"""The addresses on which a broker or a storage listens, each with its protocol."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ class Listener:
         self._make = make
         self._server: asyncio.Server | None = None
 
-    async def open(self, broker: str) -> None:
-        """Listen on the address. Raises `ConfigurationError` if that is not possible."""
+    async def open(self, who: str) -> None:
+        """Listen on the address, for "broker north" or "storage s1". Raises `ConfigurationError`
+        if that is not possible."""
         try:
             self.port = await self._listen()
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
             reason = "another program listens there" if taken else error.strerror or error
             raise ConfigurationError(
-                f"broker {broker} cannot listen on {self.host}:{self.port}: {reason}"
+                f"{who} cannot listen on {self.host}:{self.port}: {reason}"
             ) from error
 
     async def _listen(self) -> int:

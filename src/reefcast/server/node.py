@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -33,39 +33,36 @@ from reefcast.network.sections import RoleEntry
 from reefcast.protocol.link import LINGER_S
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.admin import AdminEnd
-from reefcast.server.admission import Greetings, UserConnections
+from reefcast.server.admission import Greetings, UserConnections, most_connections
 from reefcast.server.broker_link import BrokerLink
-from reefcast.server.certified import Certified
 from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
 from reefcast.server.connection import Connection
+from reefcast.server.draining import Draining
 from reefcast.server.end import End
-from reefcast.server.greeting import Anonymous, Authenticator, Current
+from reefcast.server.greeting import Authenticator, Current
 from reefcast.server.host import make_host
 from reefcast.server.keeper import Keeping
 from reefcast.server.listeners import Listener
 from reefcast.server.looks.answering import Looks
+from reefcast.server.member import authenticator_of, credentials_of, renew
 from reefcast.server.metrics.sampling import TICK_S
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
-from reefcast.server.proving import TOKEN, Proving
+from reefcast.server.proving import TOKEN
 from reefcast.server.rights import Renew
 from reefcast.server.shared import Shared
 from reefcast.server.soft_links import SoftLinks
 from reefcast.server.status import certificate_status, clients_status, host_status, process_status
 from reefcast.server.tls_listener import RefusedConnection, TlsListener
-from reefcast.tls.credentials import BrokerCredentials, broker_credentials
-from reefcast.tls.identity import broker_uri
+from reefcast.server.wishes import Wishes
+from reefcast.tls.credentials import BrokerCredentials
 from reefcast.tls.wording import in_words
 
 if TYPE_CHECKING:
     from reefcast.server.web.door import Door
 
 log = part("links")
-
-SPARE_CONNECTIONS = 256
-"""Connections beyond those of clients and those that were not greeted: neighbours and
-administrators."""
 
 
 class Node:
@@ -79,7 +76,10 @@ class Node:
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
     has a `ClientPort` of its own. `shared`: what all connections have in common. `door`: its HTTP
     listener, if the network file gives it one. `before_leaving`: called while the broker stops,
-    when its clients have what was for them and are still connected."""
+    when its clients have what was for them and are still connected. `network`: what it does now.
+    `wishes`: what operators ask of it."""
+
+    kind: ClassVar[str] = "broker"
 
     def __init__(
         self,
@@ -98,23 +98,25 @@ class Node:
         self.host = make_host(network, name, offer, readable=readable, keeper=keeper)
         self.looks = Looks(self)
         self.clients = Clients(self.host, network.is_node, own_ids=network.has_users)
+        self.broker_names = set(network.names)
         self.stopping = False
         self._told: tuple[str, ...] | None = None
         self._started_at_s = self.loop.time()
+        self.former_traces: list[asyncio.Task[None]] = []
         limits = network.limits
-        most = limits.max_clients + limits.max_greetings + SPARE_CONNECTIONS
-        limit = limits.max_connections or most
-        self._of_users = UserConnections(limits.max_user_connections)
-        self.tls = tls or _credentials(network, name)
-        self._current = Current(authenticator or self._authenticator())
+        self.of_users = UserConnections(limits.max_user_connections)
+        self.tls = tls or credentials_of(network, name)
+        self._current = Current(
+            authenticator or authenticator_of(network, name, self.host.journal, self.tls)
+        )
         self.shared = Shared(
             Flusher(self.loop),
             set(),
-            limit,
+            most_connections(limits),
             self.host.journal.floods,
             offer,
             self._current,
-            frozenset(network.names),
+            self.broker_names,
             self.host.audit,
             self.tls,
             Greetings(limits.max_greetings),
@@ -125,6 +127,8 @@ class Node:
         host, port = network.address(name)
         self.listeners = [self._listener(host, port)]
         self.door = self._admin_door()
+        self.draining = Draining(self.host, self.clients, self.overlay_links.elsewhere)
+        self.wishes = Wishes(self.host.driver.wish, name, self.draining)
         self.before_leaving: list[Callable[[], Awaitable[None]]] = []
         self._tick_timer: asyncio.TimerHandle | None = None
 
@@ -153,21 +157,8 @@ class Node:
         if address is None:
             return None
         with extra_for("an admin listener"):
-            from reefcast.server.web.door import Door  # loads aiohttp and prometheus_client
-        return Door(self, *address)
-
-    def _authenticator(self) -> Authenticator:
-        """Return what proves others, as the network file says."""
-        network, floods = self.network, self.host.journal.floods
-        certified = None if self.tls is None else Certified(network, floods)
-        if network.security is not None:
-            return Proving(network, self.name, self.host.journal.counters, certified)
-        if network.role:
-            raise ConfigurationError(
-                "the network file has a [[role]] and no [security]: nobody would have to prove who "
-                "he is, and the roles would restrict nobody; add [security], or leave them out"
-            )
-        return certified or Anonymous(everywhere=network.network.insecure)
+            from reefcast.server.web.broker_door import broker_door  # loads aiohttp
+        return broker_door(self, *address)
 
     def _say_no_tls(self, other: str, error: BaseException) -> None:
         words = "no TLS with %s: %s"
@@ -178,12 +169,10 @@ class Node:
 
     @property
     def authenticator(self) -> Authenticator:
-        """What proves others now."""
         return self._current.now
 
     @property
     def links(self) -> dict[str, BrokerLink]:
-        """The links of the overlay, by neighbour."""
         return self.overlay_links.links
 
     # --- life -------------------------------------------------------------------------------------
@@ -194,7 +183,7 @@ class Node:
         Raises `ConfigurationError` if it cannot listen on an address."""
         try:
             for listener in self.listeners:
-                await listener.open(self.name)
+                await listener.open(f"broker {self.name}")
             if self.door is not None:
                 await self.door.open()
         except ConfigurationError:
@@ -212,6 +201,7 @@ class Node:
         `drain_s`; then connections have `LINGER_S` to close. What could not be handed over is
         counted and logged."""
         self.stopping = True
+        self.draining.close()
         self._refuse()
         until_s = self.loop.time() + self.network.limits.drain_s
         await self._until(lambda: self._has_left() and self._served(), until_s)
@@ -306,25 +296,17 @@ class Node:
         self._keep_statistics()
         self.overlay_links.close()
         self._snapshot()
+        await asyncio.gather(*self.former_traces)
         if self.host.journal.trace is not None:
             await self.host.journal.trace.finish()
         if self.host.requests is not None:
             await self.host.requests.finish()
 
-    def reload(self, *, again: bool = True) -> None:
-        """Read certificates and keys again; new connections then use the new ones. What is wrong
-        with them is logged, and the old ones stay. `again`: also if no file has changed."""
+    def reload(self, *, again: bool = True) -> tuple[bool, str]:
+        """Read certificates and keys again; see `member.renew`."""
         if self.tls is None:
-            return
-        before, shown = self.tls.value, part("security")
-        wrong = self.tls.look(again=again)
-        if wrong:
-            fields = about(broker=self.name, reason=wrong)
-            words = "broker %s keeps the certificate that it has: %s"
-            shown.error(words, self.name, wrong, extra=fields)
-        elif self.tls.value is not before:
-            words = "broker %s shows the new certificate from now on"
-            shown.warning(words, self.name, extra=about(broker=self.name))
+            return False, ""
+        return renew(self.tls, self.name, self.kind, again=again)
 
     def _tick(self) -> None:
         now = self.loop.time()
@@ -336,11 +318,10 @@ class Node:
         self.host.watching.tick(now)
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
-        self._of_users.forget_old()
+        self.of_users.forget_old()
         self.host.journal.floods.tick(now)
         self.host.audit.tick(now)
-        if self.shared.authenticator.look():
-            self._review()
+        self.look_at_users()
         if self.host.statistics is not None:
             self.host.statistics.expire(now)
         self.reload(again=False)
@@ -373,13 +354,20 @@ class Node:
                 self.host.driver.handle(Regrant(now), link)
 
     def become(self, network: NetworkFile) -> None:
-        """Have users prove who they are, and do what they may, as this network file says: its
-        `[security]`, `[[certificate]]`s and `[[role]]`s. Raises `ConfigurationError` for files that
-        are not there or wrong, and then changes nothing."""
+        """Have users prove who they are, and do what they may, as this network file says: that of
+        now, with other `[security]`, `[[certificate]]`s and `[[role]]`s. Raises
+        `ConfigurationError` for files that are not there or wrong, and then changes nothing."""
         grants_of(network.role)
         self._current.become(network)
+        self.network = network
         self._review()
         self.regrant(network.role)
+
+    def look_at_users(self) -> bool:
+        """Read the files of users again if they have changed; return whether they have."""
+        if changed := self.shared.authenticator.look():
+            self._review()
+        return changed
 
     # --- who comes in -----------------------------------------------------------------------------
 
@@ -387,7 +375,7 @@ class Node:
         """Let the authenticator prove the other end; its principal then has the role that `hello`
         needs."""
         if hello.role in (Role.CLIENT, Role.ADMIN):
-            objection = self._of_users.objection(connection)
+            objection = self.of_users.objection(connection)
             if objection:
                 connection.close(objection, retry=True)
                 return None
@@ -396,8 +384,8 @@ class Node:
         if hello.role is Role.ADMIN:
             connection.say_hello(self.host.me)
             granting, audit = self.host.core.granting, self.host.audit
-            wish = self.host.driver.wish
-            end = AdminEnd(connection, self.status, wish, lambda: granting.grants, audit)
+            asked = connection, self.status, self.wishes.meet
+            end = AdminEnd(*asked, lambda: granting.grants, audit)
             end.shows = self.looks.answer
             return end
         if hello.role is Role.SOFT:
@@ -449,6 +437,7 @@ class Node:
             **process_status(),
             "uptime_s": round(self.uptime_s, 3),
             "stopping": self.stopping,
+            **self.wishes.status(),
             "certificate": None if self.tls is None else certificate_status(self.tls.value),
             "links": self.link_states(),
             **clients_status(list(self.clients.sessions.values())),
@@ -477,16 +466,6 @@ class Node:
         )
 
 
-def _credentials(network: NetworkFile, name: str) -> BrokerCredentials | None:
-    """Return what the broker shows and trusts, if the network file has TLS. Raises
-    `ConfigurationError`."""
-    tls, uri = network.tls, broker_uri(network.network.name, name)
-    if not tls.on:
-        return None
-    return broker_credentials(tls.files(name), tls.clients, uri, f"broker {name}")
-
-
 def _where(line: Line) -> str:
-    """Return an address that no other open connection has."""
-    named = line.transport.get_extra_info
+    named = line.transport.get_extra_info  # no other open connection has both addresses
     return f"{named('peername')} {named('sockname')}"

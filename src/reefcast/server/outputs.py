@@ -48,10 +48,14 @@ class LinkQueue:
         self.window = SendWindow(codec)
         self._codec = codec
         self._outbox: Outbox | None = None
-        self._high, self._buffer = limits.link_high, limits.link_buffer
+        self.limit(limits)
         self._crowded = False
         self._congestion = congestion
         self._journal = journal
+
+    def limit(self, limits: LimitsSection) -> None:
+        """Take over other limits; they count for what is sent from now on."""
+        self._high, self._buffer = limits.link_high, limits.link_buffer
 
     # --- connections ------------------------------------------------------------------------------
 

@@ -24,13 +24,14 @@ from collections.abc import Iterator
 from functools import partial
 
 from reefcast.errors import ProtocolError
-from reefcast.model.messages import LinkDown, LinkName, Publish
+from reefcast.model.messages import LinkDown, LinkName, Neighbours, Publish
 from reefcast.model.wire import Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.routing.capabilities import MovesLinks
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.connection import Connection
 from reefcast.server.dialing import keep_connected
+from reefcast.server.draining import places
 from reefcast.server.end import End
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
@@ -49,9 +50,9 @@ class OverlayLinks:
         self._stopping = False
         self._near: set[LinkName] = set()
         for name in host.moved.applied_to(network.neighbours(host.me.name)):
-            self._add(name)
+            self._new_link(name)
 
-    def _add(self, name: LinkName) -> BrokerLink:
+    def _new_link(self, name: LinkName) -> BrokerLink:
         host = self._host
         queue = LinkQueue(name, host.limits, host.congestion, host.journal, host.codec)
         host.outputs.links[name] = queue
@@ -158,7 +159,7 @@ class OverlayLinks:
             self.lose(hello.name)
             link = None
         if link is None and hello.role is Role.BROKER and self._may_have_moved(hello.name):
-            link = self._add(hello.name)
+            link = self._new_link(hello.name)
         if hello.role is not Role.BROKER or link is None:
             raise ProtocolError(
                 f"broker {me.name} has no link to {hello.name!r} now; unless one is being moved, "
@@ -174,6 +175,24 @@ class OverlayLinks:
             return False
         known = self._network.is_node(name) and name != self._host.me.name
         return known and self._host.keeper is not None and router.may_have_link(name)
+
+    # --- brokers that come and go -----------------------------------------------------------------
+
+    def become(self, network: NetworkFile) -> None:
+        """Take over the links of this network file: those to brokers that it has besides are made,
+        and those to brokers that it no longer has end."""
+        self._network = network
+        known, wanted = self.links, network.neighbours(self._host.me.name)
+        for name, link in known.items():
+            if name not in network.names:
+                self.release(link)
+                link.leave(f"broker {name} was taken out of the network")
+                del self._host.outputs.links[name]
+        new = [name for name in wanted if name not in known]
+        there = [name for name in known if name in network.names]
+        self._host.driver.handle(Neighbours((*there, *new)), "")
+        for name in new:
+            self._keep_connected(self._new_link(name))
 
     # --- links that become others -----------------------------------------------------------------
 
@@ -245,6 +264,10 @@ class OverlayLinks:
     def connected(self) -> tuple[LinkName, ...]:
         """Return the neighbours that are connected now."""
         return tuple(link.name for link in self.links.values() if link.connection is not None)
+
+    def elsewhere(self) -> list[str]:
+        """Return where clients of this broker can go, the neighbours that are connected first."""
+        return places(self._network, self._host.me.name, self.connected)
 
     def drained(self) -> bool:
         """Return whether the neighbours that are near have acknowledged everything."""

@@ -118,6 +118,12 @@ class Passage:
         self._watched_below = 0
         self._desk: Desk | None = None
 
+    def want_below(self, number: int) -> None:
+        """Have a trace get rows of publications with a smaller `id_hash` from now on."""
+        self._wanted_below = number
+        if self._desk is not None:
+            self._desk.want_below(number)
+
     def way(self, codec: Codec, most_hops: int = 0) -> Way | None:
         """Return the compiled path for one link; None if nothing is ever plain there. `most_hops`:
         the header of publications that have come further is longer."""

@@ -7,13 +7,14 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 from reefcast.matching import warm_up
 from reefcast.matching.memory import keep_no_small_pieces
 from reefcast.network.file import NetworkFile
+from reefcast.server.applying import Applying
 from reefcast.server.following import follow_users
 from reefcast.server.node import Node
 
@@ -30,20 +31,33 @@ def run_broker(
     ready: Callable[[Node], None],
     *,
     file: Path | None = None,
+    levels: Sequence[str] = (),
     until_eof: bool = False,
     beside: Callable[[Node], Awaitable[None]] | None = None,
-) -> None:
-    """Run the broker `name` until it is told to stop (`run`), then drain it; SIGHUP has it read its
-    certificate again. `ready` is called when the broker listens, and `beside` has started what else
-    this process has. `file`: where the network was read; its users and roles are followed. Raises
-    `ConfigurationError` if the broker cannot start."""
+) -> bool:
+    """Run the broker `name` until it is told to stop (`run`), then drain it; SIGHUP has it read
+    `file` again, where the network was read (`applying`), or without one its certificate. `ready`
+    is called when the broker listens, and `beside` has started what else this process has. Users
+    and roles of `file` are followed. `levels`: those of the log on the command line. Return whether
+    an operator wished the broker to be started again. Raises `ConfigurationError` if it cannot
+    start."""
+    again = False
 
     async def serve(told_to_stop: asyncio.Event) -> None:
+        def end_process(to_be_started: bool) -> None:
+            nonlocal again
+            again = to_be_started
+            told_to_stop.set()
+
         node = Node(network, name)
         await node.start()
+        node.wishes.end_process = end_process
         if beside is not None:
             await _begin(beside, node)
-        reload_at_hangup(node)
+        reload_at_hangup(node.reload)
+        if file is not None:
+            applying = node.wishes.applying = Applying(node, file, levels)
+            reload_at_hangup(applying.hang_up)
         ready(node)
         following = file and asyncio.create_task(follow_users(node, file))
         await told_to_stop.wait()
@@ -52,11 +66,12 @@ def run_broker(
         await node.stop()
 
     run(serve, until_eof=until_eof)
+    return again
 
 
-def reload_at_hangup(node: Node) -> None:
-    """Have SIGHUP make a broker or a peer read its certificate again."""
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload)
+def reload_at_hangup(reload: Callable[[], object]) -> None:
+    """Have SIGHUP, by which process managers reload, call this."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
 
 async def _begin(beside: Callable[[Node], Awaitable[None]], node: Node) -> None:

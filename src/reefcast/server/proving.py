@@ -167,7 +167,8 @@ class Proving(Authenticator):
         self._attempts: Attempts = Attempts() if former is None else former._attempts
 
     def for_network(self, network: NetworkFile) -> Proving:
-        return Proving(network, self._name, self._counters, self._members, self)
+        members = None if self._members is None else self._members.for_network(network)
+        return Proving(network, self._name, self._counters, members, self)
 
     def _with_keys(self, keys: Any) -> Tokens:
         return Tokens(keys, self._security.issuer, self._security.audience)

@@ -19,13 +19,13 @@ from reefcast.server.client_port import ClientPort
 
 
 class QueueMemory:
-    """The bytes kept for these clients, at most `most`. `total`: their sum, as of when each was
-    last weighed; `gave_way`: how often a queue had to."""
+    """The bytes kept for these clients, at most `most`, which may change. `total`: their sum, as of
+    when each was last weighed; `gave_way`: how often a queue had to."""
 
     def __init__(self, most: int, ports: Mapping[LinkName, ClientPort]) -> None:
         self.total = 0
         self.gave_way = 0
-        self._most = most
+        self.most = most
         self._ports = ports
         self._making_room = False
 
@@ -34,7 +34,7 @@ class QueueMemory:
         held = port.held_bytes
         self.total += held - port.weight
         port.weight = held
-        if self.total > self._most:
+        if self.total > self.most:
             self.weigh_all()
 
     def weigh_all(self) -> None:
@@ -44,7 +44,7 @@ class QueueMemory:
         self._making_room = True
         try:
             self._sum_up()
-            while self.total > self._most and self._ports:
+            while self.total > self.most and self._ports:
                 longest = max(self._ports.values(), key=lambda port: port.weight)
                 before = longest.weight
                 self.gave_way += 1

@@ -63,9 +63,14 @@ class Rates:
     """The buckets of all users of a broker. `limited`: whether there are rates at all."""
 
     def __init__(self, limits: LimitsSection) -> None:
-        self._count, self._size = limits.user_publications_per_s, limits.user_bytes_per_s
         self._buckets: dict[Payer, Bucket] = {}
+        self.limit(limits)
+
+    def limit(self, limits: LimitsSection) -> None:
+        """Take over other rates; whoever has sent too much under the former ones begins anew."""
+        self._count, self._size = limits.user_publications_per_s, limits.user_bytes_per_s
         self._credit = limits.credit
+        self._buckets.clear()
         self.limited = self._count > 0 or self._size > 0
 
     @property

@@ -188,7 +188,7 @@ class SoftLinks:
         self.stopping = False
         self._host = host
         self._me = msgspec.structs.replace(host.me, role=Role.SOFT)
-        self._network = network
+        self.network = network
         self._overlay = overlay
         self._shared = shared
         self._loop = asyncio.get_running_loop()
@@ -270,7 +270,7 @@ class SoftLinks:
             await asyncio.sleep(pause_s)
             connection = await dial(
                 self._shared,
-                self._network.address(to),
+                self.network.address(to),
                 lambda: Connection(self._shared._replace(dials=to), greet, lambda: self._me),
                 within_s,
             )
@@ -330,7 +330,7 @@ class SoftLinks:
             )
 
     def _may_have(self, name: LinkName) -> bool:
-        stranger = name == self._me.name or not self._network.is_node(name)
+        stranger = name == self._me.name or not self.network.is_node(name)
         return not stranger and name not in self._overlay.links
 
     def _obstacle(self, hello: Hello) -> str:

@@ -16,26 +16,25 @@ import itertools
 import random
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from reefcast.errors import PeerError, ReefcastError
-from reefcast.logs import Settings
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network, load_network
 from reefcast.network.rewriting import replace_text
-from reefcast.network.sections import StorageEntry
+from reefcast.network.sections import BrokerEntry, StorageEntry
 from reefcast.network.watching import Watched
 from reefcast.protocol.proofs import Credentials
 from reefcast.server.admin import UNASKED, ask_all, ask_status, asking, operator_of, owner_of
 from reefcast.server.child import START_S, Child
 from reefcast.server.following import users_of
 from reefcast.server.storages import storages_known, unanswered
+from reefcast.server.tracing import describe_run
 from reefcast.tls.files import NOTHING, TlsFiles
 from reefcast.traces.files import remove_former_run, write_run
 
@@ -74,9 +73,9 @@ class Overlay:
 
     `restart`: whether a process that dies is restarted. `file`: the file from which `network` was
     read, if links and storages are to follow it (`reefcast network move-link`, `move-storages`).
-    `log`: how the processes log, by default as the network file says.
-    `report` gets a line for each event. Entering raises `PeerError` if a broker does not come up in
-    time, and `LocalError` if a process cannot start."""
+    `log`: words of the command line that say how the processes log, beside what the network file
+    says. `report` gets a line for each event. Entering raises `PeerError` if a broker does not come
+    up in time, and `LocalError` if a process cannot start."""
 
     def __init__(
         self,
@@ -85,11 +84,13 @@ class Overlay:
         restart: bool = True,
         file: Path | None = None,
         report: Callable[[str], None] = _no_report,
-        log: Settings | None = None,
+        log: Sequence[str] = (),
     ) -> None:
         self.network = network
-        self._log = network.log.settings if log is None else log
+        self._log = log
         self.restart = restart
+        self._followed = file
+        self._now: NetworkFile | None = None
         self._watched = None if file is None else Watched(file, load_network)
         self._report = report
         self._folder = tempfile.TemporaryDirectory(prefix="reefcast-")
@@ -102,11 +103,18 @@ class Overlay:
     def _child(self, kind: str, name: str) -> Child:
         return Child(
             f"{kind} {name}",
-            *(kind, str(self._file), name, *self._log.words),
+            *(kind, str(self._file), name, *self._log, *self._follows(kind)),
             restart=self.restart,
-            before_again=self._look,
+            before_again=self._before_again,
             report=self._report,
         )
+
+    def _follows(self, kind: str) -> tuple[str, ...]:
+        """Return the words that name the file which a process follows besides the one that it is
+        started with: brokers say what of it they take over, and what needs a restart."""
+        if kind != "broker" or self._followed is None:
+            return ()
+        return ("--follows", str(self._followed.absolute()))
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -154,15 +162,51 @@ class Overlay:
     # --- what the file says now -------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Read links, storages and users from the network file again; its other changes do not
-        concern processes that run."""
+        """Read links, storages and what running brokers take over (`applying`) from the network
+        file again, for processes that are started from now on; its other changes need a restart
+        that somebody asks for."""
         try:
-            now = self._watched.look() if self._watched else None
-            if now is not None:
-                known = users_of(self.network, now)
-                self._become(replace(known, link=now.link, storage=now.storage).validate())
+            changed = self._watched.look() if self._watched else None
+            self._now = self._now if changed is None else changed
+            if self._now is not None and (changed is not None or self._one_has_left()):
+                self._become(self._taken(self._now).validate())
         except (ReefcastError, OSError) as error:
             self._report(f"links, storages and users are taken as they were before: {error}")
+
+    def _one_has_left(self) -> bool:
+        """Return whether a broker that the file no longer has was told to end."""
+        names = self._now.names if self._now else []
+        return any(child.has_ended for name, child in self._brokers.items() if name not in names)
+
+    def _taken(self, now: NetworkFile) -> NetworkFile:
+        """Return what processes are started with from now on; a broker that is no longer in the
+        file stays until it ends."""
+        names = ("link", "storage", "limits", "trace", "log")
+        taken = {name: getattr(now, name) for name in names}
+        leaving = [
+            entry
+            for entry in self.network.broker
+            if entry.name not in now.names and not self._brokers[entry.name].has_ended
+        ]
+        new = [entry for entry in now.broker if entry.name not in self.network.names]
+        stay = [entry for entry in self.network.broker if entry.name in now.names]
+        brokers = [*stay, *new, *leaving]
+        if leaving:  # with their links
+            taken["link"] = self.network.link
+            brokers = self.network.broker
+        return replace(users_of(self.network, now), broker=brokers, **taken)
+
+    def _before_again(self, told: bool) -> None:
+        """Prepare the file that a process is started with again: where somebody asked for that, all
+        that the network file says by now, but for brokers that come or go."""
+        self._look()
+        if not told or self._followed is None:
+            return
+        try:
+            now = load_network(self._followed)
+            self._become(replace(now, broker=_same_brokers(self.network, now)).validate())
+        except (ReefcastError, OSError) as error:
+            self._report(f"the network is taken as it was before: {error}")
 
     def _become(self, network: NetworkFile) -> None:
         if network != self.network:
@@ -170,16 +214,26 @@ class Overlay:
             self.network = network
 
     async def _follow(self) -> None:
-        """Start and stop storages with their entries; the running ones watch their entries
-        themselves."""
+        """Start and stop storages with their entries, and start new brokers; the running ones watch
+        their file themselves."""
         while True:
             self._look()
             now = {entry.name: entry for entry in self.network.storage}
             gone = [name for name, each in self._kept.items() if is_another(each, now.get(name))]
             await asyncio.gather(*(self._removed(name) for name in gone))
             new = [entry for entry in now.values() if entry.name not in self._kept]
+            await self._follow_brokers()
             await asyncio.gather(*(self._added(entry).keep_starting() for entry in new))
             await asyncio.sleep(FOLLOW_S)
+
+    async def _follow_brokers(self) -> None:
+        """Start brokers that are new in the file; forget those that were taken out of it."""
+        for name in [each for each in self._brokers if each not in self.network.names]:
+            self._report(f"broker {name} has left the network")
+            del self._brokers[name]
+        new = [name for name in self.network.names if name not in self._brokers]
+        self._brokers |= {name: self._child("broker", name) for name in new}
+        await asyncio.gather(*(self._brokers[name].keep_starting() for name in new))
 
     def _added(self, entry: StorageEntry) -> Child:
         self._kept[entry.name] = entry
@@ -190,6 +244,12 @@ class Overlay:
         del self._kept[name]
         await self._storages.pop(name).stop(STOP_S)
         self._report(f"storage {name} has ended")
+
+    def hang_up(self) -> None:
+        """Have all brokers read the network file again, as SIGHUP tells them to."""
+        self._look()
+        for child in self._brokers.values():
+            child.hang_up()
 
     # --- one process ------------------------------------------------------------------------------
 
@@ -249,6 +309,12 @@ class Overlay:
             await asyncio.sleep(POLL_S)
 
 
+def _same_brokers(known: NetworkFile, now: NetworkFile) -> list[BrokerEntry]:
+    """Return the entries of the known brokers as they are now, where they are."""
+    entries = {entry.name: entry for entry in now.broker}
+    return [entries.get(entry.name, entry) for entry in known.broker]
+
+
 def is_another(entry: StorageEntry, now: StorageEntry | None) -> bool:
     """Return whether the entry needs another process, or none: a running storage can change only
     its topics."""
@@ -301,16 +367,4 @@ def begin_run(network: NetworkFile) -> None:
     """Prepare the trace directory for a new run: remove what a former run left there."""
     directory = Path(network.trace.directory)
     remove_former_run(directory)
-    scot = network.scot()
-    run = {
-        "simulated": False,
-        "network": network.network.name,
-        "routing": network.network.routing,
-        "brokers": network.names,
-        "links": [list(link.between) for link in network.link],
-        "places": msgspec.to_builtins(scot.places) if scot else {},
-        "seed": None,
-        "level": network.trace.level,
-        "sample": network.trace.sample,
-    }
-    write_run(directory, run)
+    write_run(directory, describe_run(network))

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from reefcast.logs import part
 from reefcast.model import wire
 from reefcast.model.messages import (
@@ -24,6 +26,7 @@ from reefcast.model.messages import (
     SessionNews,
     is_advisory,
 )
+from reefcast.network.file import NetworkFile
 from reefcast.network.sections import TraceSection
 from reefcast.routing.router import Decision
 from reefcast.server.floods import Floods
@@ -146,6 +149,28 @@ class LiveTrace:
             await self._writing
         self._write(self._recorder.drain())
 
+    async def finish_beside(self) -> None:
+        """Write everything that is left in a thread, because the broker goes on."""
+        if self._writing is not None:
+            await self._writing
+        await asyncio.to_thread(self._write, self._recorder.drain())
+
+
+def describe_run(network: NetworkFile) -> dict[str, Any]:
+    """Return what `run.json` says of a live run."""
+    scot = network.scot()
+    return {
+        "simulated": False,
+        "network": network.network.name,
+        "routing": network.network.routing,
+        "brokers": network.names,
+        "links": [list(link.between) for link in network.link],
+        "places": msgspec.to_builtins(scot.places) if scot else {},
+        "seed": None,
+        "level": network.trace.level,
+        "sample": network.trace.sample,
+    }
+
 
 def open_trace(section: TraceSection, broker: str) -> LiveTrace | None:
     """Open the trace that the network file asks for; load the Parquet library now, not later."""
@@ -158,17 +183,28 @@ def open_trace(section: TraceSection, broker: str) -> LiveTrace | None:
 
 
 class Journal:
-    """Counts and records of what happens in one live broker beyond its core's own counters.
+    """Counts and records of what happens in one live broker beyond its core's own counters, or in
+    the admin listener of a storage.
 
-    `trace` is None where none is wanted, `details` where it has no rows about publications.
+    `trace` is None where none is wanted, `details` where it has no rows about publications. `kind`:
+    "broker" or "storage".
     """
 
-    def __init__(self, broker: str, trace: LiveTrace | None) -> None:
+    def __init__(self, broker: str, trace: LiveTrace | None, kind: str = "broker") -> None:
         self.counters: Counter[str] = Counter()
-        self.floods = Floods(self.counters, broker)
+        self.floods = Floods(self.counters, broker, kind)
+        self._broker, self._kind = broker, kind
+        self._follow(trace)
+
+    def _follow(self, trace: LiveTrace | None) -> None:
         self.trace = trace
         self.details = trace if trace is not None and trace.details else None
-        self._broker = broker
+
+    def trace_by(self, trace: LiveTrace | None) -> LiveTrace | None:
+        """Write into another trace from now on; return the former one, which is to be finished."""
+        former = self.trace
+        self._follow(trace)
+        return former
 
     @property
     def wanted_below(self) -> int:
@@ -216,14 +252,8 @@ class Journal:
     def failed(self, what: str, error: Exception | None = None) -> None:
         """Record a failure; call it where the exception is handled, if no `error` is given. `what`
         follows "failed"."""
-        words = "broker %s failed %s"
+        words, shown = f"{self._kind} %s failed %s", part(self._kind)
         traceback = True if error is None else error
         self.floods.log(
-            part("broker"),
-            logging.ERROR,
-            "failures",
-            words,
-            self._broker,
-            what,
-            traceback=traceback,
+            shown, logging.ERROR, "failures", words, self._broker, what, traceback=traceback
         )

@@ -70,7 +70,7 @@ class Home:
         contents = contents or Contents()
         self.epoch_s = epoch_s
         self._dedup_s = dedup_s
-        self._most_subscriptions, self._most_filter_bytes = most_subscriptions, most_filter_bytes
+        self.most_subscriptions, self.most_filter_bytes = most_subscriptions, most_filter_bytes
         self._collected = Collected()
         self._events = Events(contents.events, memory_bytes)
         self._intake = Intake(self._collected, self._events, dedup_s)
@@ -167,16 +167,16 @@ class Home:
 
     def _check_room(self, record: SessionRecord, filter: str) -> None:
         texts = [*record.subscriptions.values(), filter]
-        if len(texts) > self._most_subscriptions:
+        if len(texts) > self.most_subscriptions:
             raise LimitError(
-                f"session {record.name!r} has {self._most_subscriptions} subscriptions already, "
+                f"session {record.name!r} has {self.most_subscriptions} subscriptions already, "
                 "which is the most (max_subscriptions in [limits])"
             )
         size = sum(len(text.encode()) for text in texts)
-        if size > self._most_filter_bytes:
+        if size > self.most_filter_bytes:
             raise LimitError(
                 f"with this one, the filters of session {record.name!r} have {size} bytes, and may "
-                f"have {self._most_filter_bytes} (max_filter_bytes in [limits])"
+                f"have {self.most_filter_bytes} (max_filter_bytes in [limits])"
             )
 
     def unsubscribe(

@@ -19,6 +19,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -74,7 +75,7 @@ class StorageNode:
     `topics`: names or patterns; `joining`: those of them that other storages have; `forget`: see
     `HistoryStore.keep`; `seal_after_s`: seconds from the end of a day until it is sealed, None:
     never; `name`: that of its entry in a network file. `id`: the id of its client; `answers`: the
-    topics that it answers for now; `stored`: counts stored events. Raises `ConfigurationError` for
+    topics that it answers for now; `counters`: what it has done. Raises `ConfigurationError` for
     a malformed pattern."""
 
     def __init__(
@@ -96,7 +97,7 @@ class StorageNode:
         self._forget = forget
         self._handover_s = handover_s
         self.id = client.id
-        self.stored = 0
+        self.counters: Counter[str] = Counter()
         self.topics: tuple[str, ...] = ()
         self.answers: tuple[str, ...] = ()
         self._threads = ThreadPoolExecutor(THREADS, "storage")
@@ -119,6 +120,31 @@ class StorageNode:
         self._subscription = client.subscribe(*initial, local_queue_limit=QUEUE)
 
     # --- from outside -----------------------------------------------------------------------------
+
+    @property
+    def stored(self) -> int:
+        """How many events it has stored, those that it had already included."""
+        return self.counters["events_of_subscription"] + self.counters["events_of_storages"]
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection to its broker now."""
+        return self._running and self._client.connected
+
+    @property
+    def joining(self) -> frozenset[str]:
+        """The topics that it takes over from other storages."""
+        return self._joining
+
+    @property
+    def waiting(self) -> int:
+        """How many events have come, and are not stored yet."""
+        return len(self._taken) + len(inbox_of(self._subscription).bodies)
+
+    @property
+    def running(self) -> int:
+        """How many requests it answers now."""
+        return len(self._answering)
 
     def change(self, topics: Sequence[str], joining: Iterable[str] = ()) -> None:
         """Store these topics from now on, in any state of the storage; raises what the constructor
@@ -220,12 +246,13 @@ class StorageNode:
     async def _keep(self) -> None:
         while True:
             self._taken = await self._subscription.next_batch()
-            await self._append([Incoming(event.body) for event in self._taken])
+            await self._append([Incoming(event.body) for event in self._taken], "subscription")
             self._taken = []
 
-    async def _append(self, batch: list[Incoming]) -> None:
+    async def _append(self, batch: list[Incoming], source: str) -> None:
         await self._change_store(partial(self._store.append, batch))
-        self.stored += len(batch)
+        self.counters[f"events_of_{source}"] += len(batch)
+        self.counters["event_bytes"] += sum([len(incoming.body) for incoming in batch])
         open_ones = [one for one, _ in self._answering.values() if one.request.handover_s]
         if not open_ones:
             return
@@ -238,7 +265,7 @@ class StorageNode:
         """Append the missing events of another storage."""
         bodies = [event.body for event in events]
         batch = await self._in_thread(partial(self._store.lacking, bodies))
-        await self._append(batch)
+        await self._append(batch, "storages")
 
     def _store_rest(self) -> None:
         """Store what had arrived when the storage was told to end; in a thread, after all
@@ -370,21 +397,28 @@ class StorageNode:
             answering = Answering(request, self._client.id, self._session.say)
         except FilterSyntaxError:
             log.warning("a request with a filter that is none, by %s", request.id[0])
+            self.counters["requests_refused"] += 1
             return
         if not self._answers_for(request.topics):
             answering.fail(GONE)
+            self.counters["requests_refused"] += 1
             return
         task = asyncio.get_running_loop().create_task(self._answer(answering))
         self._answering[request.id] = (answering, task)
 
     async def _answer(self, answering: Answering) -> None:
-        request = answering.request
+        request, outcome = answering.request, "failed"
         try:
             await answering.run(self._store, now_us(), self._in_thread)
+            outcome = "answered"
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
         except DamagedError as error:
             answering.fail(f"the storage is damaged: {error}")
             self._damage = error
             self._changed.fire()
         finally:
+            self.counters[f"requests_{outcome}"] += 1
             self._answering.pop(request.id, None)
             self._answered.fire()

@@ -87,7 +87,7 @@ class Desk:
         self.words[K_FRAME_ROOM] = FRAME_ROOM
         self._crc_table = np.array(crc_table(), np.int64)
         self.words[K_CRC_TABLE] = self._crc_table.ctypes.data
-        self.words[K_WANTED_BELOW] = wanted_below
+        self.want_below(wanted_below)
         self.words[K_ENTRY_ROOM], self.words[K_TOUCHED_ROOM] = ENTRY_ROOM, TOUCHED_ROOM
         self._enlarge_run(FIRST_RUN)
         self._enlarge_out(FIRST_OUT)

@@ -124,12 +124,15 @@ class MovedLinks:
             self.note(other, moved.move, "open", mine=moved.mine)
 
 
-def said_by_file(rows: Mapping[bytes, bytes], neighbours: Iterable[LinkName]) -> list[DropRow]:
+def said_by_file(
+    rows: Mapping[bytes, bytes], neighbours: Iterable[LinkName], brokers: Iterable[LinkName]
+) -> list[DropRow]:
     """Return the removal of the rows of `MOVED_LINKS` that say nothing more than the network file,
-    by which the broker has these neighbours."""
-    filed = set(neighbours)
+    which has these `brokers`, and by which this one has these `neighbours`."""
+    filed, known = set(neighbours), set(brokers)
+    found = {key: (_decode_key(key), _decode(row)) for key, row in rows.items()}
     return [
         DropRow(MOVED_LINKS, key)
-        for key, row in rows.items()
-        if (_decode_key(key) in filed) == (_decode(row).state == "here")
+        for key, (other, moved) in found.items()
+        if other not in known or (other in filed) == (moved.state == "here")
     ]

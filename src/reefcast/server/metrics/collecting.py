@@ -84,16 +84,25 @@ def _counted(host: Host) -> Iterator[Figure]:
     counters = Counter(host.core.counters) + host.journal.counters
     figures = host.core.figures()
     counters["retained_refused"] = figures["retained_refused"]
-    for name, (metric, labels) in COUNTED.items():
-        yield Figure(metric, labels, counters.pop(name, 0))
     for name, kind in OF_SESSIONS.items():
         yield figure(of.DURABLE_EVENTS, counters.pop(name, 0), kind)
-    for name, count in sorted(counters.items()):
-        yield figure(of.EVENTS, count, name)
+    yield from of_counters(counters, COUNTED)
     came, _ = host.core.links.passed()
     yield figure(of.RECEIVED, sum(came.values()), "neighbours")
     for name, metric in FIGURES.items():
         yield figure(metric, figures[name])
+
+
+def of_counters(
+    counters: Mapping[str, int], known: Mapping[str, tuple[Metric, tuple[str, ...]]]
+) -> Iterator[Figure]:
+    """Yield the figures of counters. `known`: those that have metrics of their own, with the values
+    of labels; they are told also if they are 0."""
+    for name, (metric, labels) in known.items():
+        yield Figure(metric, labels, counters.get(name, 0))
+    for name, count in sorted(counters.items()):
+        if name not in known:
+            yield figure(of.EVENTS, count, name)
 
 
 def _delays(host: Host) -> Iterator[Figure]:
@@ -126,11 +135,18 @@ def _disk(broker: ObservedBroker) -> Iterator[Figure]:
         except OSError:
             continue
     yield figure(of.DISK_BYTES, sum(sizes))
+    free = free_bytes(section.directory)
+    if free is not None:
+        yield figure(of.DISK_FREE, free)
+
+
+def free_bytes(directory: Path | str) -> int | None:
+    """Return the free space where this directory is; None if that is not known."""
     try:
-        space = os.statvfs(section.directory)
+        space = os.statvfs(directory)
     except (OSError, AttributeError):
-        return
-    yield figure(of.DISK_FREE, space.f_bavail * space.f_frsize)
+        return None
+    return space.f_bavail * space.f_frsize
 
 
 # --- links ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.clients import Clients
+from reefcast.server.draining import Draining
 from reefcast.server.host import Host
 from reefcast.server.metrics.definitions import Metric
 from reefcast.server.metrics.histograms import Histogram
@@ -37,6 +38,7 @@ class ObservedBroker(Protocol):
     shared: Shared
     tls: BrokerCredentials | None
     stopping: bool
+    draining: Draining
 
     @property
     def links(self) -> Mapping[LinkName, BrokerLink]:
@@ -59,8 +61,9 @@ def not_ready(broker: ObservedBroker) -> list[str]:
     down = sum(link.connection is None for link in links)
     missing = {
         "it was told to stop": broker.stopping,
+        "it is drained": broker.draining.on,
         "it relearns its tables": broker.host.core.relearning,
-        f"{down} of its {len(links)} links are not up": down > 0,
+        f"links that are not up: {down} of {len(links)}": down > 0,
     }
     return [words for words, true in missing.items() if true]
 

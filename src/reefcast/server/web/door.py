@@ -1,17 +1,17 @@
-"""The HTTP listener of a broker for operators.
+"""The HTTP listener of a broker or a storage for operators.
 
 Rules
 -----
-- `/healthz` and `/readyz` are for anybody who reaches it, and name nobody, and so are the files of
-  the dashboard, which are the same everywhere (`files`); all else is for those who may ask for the
-  status (`rights.require_status`).
+- `/healthz` and `/readyz` are for anybody who reaches it, and name nobody; all else is for those
+  who may ask for the status (`rights.require_status`).
+- A broker's has the dashboard. Its files are the same everywhere (`files`), and for anybody, too.
 - It answers GET and HEAD. POST is for what the dashboard's own page sends (`dashboard`): a page of
   another site cannot send its header.
 - On loopback and without `[security]`, a request must name this machine (its header Host): else a
   page in a browser could read the status by a name of its own that leads here (DNS rebinding).
-- Whatever comes, the broker goes on: what is no HTTP gets an answer that says so, what fails is
+- Whatever comes, its member goes on: what is no HTTP gets an answer that says so, what fails is
   logged and answered with 500, and what connections cost is limited (`visits`).
-- With `[tls]` it speaks TLS, with the broker's certificate."""
+- With `[tls]` it speaks TLS, with the certificate of the broker or the storage."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from reefcast.model.wire import Role, StatusRequest
 from reefcast.protocol.principal import Principal
 from reefcast.protocol.privacy import address_of, is_loopback
 from reefcast.server.listeners import Listener
-from reefcast.server.metrics.collecting import Collector, own_version
-from reefcast.server.metrics.observed import not_ready
+from reefcast.server.metrics.collecting import own_version
 from reefcast.server.metrics.rendering import rendered
 from reefcast.server.rights import require_status
 from reefcast.server.tls_listener import TlsListener
-from reefcast.server.web.dashboard import MARK, Dashboard, OperatedBroker, refusal_of
+from reefcast.server.web.dashboard import MARK, Dashboard, refusal_of
 from reefcast.server.web.dashboard import Answering as Guarded
 from reefcast.server.web.files import PageFile, page_files
-from reefcast.server.web.http import HEADERS, HttpConnection, text
+from reefcast.server.web.http import HEADERS, HttpConnection, failed_words, text
+from reefcast.server.web.operated import Operated
 from reefcast.server.web.proving import RequestGreeting, challenges, prove, shown_in
 from reefcast.server.web.visits import Visit, Visits
 from reefcast.tls.wording import in_words
@@ -56,32 +56,33 @@ Answering = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
 
 class Door:
-    """The HTTP listener of `broker` at this address: `open` it, `tick` it about once a second, and
-    `close` it. `listener`: where it listens; `dashboard`: answers its page."""
+    """The HTTP listener of this broker or storage at this address: `open` it, `tick` it about once
+    a second, and `close` it. `listener`: where it listens; `dashboard`: answers the page of a
+    broker, if it is given before the listener is opened."""
 
-    def __init__(self, broker: OperatedBroker, host: str, port: int) -> None:
-        self._broker = broker
-        self._collector = Collector(broker, broker.looks.sums)
-        self._journal = broker.host.journal
+    def __init__(self, me: Operated, host: str, port: int) -> None:
+        self._me = me
+        self._journal = me.journal
         self.visits = Visits(MOST_VISITS, self._note_eviction)
-        self.dashboard = Dashboard(broker, self.visits, _place)
+        self.dashboard: Dashboard | None = None
+        self._posts: dict[str, Guarded] = {}
+        self._streams: frozenset[str] = frozenset()
         self._files: dict[str, PageFile] = {}
         self._open: dict[str, Answering] = {"/healthz": self._healthz, "/readyz": self._readyz}
         self._guarded: dict[str, Guarded] = {
             "/metrics": self._metrics,
             "/status": self._status,
-            **self.dashboard.gets,
         }
-        self._here_only = is_loopback(host) and broker.network.security is None
+        self._here_only = is_loopback(host) and me.network.security is None
         self._server = web.Server(self._handle)
         self.listener = self._listener(host, port)
 
     def new_visit(self) -> Visit:
         """Return the protocol of a new connection."""
-        return Visit(self.visits, HttpConnection(self._server, self._journal))
+        return Visit(self.visits, HttpConnection(self._server, self._journal, self._me.kind))
 
     def _listener(self, host: str, port: int) -> Listener:
-        tls = self._broker.tls
+        tls = self._me.tls
         if tls is None:
             return Listener(host, port, self.new_visit)
         return TlsListener(
@@ -105,8 +106,12 @@ class Door:
     async def open(self) -> None:
         """Listen. Raises `ConfigurationError` if that is not possible."""
         own_version()  # not while clients wait
-        self._files = page_files()
-        await self.listener.open(self._broker.name)
+        if self.dashboard is not None:
+            self._files = page_files()
+            self._guarded |= self.dashboard.gets
+            self._posts = self.dashboard.posts
+            self._streams = frozenset(self.dashboard.gets)
+        await self.listener.open(f"{self._me.kind} {self._me.name}")
 
     def tick(self, now: float) -> None:
         """End connections that take too long; `now`: seconds of the loop."""
@@ -116,7 +121,8 @@ class Door:
         """Stop listening, and end all connections."""
         self.listener.close()
         await self._server.shutdown(CLOSE_S)
-        await self.dashboard.close()
+        if self.dashboard is not None:
+            await self.dashboard.close()
         self.visits.end_all()
 
     # --- requests ---------------------------------------------------------------------------------
@@ -129,19 +135,20 @@ class Door:
             refused = refusal_of(error)
             if refused is None:
                 self._journal.failed("to answer an HTTP request")
-            response = refused or text(500, "the broker failed on this request; its log says how")
+            response = refused or text(500, failed_words(self._me.kind))
         response.headers.update(HEADERS)
         self.visits.answered(request.transport)
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        path, posts = request.path, self.dashboard.posts
+        path, posts = request.path, self._posts
         guarded = posts.get(path) or self._guarded.get(path)
         if guarded is None and path not in self._open and path not in self._files:
-            known = ", ".join(("/", *self._guarded, *posts, *self._open))
+            page = ("/",) if self._files else ()
+            known = ", ".join((*page, *self._guarded, *posts, *self._open))
             return text(404, f"there is nothing at this path; there is {known}")
         methods = ["POST"] if path in posts else ["GET"]
-        if path not in posts and path not in self.dashboard.gets:
+        if path not in posts and path not in self._streams:
             methods.append("HEAD")
         if request.method not in methods:
             allowed = " and ".join(methods)
@@ -165,12 +172,12 @@ class Door:
     async def _who(self, request: web.BaseRequest) -> web.Response | Principal:
         """Return who asks for the status, or the answer to who may not."""
         greeting = None
-        me = self._broker.host.me
+        me = self._me
         try:
             shown = shown_in(request.headers.get("Authorization"))
-            hello = wire.hello(Role.ADMIN, "http", me.network, me.session)
+            hello = wire.hello(Role.ADMIN, "http", me.network.network.name, me.session)
             greeting = RequestGreeting(hello, _shown_by(request), shown)
-            principal = await prove(self._broker.shared.authenticator, greeting)
+            principal = await prove(me.authenticator, greeting)
         except BusyError as error:
             response = text(429, str(error))
             response.headers["Retry-After"] = "10"
@@ -178,7 +185,7 @@ class Door:
         except ProtocolError as error:
             return self._unproved(request, greeting, str(error))
         try:
-            require_status(principal, self._broker.host.core.granting.grants)
+            require_status(principal, me.grants())
         except ProtocolError as error:
             self._refused(request, str(error), user=principal.user)
             return text(403, str(error))
@@ -193,7 +200,7 @@ class Door:
         response = text(401, reason)
         # The dashboard's page asks by itself: at the challenge Basic, browsers would ask as well.
         asks = request.headers.get(MARK) == "1"
-        for challenge in challenges(greeting, self._broker.network.network.name):
+        for challenge in challenges(greeting, self._me.network.network.name):
             if not (asks and challenge.startswith("Basic")):
                 response.headers.add("WWW-Authenticate", challenge)
         return response
@@ -201,7 +208,14 @@ class Door:
     # --- the audit log ----------------------------------------------------------------------------
 
     def _refused(self, request: web.BaseRequest, reason: str, **who: object) -> None:
-        self._broker.host.audit.limited("refused", **_place(request), **who, reason=reason)
+        self._me.audit.limited("refused", **self.place(request), **who, reason=reason)
+
+    @staticmethod
+    def place(request: web.BaseRequest) -> dict[str, object]:
+        """Return from where a request comes, for the audit log."""
+        shown = _shown_by(request)
+        tls = shown("ssl_object") is not None
+        return {"role": "http", "address": address_of(shown), "tls": tls}
 
     def _note_visit(self, request: web.BaseRequest, principal: Principal) -> None:
         """Write who asks into the audit log, once for each connection and user."""
@@ -210,7 +224,7 @@ class Door:
             return
         visit.known = principal.user
         proved = {"user": principal.user, "proof": principal.proof, "roles": principal.granted}
-        self._broker.host.audit.limited("connected", **_place(request), **proved)
+        self._me.audit.limited("connected", **self.place(request), **proved)
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -218,11 +232,11 @@ class Door:
         return text(200, "alive")
 
     async def _readyz(self, request: web.BaseRequest) -> web.Response:
-        missing = not_ready(self._broker)
+        missing = self._me.not_ready()
         return text(503, f"not ready: {'; '.join(missing)}") if missing else text(200, "ready")
 
     async def _metrics(self, request: web.BaseRequest, principal: Principal) -> web.Response:
-        figures = await self._collector.figures(len(self.visits))
+        figures = await self._me.figures(len(self.visits))
         body, content_type = rendered(figures, request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
@@ -230,7 +244,7 @@ class Door:
         tables, rows = tuple(request.query.getall("table", ())), request.query.get("rows", "5")
         if not (rows.isascii() and rows.isdigit() and len(rows) < 10):
             return text(400, f"rows = {rows[:40]!r} is no number of rows")
-        status = self._broker.status(StatusRequest(tables, int(rows)))
+        status = self._me.status(StatusRequest(tables, int(rows)))
         return web.Response(body=msgspec.json.encode(status), content_type="application/json")
 
 
@@ -258,9 +272,3 @@ def _host_in(header: str) -> str:
 def _shown_by(request: web.BaseRequest) -> Callable[[str], Any]:
     transport = request.transport
     return lambda name: None if transport is None else transport.get_extra_info(name)
-
-
-def _place(request: web.BaseRequest) -> dict[str, object]:
-    """Return from where a request comes, for the audit log."""
-    shown = _shown_by(request)
-    return {"role": "http", "address": address_of(shown), "tls": shown("ssl_object") is not None}

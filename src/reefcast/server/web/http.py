@@ -1,5 +1,5 @@
 """One connection that speaks HTTP, by aiohttp: what comes that is no HTTP is answered in words, and
-counted; what fails is logged as all failures of the broker are."""
+counted; what fails is logged as all failures of the broker or the storage are."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ LIMITS: dict[str, Any] = {
 
 
 class HttpConnection(web.RequestHandler):
-    """A connection to `server`, which handles its requests."""
+    """A connection to `server`, which handles its requests. `kind`: whose it is, "broker" or
+    "storage"."""
 
-    __slots__ = ("_journal",)
+    __slots__ = ("_journal", "_kind")
 
-    def __init__(self, server: web.Server, journal: Journal) -> None:
+    def __init__(self, server: web.Server, journal: Journal, kind: str) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **LIMITS)
         self._journal = journal
+        self._kind = kind
 
     def handle_error(
         self,
@@ -60,7 +62,7 @@ class HttpConnection(web.RequestHandler):
             words = f"this is no request that can be read: {_first_line(exc.message)}"
             self._journal.floods.log(log, logging.INFO, "bad_http", "admin listener: %s", words)
         else:
-            words = "the broker failed on this request; its log says how"
+            words = failed_words(self._kind)
             self._journal.failed("to serve an HTTP request", _as_exception(exc))
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun already")
@@ -71,6 +73,11 @@ class HttpConnection(web.RequestHandler):
     def log_exception(self, *args: Any, exc_info: Any = None, **more: Any) -> None:
         """Log what nobody expected."""
         self._journal.failed("to serve an HTTP connection", _as_exception(exc_info))
+
+
+def failed_words(kind: str) -> str:
+    """Return what a broker or a storage answers where it failed."""
+    return f"the {kind} failed on this request; its log says how"
 
 
 def text(status: int, words: str) -> web.Response:

@@ -1,4 +1,4 @@
-"""Requests to the admin listeners of brokers, byte by byte."""
+"""Requests to the admin listeners of brokers and storages, byte by byte."""
 
 from __future__ import annotations
 
@@ -37,9 +37,13 @@ def with_admin(network: NetworkFile) -> NetworkFile:
     return network.validate()
 
 
-async def raw(node: Node, request: bytes, tls: ssl.SSLContext | None = None) -> bytes:
+Listening = Node | tuple[str, int]
+"""A broker, or the address of a listener."""
+
+
+async def raw(at: Listening, request: bytes, tls: ssl.SSLContext | None = None) -> bytes:
     """All that the listener answers, until it closes the connection."""
-    address = node.network.admin_address(node.name)
+    address = at if isinstance(at, tuple) else at.network.admin_address(at.name)
     assert address is not None
     async with asyncio.timeout(PATIENCE_S):
         reader, writer = await asyncio.open_connection(*address, ssl=tls)
@@ -51,7 +55,7 @@ async def raw(node: Node, request: bytes, tls: ssl.SSLContext | None = None) -> 
 
 
 async def ask(
-    node: Node,
+    at: Listening,
     path: str = "/metrics",
     headers: Mapping[str, str] = {},
     *,
@@ -60,7 +64,7 @@ async def ask(
 ) -> Said:
     said = {"Host": "localhost", "Connection": "close", **headers}
     lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in said.items())]
-    answer = await raw(node, "\r\n".join([*lines, "", ""]).encode(), tls)
+    answer = await raw(at, "\r\n".join([*lines, "", ""]).encode(), tls)
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *rest = head.decode().split("\r\n")
     fields: dict[str, str] = {}
@@ -74,9 +78,11 @@ async def ask(
 Labels = frozenset[tuple[str, str]]
 
 
-async def scrape(node: Node) -> dict[str, dict[Labels, float]]:
+async def scrape(
+    at: Listening, headers: Mapping[str, str] = {}, *, tls: ssl.SSLContext | None = None
+) -> dict[str, dict[Labels, float]]:
     """Sample names -> labels -> values, read by the strict parser of OpenMetrics."""
-    said = await ask(node, headers=OPENMETRICS)
+    said = await ask(at, headers={**OPENMETRICS, **headers}, tls=tls)
     assert said.status == 200, said.body
     found: dict[str, dict[Labels, float]] = {}
     for family in text_string_to_metric_families(said.body.decode()):
