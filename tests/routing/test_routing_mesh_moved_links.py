@@ -65,7 +65,7 @@ def test_each_broker_has_the_links_of_the_tree_after_all_moves(seed: int) -> Non
             file = edges  # the operator's command has changed it
         if rng.random() < 0.5:
             for name in names:
-                for drop in said_by_file(disks[name], neighbours(name, file)):
+                for drop in said_by_file(disks[name], neighbours(name, file), names):
                     del disks[name][drop.key]
                 links[name] = MovedLinks(disks[name])
                 links[name].write = lambda change, name=name: write(name, change)

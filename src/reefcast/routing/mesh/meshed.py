@@ -10,7 +10,9 @@ would have to begin again as another attempt (`delivery.md`, rule 7).
 
 Rows on disk have no anchors: after a start their last hops take the place, until the neighbours
 have told them again. That is never wrong. An anchor that is nearer than it could be lies on the way
-to all that is behind it, so that no copy goes past it to these.
+to all that is behind it, so that no copy goes past it to these. For the same reason a neighbour
+itself takes the place of an anchor that is not behind it by what is known here: while links move,
+what neighbours tell may not fit together (see `vicinity`).
 """
 
 from __future__ import annotations
@@ -167,8 +169,8 @@ class Meshed(Router, Relearns, OpensLinks, KeepsRows, SetsCourses):
         if not isinstance(message, Anchored):
             return self.mesh.handle(message, link)
         filter = parse_filter(message.filter)
-        self.mesh.named(message.anchor, link)
-        return self.take_in(Row(message.id, filter, link, False, message.anchor))
+        anchor = self.mesh.nearest(message.anchor, link)
+        return self.take_in(Row(message.id, filter, link, False, anchor))
 
     # --- links ------------------------------------------------------------------------------------
 
