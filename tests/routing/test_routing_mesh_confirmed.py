@@ -289,7 +289,7 @@ def test_a_copy_of_the_same_epoch_is_passed_on() -> None:
 def ahead(move: int) -> Permission:
     """Return the word that x has moved a link from y to z."""
     said = Permission(step="done", mover="x", life=1, number=1, move=move)
-    return said.then("done", move, left=(("y", move),), come=(("z", move),))
+    return said.carried_out(move, left=(("y", move),), come=(("z", move),))
 
 
 def test_a_copy_of_a_later_epoch_waits_until_its_move_is_known() -> None:
@@ -317,7 +317,7 @@ def test_the_new_end_of_a_link_reaches_its_epoch_only_with_the_link() -> None:
     """Without it b would have all of its copies answered, and d would have got none of them."""
     network = movable(CHAIN)
     router = router_of(network, "b")
-    done = ahead(1).then("done", 1, left=(("c", 1),), come=(("b", 1),))
+    done = ahead(1).carried_out(1, left=(("c", 1),), come=(("b", 1),))
     network.put("b", msgspec.structs.replace(done, mover="d"), "c")
     assert router.permissions.carried_out
     assert router.moved_links.epoch == 0

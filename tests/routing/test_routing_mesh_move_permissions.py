@@ -279,12 +279,12 @@ def test_who_comes_up_is_told_of_the_last_move_of_each_mover_that_was_carried_ou
     for move, mover in enumerate("mnm", 1):
         grant = Permission(step="grant", mover=mover, life=1, number=move, move=move)
         here.handle(grant)
-        here.handle(grant.then("done", move, left=(f"old{move}",)))
+        here.handle(grant.carried_out(move, left=((f"old{move}", move),)))
     for message in here.open():
         assert late.handle(message)
     assert late.last == here.last
     assert {name: each.left for name, each in late.carried_out.items()} == {
-        "n": ("old2",),
-        "m": ("old3",),
+        "n": (("old2", 2),),
+        "m": (("old3", 3),),
     }
     assert late.carried_out == here.carried_out

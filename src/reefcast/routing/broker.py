@@ -59,6 +59,7 @@ from reefcast.model.messages import (
     Subscribe,
     Synced,
     TableChange,
+    TakenOut,
     Timer,
     Unadvertise,
     Unsubscribe,
@@ -100,7 +101,7 @@ _CHANGES = (Advertise, Unadvertise, Subscribe, Unsubscribe)
 Handler = Callable[[Any, LinkName, float], list[Effect]]
 OF_THE_DRIVER = (
     *(LinkUp, LinkDown, Timer, MoveLink, GiveUp, ManageSession, Leave, Kept, Fetched),
-    *(Regrant, Neighbours),
+    *(Regrant, Neighbours, TakenOut),
 )
 """Inputs that come by no link that must be up."""
 
@@ -204,6 +205,7 @@ class Broker(Observed):
             Regrant: self._regrant,
             Leave: self.neighbours.leave,
             Neighbours: self._neighbours_are,
+            TakenOut: self.neighbours.ends_for_good,
         }
 
     def _new_consequences(self, most_held: int) -> Consequences:
@@ -376,13 +378,13 @@ class Broker(Observed):
                 effects += self.neighbours.lose(each)
             effects += self._then.act(self._services.link_down(each, client=False))
             effects += self.neighbours.parted(each)
-        return effects
+        return effects + self.neighbours.taken_out(item.gone)
 
     def objection_to_leaving(self, link: LinkName) -> str:
         """Return why this neighbour must not be taken out of the network now; "" if it may. It must
         have no rows here, neither its own nor of brokers behind it."""
         rows = len(self.router.prt.from_hop(link))
-        for table in capability(self.router, KeepsRows).durable_tables().values():
+        for table in capability(self.router, KeepsRows).row_tables().values():
             rows += 0 if table is self.router.prt else len(table.from_hop(link))
         if not rows:
             return ""

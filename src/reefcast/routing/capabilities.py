@@ -120,9 +120,13 @@ class KeepsRows:
     sessions find their way by them; `on_disk` asks for them when the broker starts. What such rows
     make necessary is done when neighbours come up, as for those that were told."""
 
-    def durable_tables(self) -> Mapping[str, Table[Any]]:
-        """Return these tables, by their names."""
+    def row_tables(self) -> Mapping[str, Table[Any]]:
+        """Return the tables that have what neighbours told, by their names."""
         return {}
+
+    def durable_tables(self) -> Mapping[str, Table[Any]]:
+        """Return those of them that are written to the disk."""
+        return self.row_tables()
 
     def restore(self, table: str, id: EntityId, filter: Filter, link: LinkName) -> None:
         """Enter a row that a neighbour told before the broker started; none is up."""
@@ -247,6 +251,15 @@ class MovesLinks(ABC):
         """Go on with what is on disk of moves (table -> key -> row), and write what changes; called
         before the first link is up. `unheard`: returns the neighbours that have not told yet what
         they know, up or not."""
+        return
+
+    def taken_out(self, brokers: Sequence[LinkName]) -> Sequence[Action]:
+        """Forget what is known of moves of links of brokers that an operator took out of the
+        network."""
+        return []
+
+    def ends_for_good(self) -> None:
+        """Forget the moved links of this broker, which an operator took out of the network."""
         return
 
     def may_have_link(self, other: LinkName) -> bool:

@@ -19,7 +19,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from reefcast.model.filters import TRUE
@@ -38,6 +38,7 @@ from reefcast.model.messages import (
     SetTimer,
     Settled,
     Synced,
+    TakenOut,
     Unadvertise,
 )
 from reefcast.routing.away import AWAY_TIMER, AwayNeighbours
@@ -173,6 +174,16 @@ class NeighbourLinks:
             Discard(p, "link_lost", link) for p in self._holding.given_up(link)
         ]
         return effects + self._no_longer_absent(link) + self.lost(link)
+
+    def taken_out(self, brokers: Sequence[LinkName]) -> list[Effect]:
+        """Forget what is known of moves of links of brokers that were taken out of the network."""
+        return [] if self._moves is None else self._then.act(self._moves.taken_out(brokers))
+
+    def ends_for_good(self, _: TakenOut, link: LinkName, now: float) -> list[Effect]:
+        """Forget the moved links of this broker, which was taken out of the network."""
+        if self._moves is not None:
+            self._moves.ends_for_good()
+        return []
 
     def stays_away(self, link: LinkName) -> None:
         """Hold what is for a neighbour that has been away for long, and is not given up."""

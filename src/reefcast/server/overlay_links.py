@@ -181,6 +181,7 @@ class OverlayLinks:
     def become(self, network: NetworkFile) -> None:
         """Take over the links of this network file: those to brokers that it has besides are made,
         and those to brokers that it no longer has end."""
+        gone = tuple(name for name in self._network.names if name not in network.names)
         self._network = network
         known, wanted = self.links, network.neighbours(self._host.me.name)
         for name, link in known.items():
@@ -190,7 +191,7 @@ class OverlayLinks:
                 del self._host.outputs.links[name]
         new = [name for name in wanted if name not in known]
         there = [name for name in known if name in network.names]
-        self._host.driver.handle(Neighbours((*there, *new)), "")
+        self._host.driver.handle(Neighbours((*there, *new), gone), "")
         for name in new:
             self._keep_connected(self._new_link(name))
 

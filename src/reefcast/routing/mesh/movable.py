@@ -35,7 +35,6 @@ from reefcast.routing.mesh.move_messages import (
     MoveOver,
     MoveWave,
     Permission,
-    Step,
     beside,
     plainly,
 )
@@ -112,7 +111,7 @@ class MovableMesh(Mesh, MovesLinks):
         up = [x for x in links if x in self.brokers or self.soft_links.get(x, SoftLink.CLOSING).up]
         actions: list[Action] = [Send(link, message) for link in up if link != came_by]
         actions += concluded
-        if message.mover == self.mesh.me and message.step == "done" and message.links:
+        if message.mover == self.mesh.me and message.moved:
             actions += self._spread(self._carried_out(message))  # others may know it only in part
         if message.mover == self.mesh.me and message.step == "grant":
             actions += self._granted(message, permissions.granted(message))
@@ -146,7 +145,7 @@ class MovableMesh(Mesh, MovesLinks):
     def _carried_out(self, permission: Permission) -> Permission:
         """Return the word of this broker that its move was carried out."""
         own = self.moved_links.own
-        return permission.then("done", permission.move, left=own.left, come=own.come)
+        return permission.carried_out(permission.move, own.left, own.come)
 
     def _left_by(self, mover: LinkName, move: int) -> list[Action]:
         """Give up a link whose other end has left it for another one, if that is news here: this
@@ -349,8 +348,22 @@ class MovableMesh(Mesh, MovesLinks):
             return actions
         if not self.permissions.runs(last.move):
             return actions
-        step: Step = "done" if last.step == "end" else "abandon"
-        return actions + self._spread(last.then(step, last.move))
+        return actions + self._conclude_lost(last)
+
+    def taken_out(self, brokers: Sequence[LinkName]) -> Sequence[Action]:
+        self.moved_links.forget(brokers)
+        unended = self.permissions.forget(brokers)
+        actions = [] if unended is None else self._conclude_lost(unended)
+        return [*actions, *self._catch_up(), *self._grant()]
+
+    def ends_for_good(self) -> None:
+        self.moved_links.forget([*self.moved_links.links])
+
+    def _conclude_lost(self, last: Permission) -> list[Action]:
+        """Tell everybody what became of a move whose mover has no memory of it, or is gone."""
+        is_at_end = last.step == "end" or (self.moving is not None and self.moving.ended)
+        move = last.move
+        return self._spread(last.carried_out(move) if is_at_end else last.then("abandon", move))
 
     def keep_moves(
         self,
@@ -364,15 +377,8 @@ class MovableMesh(Mesh, MovesLinks):
         self.permissions.keep(write, rows.get(GRANTED_MOVES, {}))
         self.moved_links = MovedLinks(rows.get(MOVED_LINKS))
         self.moved_links.write = write
-        if own := self.moved_links.own.move:
-            wish = Permission(step="grant", mover=self.mesh.me, life=0, number=0, move=own)
-            self.permissions.handle(self._carried_out(wish))
-        for mover, (move, state, mine) in self.moved_links.links.items():
-            if not mine:
-                links = ((self.mesh.me, move),)
-                left, come = ((), links) if state == "here" else (links, ())
-                said = Permission(step="grant", mover=mover, life=0, number=0, move=move)
-                self.permissions.handle(said.then("done", move, left=left, come=come))
+        for said in self.moved_links.said_by(self.mesh.me):
+            self.permissions.handle(said)
 
     def synced(self, link: LinkName) -> list[Send]:
         return self._change(link, lambda tables: Mesh.synced(tables, link))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar, Literal
 
 import msgspec
@@ -34,8 +35,9 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
     be abandoned; the message reaches every broker, once. `life`: from when on the mover lives, in
     microseconds; `number`: of its wishes since. `move`: the number of the move that is granted. The
     step *end* is said only when brokers failed: the move is being carried out, and `old` is no
-    neighbour of the mover any more. With *done*, if the move was carried out: `left`, all whom the
-    mover has left, and `come`, to whom it has links by its moves, with the numbers of these."""
+    neighbour of the mover any more. With *done*: `moved`, whether the move was carried out; if so,
+    `left`, all whom the mover has left, and `come`, to whom it has links by its moves, with the
+    numbers of these."""
 
     step: Step
     mover: LinkName
@@ -43,6 +45,7 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
     number: int
     move: int = 0
     old: LinkName = ""
+    moved: bool = False
     left: tuple[LinkAndMove, ...] = ()
     come: tuple[LinkAndMove, ...] = ()
 
@@ -62,27 +65,34 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
         later."""
         return (self.move, RANKS[self.step])
 
-    @property
-    def links(self) -> tuple[LinkAndMove, ...]:
-        """All links of which it says something; there are some if the move was carried out."""
-        return (*self.left, *self.come)
+    def then(self, step: Step, move: int, old: LinkName = "") -> Permission:
+        """Return the permission that follows for the same wish."""
+        mover, life, number = self.wish
+        return Permission(step=step, mover=mover, life=life, number=number, move=move, old=old)
+
+    def carried_out(
+        self,
+        move: int,
+        left: tuple[LinkAndMove, ...] = (),
+        come: tuple[LinkAndMove, ...] = (),
+    ) -> Permission:
+        """Return the word that the move was carried out, with what is known of the mover's
+        links."""
+        done = self.then("done", move)
+        return msgspec.structs.replace(done, moved=True, left=left, come=come)
 
     def with_links_of(self, other: Permission) -> Permission:
         """Return this permission with what the other one says of the same mover's links, too."""
         left, come = {*self.left, *other.left}, {*self.come, *other.come}
-        return msgspec.structs.replace(self, left=tuple(sorted(left)), come=tuple(sorted(come)))
+        return self.carried_out(self.move, tuple(sorted(left)), tuple(sorted(come)))
 
-    def then(
-        self,
-        step: Step,
-        move: int,
-        old: LinkName = "",
-        left: tuple[LinkAndMove, ...] = (),
-        come: tuple[LinkAndMove, ...] = (),
-    ) -> Permission:
-        """Return the permission that follows for the same wish."""
-        changes = {"token": 0, "step": step, "move": move, "old": old, "left": left, "come": come}
-        return msgspec.structs.replace(self, **changes)
+    def without(self, brokers: Collection[LinkName]) -> Permission:
+        """Return this permission without links of brokers that are no longer in the network."""
+        left, come = (
+            tuple(each for each in links if not {self.mover, each[0]}.intersection(brokers))
+            for links in (self.left, self.come)
+        )
+        return msgspec.structs.replace(self, left=left, come=come)
 
 
 class MoveWave(PeerMessage, frozen=True, kw_only=True, tag="move"):

@@ -18,7 +18,7 @@ import msgspec
 
 from reefcast.model.keeping import Change, DropRow, PutRow
 from reefcast.model.messages import LinkName
-from reefcast.routing.mesh.move_messages import LinkAndMove
+from reefcast.routing.mesh.move_messages import LinkAndMove, Permission
 
 MOVED_LINKS = "moved links"
 """The table of the broker's disk."""
@@ -86,6 +86,18 @@ class MovedLinks:
         last = max((moved.move for _, moved in mine), default=0)
         return Own(last, tuple(left), tuple(come))
 
+    def said_by(self, me: LinkName) -> list[Permission]:
+        """Return what broker `me`, whose links these are, can say of moves that were carried out:
+        its own ones, and those that gave it links, or took them."""
+        own = self.own
+        found = [_word(me, own.move).carried_out(*own)] if own.move else []
+        for mover, (move, state, mine) in self.links.items():
+            if not mine:
+                links = ((me, move),)
+                left, come = ((), links) if state == "here" else (links, ())
+                found.append(_word(mover, move).carried_out(move, left, come))
+        return found
+
     @property
     def new(self) -> LinkName:
         """The broker to which this one moved a link last; "" if it moved none."""
@@ -116,12 +128,23 @@ class MovedLinks:
             elif self.write is not None:
                 self.write(DropRow(MOVED_LINKS, _encode(other)))
 
+    def forget(self, brokers: Iterable[LinkName]) -> None:
+        """Forget the links to brokers that are no longer in the network."""
+        for other in self.links.keys() & set(brokers):
+            del self.links[other]
+            self.take_back(other)
+
     def open(self, other: LinkName) -> None:
         """Note that a link may come again that is gone: who is about to move may restart, and know
         of its move when this broker does not."""
         if self.has_left(other):
             moved = self.links[other]
             self.note(other, moved.move, "open", mine=moved.mine)
+
+
+def _word(mover: LinkName, move: int) -> Permission:
+    """Return the word that this broker may move a link; nobody knows its wish any more."""
+    return Permission(step="grant", mover=mover, life=0, number=0, move=move)
 
 
 def said_by_file(

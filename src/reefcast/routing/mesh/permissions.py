@@ -15,7 +15,7 @@ of it while that may still be carried out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
@@ -96,7 +96,7 @@ class Permissions:
 
     def _carry_out(self, message: Permission) -> bool:
         """Note that a move was carried out; return whether that is news."""
-        if message.step != "done" or not message.links:
+        if not message.moved:
             return False
         known = self.carried_out.get(message.mover)
         if known is None or known.move < message.move:
@@ -136,6 +136,16 @@ class Permissions:
         self._granted = 1 + max([self._granted, last.move if last else 0, *known])
         self._put(ask, is_over=False)
         return ask.then("grant", self._granted)
+
+    def forget(self, brokers: Collection[LinkName]) -> Permission | None:
+        """Forget the links and wishes of brokers that are no longer in the network. Return the last
+        grant, if it was for one of these, and nobody has said what became of it."""
+        for mover, message in self.carried_out.items():
+            self.carried_out[mover] = message.without(brokers)
+        self._asks = {wish: ask for wish, ask in self._asks.items() if ask.mover not in brokers}
+        last = self.last
+        is_open = last is not None and last.mover in brokers and self.runs(last.move)
+        return last if is_open else None
 
     def _put(self, message: Permission, *, is_over: bool) -> None:
         """Write what is known of the last grant."""
