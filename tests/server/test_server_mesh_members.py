@@ -17,6 +17,7 @@ from reefcast.model.messages import MoveLink
 from reefcast.model.operations import Drain
 from reefcast.network.sections import LinkEntry
 from reefcast.routing.mesh.movable import MovableMesh
+from reefcast.routing.router import Action
 from reefcast.server.applying import APPLIED, REFUSED
 
 
@@ -66,6 +67,11 @@ async def join(growth: Growing, name: str) -> None:
     found = await growth.apply()
     assert {each.outcome for each in found} == {APPLIED}, found
     await linked(growth.nodes.values())
+
+
+def never_begins(*_: object) -> list[Action]:
+    """Do nothing about a grant."""
+    return []
 
 
 async def goes_everywhere(growth: Growing) -> None:
@@ -121,7 +127,7 @@ async def test_who_is_granted_a_move_and_is_taken_out_keeps_nobody_from_moving(
     await growth.start_all()
     leaver = growth.nodes["d"].host.core.router
     assert isinstance(leaver, MovableMesh)
-    leaver._granted = lambda grant, wish: []  # type: ignore[method-assign]  # dies before it begins
+    leaver._granted = never_begins  # type: ignore[method-assign]  # dies before that
     growth.nodes["d"].host.driver.wish(MoveLink("c", "b"))
     coordinator = growth.nodes["a"].host.core.router
     assert isinstance(coordinator, MovableMesh)
@@ -132,6 +138,30 @@ async def test_who_is_granted_a_move_and_is_taken_out_keeps_nobody_from_moving(
     growth.nodes["c"].host.driver.wish(MoveLink("b", "a"))
     await until(lambda: growth.nodes["c"].host.core.counters["moved"] == 1)
     await goes_everywhere(growth)
+
+
+async def test_a_broker_that_is_broken_for_good_goes_when_its_neighbours_restart_without_it(
+    live: Live, tmp_path: Path
+) -> None:
+    """It had moved its link, as others remember, and was granted another wish."""
+    growth = growing(live, tmp_path, "mesh", disk=True, coordinator="a")
+    growth.write()
+    await growth.start_all()
+    await move(growth, "d", "c", "b")
+    broken = growth.nodes["d"].host
+    assert isinstance(broken.core.router, MovableMesh)
+    broken.core.router._granted = never_begins  # type: ignore[method-assign]  # dies before that
+    broken.driver.wish(MoveLink("b", "c"))
+    coordinator = growth.nodes["a"].host.core.router
+    assert isinstance(coordinator, MovableMesh)
+    await until(lambda: coordinator.permissions.runs(2))
+    await live.crash(growth.nodes.pop("d"))
+    growth.write("d")
+    for name in "bc":
+        await restart(growth, name)
+    await goes_everywhere(growth)
+    assert not coordinator.permissions.runs(2)
+    assert [*growth.nodes["b"].links] == ["a", "c"]
 
 
 async def test_nothing_comes_or_goes_where_links_are_not_those_of_the_file(

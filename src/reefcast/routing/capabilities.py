@@ -239,6 +239,9 @@ class MovesLinks(ABC):
     leaving: bool = False
     """Kept by the broker: whether it is about to stop, and takes part in no further move."""
 
+    is_broker: Callable[[LinkName], bool] = staticmethod(lambda name: True)
+    """Whether the network has a broker of this name; the shell says what its network file has."""
+
     floods_anew: bool = False
     """Whether publications that are to be confirmed are flooded, and what is sent again is, too."""
 

@@ -49,8 +49,15 @@ class OverlayLinks:
         self._dials: dict[LinkName, asyncio.Task[None]] = {}
         self._stopping = False
         self._near: set[LinkName] = set()
+        self._tell_brokers()
         for name in host.moved.applied_to(network.neighbours(host.me.name)):
             self._new_link(name)
+
+    def _tell_brokers(self) -> None:
+        """Tell the core which brokers there are."""
+        router = self._host.core.router
+        if isinstance(router, MovesLinks):
+            router.is_broker = self._network.is_node
 
     def _new_link(self, name: LinkName) -> BrokerLink:
         host = self._host
@@ -183,6 +190,7 @@ class OverlayLinks:
         and those to brokers that it no longer has end."""
         gone = tuple(name for name in self._network.names if name not in network.names)
         self._network = network
+        self._tell_brokers()
         known, wanted = self.links, network.neighbours(self._host.me.name)
         for name, link in known.items():
             if name not in network.names:

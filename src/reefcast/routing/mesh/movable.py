@@ -134,8 +134,8 @@ class MovableMesh(Mesh, MovesLinks):
 
     def _has_links_of(self, done: Permission) -> bool:
         """Return whether this broker has the link that the mover of these moves has to it, if it
-        has one; its other end has it on disk, and comes."""
-        for other, move in done.come:
+        has one; its other end has it on disk, and comes, if it was not taken out."""
+        for other, move in done.come if self.is_broker(done.mover) else ():
             if other == self.mesh.me and not self.moved_links.has_changed(done.mover, move):
                 if done.mover not in self.brokers:
                     return False
@@ -344,11 +344,10 @@ class MovableMesh(Mesh, MovesLinks):
         """Go on after all neighbours have told what they know: a broker that lost its own move
         learns how far it came."""
         last, actions = self.permissions.last, [*super().relearned(), *self._grant()]
-        if last is None or last.mover != self.mesh.me or self.moving is not None:
+        if last is None or self.moving is not None or not self.permissions.runs(last.move):
             return actions
-        if not self.permissions.runs(last.move):
-            return actions
-        return actions + self._conclude_lost(last)
+        is_lost = last.mover == self.mesh.me or not self.is_broker(last.mover)
+        return actions + self._conclude_lost(last) if is_lost else actions
 
     def taken_out(self, brokers: Sequence[LinkName]) -> Sequence[Action]:
         self.moved_links.forget(brokers)
