@@ -6,12 +6,13 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from routing_mesh_network import some_tree
 
 from reefcast.model.keeping import Change, PutRow
-from reefcast.routing.mesh.move_messages import Permission, Wish
+from reefcast.routing.mesh.move_messages import Permission, Step, Wish
 from reefcast.routing.mesh.permissions import GRANTED_MOVES, Permissions
 
 SEEDS = st.integers(0, 2**32)
@@ -288,3 +289,33 @@ def test_who_comes_up_is_told_of_the_last_move_of_each_mover_that_was_carried_ou
         "m": (("old3", 3),),
     }
     assert late.carried_out == here.carried_out
+
+
+def test_of_brokers_that_were_taken_out_links_and_wishes_are_forgotten() -> None:
+    """That their moves were carried out stays known: others have reached these epochs."""
+    here, late = (Permissions(name, "c", lambda: 1.0) for name in "bz")
+    for move, mover in enumerate("mn", 1):
+        grant = Permission(step="grant", mover=mover, life=1, number=1, move=move)
+        links = (("m", move), ("x", move))
+        here.handle(grant.carried_out(move, left=(("o", move),), come=links))
+    for mover in "mn":
+        here.handle(Permission(step="ask", mover=mover, life=1, number=2))
+    assert here.forget(["m"]) is None
+    for message in here.open():
+        late.handle(message)
+    for known in (here, late):
+        assert [each.mover for each in known.open() if each.step == "ask"] == ["n"]
+        assert {name: (x.move, x.left, x.come) for name, x in known.carried_out.items()} == {
+            "m": (1, (), ()),
+            "n": (2, (("o", 2),), (("x", 2),)),
+        }
+
+
+@pytest.mark.parametrize("step", ["grant", "end", "done", "abandon"])
+def test_whose_mover_was_taken_out_a_move_that_runs_is_to_be_concluded(step: Step) -> None:
+    here = Permissions("b", "c", lambda: 1.0)
+    grant = Permission(step="grant", mover="m", life=1, number=1, move=3)
+    here.handle(grant if step == "grant" else grant.then(step, 3))
+    assert here.forget(["n"]) is None
+    unended = here.forget(["m"])
+    assert (unended is not None) == (step in ("grant", "end"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reefcast.model.keeping import Change, DropRow, PutRow
-from reefcast.routing.mesh.moved_links import MovedLinks, said_by_file
+from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks, said_by_file
 
 NAMES = "abcdef"
 
@@ -20,6 +21,19 @@ def note(links: MovedLinks, me: str, move: int, mover: str, old: str, new: str) 
         links.note(new, move, "here", mine=True)
     elif me in (old, new):
         links.note(mover, move, "here" if me == new else "gone", mine=False)
+
+
+def writes(rows: dict[bytes, bytes]) -> Callable[[Change], None]:
+    """Return what writes to this disk."""
+
+    def write(change: Change) -> None:
+        if isinstance(change, PutRow):
+            rows[change.key] = change.row
+        else:
+            assert isinstance(change, DropRow)
+            rows.pop(change.key, None)
+
+    return write
 
 
 def behind(name: str, other: str, edges: set[frozenset[str]]) -> set[str]:
@@ -42,15 +56,11 @@ def test_each_broker_has_the_links_of_the_tree_after_all_moves(seed: int) -> Non
     disks: dict[str, dict[bytes, bytes]] = {name: {} for name in names}
     links = {name: MovedLinks() for name in names}
 
-    def write(name: str, change: Change) -> None:
-        assert isinstance(change, PutRow)
-        disks[name][change.key] = change.row
-
     def neighbours(name: str, of: set[frozenset[str]]) -> list[str]:
         return sorted(other for edge in of if name in edge for other in edge - {name})
 
     for name in names:
-        links[name].write = lambda change, name=name: write(name, change)
+        links[name].write = writes(disks[name])
     for move in range(1, rng.randint(2, 8)):
         mover = rng.choice(names)
         old = rng.choice(neighbours(mover, edges))
@@ -68,7 +78,7 @@ def test_each_broker_has_the_links_of_the_tree_after_all_moves(seed: int) -> Non
                 for drop in said_by_file(disks[name], neighbours(name, file), names):
                     del disks[name][drop.key]
                 links[name] = MovedLinks(disks[name])
-                links[name].write = lambda change, name=name: write(name, change)
+                links[name].write = writes(disks[name])
     for name in names:
         for known in (links[name], MovedLinks(disks[name])):
             assert known.applied_to(neighbours(name, file)) == neighbours(name, edges)
@@ -93,15 +103,8 @@ def test_a_link_that_is_about_to_come_again_is_not_refused_and_not_there() -> No
 def test_what_was_written_ahead_is_taken_back() -> None:
     rows: dict[bytes, bytes] = {}
 
-    def write(change: Change) -> None:
-        if isinstance(change, PutRow):
-            rows[change.key] = change.row
-        else:
-            assert isinstance(change, DropRow)
-            rows.pop(change.key, None)
-
     links = MovedLinks()
-    links.write = write
+    links.write = writes(rows)
     links.note("b", 1, "gone", mine=True)
     links.open("b")
     before = dict(rows)
@@ -121,3 +124,32 @@ def test_a_link_is_as_a_move_left_it_or_as_a_later_one_did() -> None:
     assert not links.has_changed("b", 1)
     links.note("b", 2, "here", mine=False)
     assert [links.has_changed("b", move) for move in (1, 2, 3)] == [True, True, False]
+
+
+def test_of_a_broker_that_was_taken_out_nothing_is_said_and_only_the_epoch_stays() -> None:
+    rows: dict[bytes, bytes] = {}
+
+    links = MovedLinks()
+    links.write = writes(rows)
+    links.note("b", 1, "gone", mine=True)
+    links.note("c", 1, "here", mine=True)
+    links.note("d", 2, "here", mine=False)
+    assert [(x.mover, x.left, x.come) for x in links.said_by("a")] == [
+        ("a", (("b", 1),), (("c", 1),)),
+        ("d", (), (("a", 2),)),
+    ]
+    links.forget(["c", "d", "x"])
+    assert links.applied_to(["b"]) == []
+    assert links.epoch == 2
+    assert MovedLinks(rows).links == links.links
+    assert [(x.mover, x.left, x.come) for x in links.said_by("a")] == [("a", (("b", 1),), ())]
+
+
+def test_rows_of_brokers_that_the_file_does_not_have_go() -> None:
+    rows: dict[bytes, bytes] = {}
+
+    links = MovedLinks()
+    links.write = writes(rows)
+    for other in "bc":
+        links.note(other, 1, "here", mine=False)
+    assert said_by_file(rows, [], "ab") == [DropRow(MOVED_LINKS, b"\xa1c")]

@@ -125,6 +125,19 @@ Moves and disks
   neither has left the other: the new neighbour takes the mover in that it does not know of.
 - On a link for whose other end publications wait here (`holding`) nothing is said to be drained.
 
+Brokers that come and go
+------------------------
+An operator adds leaves, and takes out leaves that own nothing any more (`Neighbours`), also while a
+link moves: a move that affects a new neighbour, or one that is gone, is abandoned, as when a broker
+fails. The number of the last move stays, and floods take the links that each broker has. Who has no
+settled session yet, or none any more, need not be reached.
+
+Of brokers that were taken out all others forget the wishes, and which links they had by moves
+(`taken_out`); only that those moves were carried out is still told, for the epoch. Otherwise who
+restarts would wait for such a link, and the coordinator for the end of such a move; and a broker
+that comes again under that name would be left by those whom the former one had left. Who knows by
+its network file that a mover is gone waits for none of its links either (`is_broker`).
+
 Rows of both trees on disk, in place of floods, would not do: who restarts between two neighbours of
 different trees has rows of both, and none of them says to which tree a copy in custody belongs. The
 price is that each publication that is to be confirmed reaches every broker.
