@@ -242,8 +242,8 @@ class AdminConnection:
 
     async def stop(self, *, again: bool) -> dict[str, Any]:
         """Ask the broker's process to end, for good (it was taken out of the network), or so that
-        whatever watches it starts it `again`; return its last status. Raises `RefusedError` with the broker's reason if it does
-        not do so."""
+        whatever watches it starts it `again`; return its last status. Raises `RefusedError` with
+        the broker's reason if it does not do so."""
         return await self._ask(FrameKind.WISH, Stop(again), RefusedError)
 
     async def apply(self, fingerprint: str, *, dry: bool) -> list[dict[str, Any]]:
