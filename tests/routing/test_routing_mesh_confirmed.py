@@ -16,6 +16,7 @@ from reefcast.model.messages import (
     LinkKind,
     LinkUp,
     MoveLink,
+    Neighbours,
     Publish,
     Send,
     Settled,
@@ -760,3 +761,26 @@ def test_a_new_end_whose_link_closes_before_it_is_used_is_no_neighbour() -> None
     effects = network.put("b", LinkDown(), "d")
     assert Demote("d") in effects
     assert ("b", "d") not in network.edges
+
+
+def test_who_was_taken_out_is_waited_for_by_no_end_of_its_link_that_restarts() -> None:
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    network.settle()
+    assert router_of(network, "b").brokers == ["a", "c", "d"]
+    network.kill("d", power=False)
+    for name, links in {"a": "b", "b": "ac", "c": "b"}.items():
+        network.put(name, Neighbours((*links,), gone=("d",)), "")
+    network.run(1000)
+    network.kill("b", power=False)
+    network.start("b")
+    publisher = network.publishers["pa"]
+    publisher.publish({"x": 1}, confirm=True)
+    network.run(10_000)
+    assert publisher.confirmed == {1}
+    assert {router_of(network, name).moved_links.epoch for name in "abc"} == {1}
+
+
+def test_who_has_advertised_something_is_not_taken_out_where_no_table_is_on_disk() -> None:
+    core = movable(CHAIN).cores["c"]
+    assert "d still has 1 subscriptions or advertisements" in core.objection_to_leaving("d")
