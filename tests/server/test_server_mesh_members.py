@@ -118,6 +118,44 @@ async def test_a_broker_whose_link_was_moved_leaves_and_comes_again(
         assert not node.host.journal.counters["failures"]
 
 
+async def applied_amid_a_move(growth: Growing, old: str, new: str) -> None:
+    """Have all apply the file at once that has one link of c where it may be moved to, or not."""
+    while True:
+        growth.write()
+        found = await growth.apply()
+        if all(each.outcome == APPLIED for each in found):
+            return
+        has = [*growth.nodes["c"].links]
+        if new in has and old not in has:
+            link_in_file(growth, "c", old, new)
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("turns", [0, 3, 6, 12, 25])
+async def test_a_broker_joins_while_a_link_of_its_neighbour_moves(
+    live: Live, tmp_path: Path, turns: int
+) -> None:
+    """The move is carried out; or it is given up, and then possible again."""
+    growth = growing(live, tmp_path, "mesh", disk=True, coordinator="a")
+    growth.write("d")
+    await growth.start_all()
+    growth.write()
+    await growth.start("d")
+    mover = growth.nodes["c"].host
+    mover.driver.wish(MoveLink("b", "a"))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await applied_amid_a_move(growth, "b", "a")
+    await until(lambda: mover.core.counters["moved"] + mover.core.counters["moves_given_up"])
+    await linked(growth.nodes.values())
+    if mover.core.counters["moves_given_up"]:
+        await move(growth, "c", "b", "a")
+    assert {*growth.nodes["c"].links} == {*"ad"}
+    await goes_everywhere(growth)
+    for node in growth.nodes.values():
+        assert not node.host.journal.counters["failures"]
+
+
 async def test_who_is_granted_a_move_and_is_taken_out_keeps_nobody_from_moving(
     live: Live, tmp_path: Path
 ) -> None:
