@@ -21,6 +21,7 @@ from reefcast.model.messages import (
     Send,
     Settled,
     Subscribe,
+    Synced,
     Unadvertise,
 )
 from reefcast.model.publication import Publication
@@ -29,7 +30,7 @@ from reefcast.routing.custody import CUSTODY, CustodyLimits
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.messages import Anchored, MeshHeader, Stamp
 from reefcast.routing.mesh.movable import MovableMesh
-from reefcast.routing.mesh.move_messages import Beside, MoveOver, Permission
+from reefcast.routing.mesh.move_messages import Beside, MoveOver, Permission, Step
 from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.permissions import GRANTED_MOVES
@@ -784,3 +785,26 @@ def test_who_was_taken_out_is_waited_for_by_no_end_of_its_link_that_restarts() -
 def test_who_has_advertised_something_is_not_taken_out_where_no_table_is_on_disk() -> None:
     core = movable(CHAIN).cores["c"]
     assert "d still has 1 subscriptions or advertisements" in core.objection_to_leaving("d")
+
+
+@pytest.mark.parametrize(
+    ("step", "said", "moved"), [("end", "done", True), ("grant", "abandon", False)]
+)
+def test_a_mover_without_a_disk_tells_what_became_of_its_move_as_far_as_others_know(
+    step: Step, said: Step, moved: bool
+) -> None:
+    """So that brokers that the move did not affect reach its epoch, too."""
+    core = Broker("m", "mesh", neighbours=["x"], options=MeshOptions(coordinator="x"))
+    core.handle(LinkUp(LinkKind.BROKER), "x", 1.0)
+    grant = Permission(step="grant", mover="m", life=1, number=1, move=3)
+    before = grant.then(step, 3, old="o")
+    effects = [
+        *core.handle(before, "x", 1.0),
+        *core.handle(Synced(), "x", 1.0),
+    ]
+    words = [
+        (each.message.step, each.message.moved)
+        for each in effects
+        if isinstance(each, Send) and isinstance(each.message, Permission)
+    ]
+    assert words == [(said, moved)]
