@@ -502,6 +502,24 @@ async def test_brokers_with_disks_restart_with_their_links_by_the_old_file(
     assert not counted(again.values(), "failures")
 
 
+async def test_a_mover_dials_its_new_neighbour_that_does_not_know_of_the_link_any_more(
+    live: Live, tmp_path: Path
+) -> None:
+    """That one would dial by its name; it has started by the old file, and without its disk."""
+    network = mesh_network("abcd", [*pairwise("abcd")], {"link_patience_s": 0.5}, coordinator="a")
+    network.sessions = SessionsSection(directory=str(tmp_path))
+    nodes = await live.up(network.validate())
+    await move(nodes, "dcb")
+    await becomes(nodes, after([*pairwise("abcd")], "dcb"))
+    keeper = nodes["b"].host.keeper
+    assert keeper is not None
+    await live.crash(nodes["b"])
+    await keeper.close()
+    forget(tmp_path, "b")
+    await live.node(network, "b")
+    await becomes(nodes, after([*pairwise("abcd")], "dcb"))
+
+
 # --- all together ---------------------------------------------------------------------------------
 
 

@@ -265,6 +265,11 @@ class MovesLinks(ABC):
         """Forget the moved links of this broker, which an operator took out of the network."""
         return
 
+    @property
+    def moved_to(self) -> LinkName:
+        """The broker to which this one has moved a link last; "": it has moved none."""
+        return ""
+
     def may_have_link(self, other: LinkName) -> bool:
         """Return whether a link to this broker, of which nothing is known here, may be one that was
         moved."""

@@ -80,7 +80,9 @@ class OverlayLinks:
 
     def _keep_connected(self, link: BrokerLink) -> None:
         # Who has a link by a move that its other end may not know of dials, too, at first.
-        introduces = not link.dials and link.name == self._host.moved.new
+        router = self._host.core.router
+        moved = isinstance(router, MovesLinks) and link.name == router.moved_to
+        introduces = moved and not link.dials
         if link.dials or introduces:
             self._dials[link.name] = self._loop.create_task(
                 keep_connected(
@@ -247,6 +249,9 @@ class OverlayLinks:
         else:
             link.give_up()
             self._host.driver.handle(LinkDown(), link.name)
+            attempts = self._dials.get(link.name)
+            if not self._stopping and (attempts is None or attempts.done()):
+                self._keep_connected(link)  # the other end may not know of it any more
 
     # --- the broker's end -------------------------------------------------------------------------
 

@@ -100,8 +100,7 @@ class MovableMesh(Mesh, MovesLinks):
 
     def _spread(self, message: Permission, came_by: LinkName | None = None) -> list[Action]:
         """Send a permission to all brokers, and return what this one has to do about it."""
-        permissions = self.permissions
-        if not permissions.handle(message):
+        if not self.permissions.handle(message):
             return []
         links = dict.fromkeys(self.brokers)
         if self.moving is not None and self.moving.next is not None:
@@ -114,7 +113,7 @@ class MovableMesh(Mesh, MovesLinks):
         if message.mover == self.mesh.me and message.moved:
             actions += self._spread(self._carried_out(message))  # others may know it only in part
         if message.mover == self.mesh.me and message.step == "grant":
-            actions += self._granted(message, permissions.granted(message))
+            actions += self._granted(message, self.permissions.granted(message))
         elif message.mover == self.mesh.me and message.step == "end":
             actions += self._leave(message.old)
         elif self.mesh.me == message.old:
@@ -261,8 +260,7 @@ class MovableMesh(Mesh, MovesLinks):
         return moving if moving is not None and moving.plan.move == move else None
 
     def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
-        actions = self._peer(message, link)
-        return [*actions, *self._floods.ready(self.moved_links.epoch)]
+        return [*self._peer(message, link), *self._floods.ready(self.moved_links.epoch)]
 
     def _peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
         if isinstance(message, Permission):
@@ -320,6 +318,10 @@ class MovableMesh(Mesh, MovesLinks):
         if self.moving is not None and self.moving.next is not None:
             found += self.moving.next.stand_ins(id)
         return found + [(link, beside(other)) for link, other in found]
+
+    @property
+    def moved_to(self) -> LinkName:
+        return self.moved_links.new
 
     def may_have_link(self, other: LinkName) -> bool:
         return self.floods and not self.moved_links.has_left(other)

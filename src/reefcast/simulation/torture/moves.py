@@ -30,6 +30,8 @@ class Overlay(Protocol):
     links: dict[Directed, Link]
     soft: SoftLinks
 
+    def connect(self, one: str, other: str) -> None: ...
+
 
 class Moves:
     """The moved links of a network. `filed`: the neighbours of each broker in the network file."""
@@ -111,4 +113,15 @@ class Moves:
             return False
         self._demote(edge)
         self.tell_lost()
+        self._dial_anew(edge)
         return True
+
+    def _dial_anew(self, edge: Directed) -> None:
+        """Connect a link anew that one end still has as one of the overlay: the other one may not
+        know of its move yet, and takes it in."""
+        network = self._network
+        for one, other in (edge, edge[::-1]):
+            has = (one, other) in network.links and network.soft.has_as_neighbour(one, other)
+            if has and other in network.cores and edge not in network.edges:
+                network.edges.append(edge)
+                network.connect(one, other)
