@@ -6,6 +6,7 @@ TOOLS     := $(VENV)/.builds
 STAMP     := $(VENV)/.installed
 SPHINX    := $(VENV)/.documents
 COLLECTED := $(VENV)/.collected
+NODE      := out/node/.installed
 PIP       := $(BIN)/python -m pip --disable-pip-version-check --quiet
 EVENTS    ?= 6000
 STORED    ?= 10000000
@@ -13,7 +14,7 @@ STORED    ?= 10000000
 .DEFAULT_GOAL := help
 # Many Python processes are started below; without bytecode each compiles every module it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo quick test soak check format bench history docs site lock wheel clean java
+.PHONY: help demo node quick test soak check format bench history docs site lock wheel clean java
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +57,14 @@ $(COLLECTED): $(STAMP)
 
 test: java $(COLLECTED) ## every test
 	$(BIN)/python -m pytest -n 4 --dist worksteal
+
+$(NODE): requirements/node/package.json requirements/node/package-lock.json
+	@mkdir -p $(@D)
+	@cp $^ $(@D)
+	@npm ci --prefix $(@D) --silent --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+node: $(NODE) ## MQTT.js, which tests try if it is there (needs npm)
 
 soak: java $(STAMP) ## long seeded runs: random networks, faults and kills
 	$(BIN)/python -m pytest -m soak --soak

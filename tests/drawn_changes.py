@@ -13,6 +13,7 @@ from reefcast.model.keeping import (
     DropSession,
     PutEvent,
     PutMark,
+    PutNotes,
     PutOwed,
     PutRow,
     PutSeen,
@@ -38,7 +39,7 @@ class Changes:
 
     def some(self) -> list[Change]:
         rng = self.rng
-        kind = rng.choice("rrRseeeeeommdDtnN" if self.sessions else "rRs")
+        kind = rng.choice("rrRseeeeeommdDtnNpp" if self.sessions else "rRs")
         if kind in "rR":
             key = (rng.choice(("srt", "prt")), bytes([rng.randrange(8)]))
             return [PutRow(*key, rng.randbytes(9)) if kind == "r" else DropRow(*key)]
@@ -62,6 +63,10 @@ class Changes:
             return [PutSeen(session, rng.choice("pq"), rng.randint(-2, 3), bits, rng.random())]
         if kind == "N":
             return [DropSeen(session, rng.choice("pq"), rng.randint(-2, 3))]
+        if kind == "p":
+            keys = rng.sample(("", "a", "a\0", "ä" * 30_000), rng.randint(0, 3))
+            texts = (None, "", "\0", "text", "ü" * self.size)
+            return [PutNotes(session, {key: rng.choice(texts) for key in keys})]
         if kind == "d":
             return [DropOwed(session, at, min(self.position[session], at + rng.randint(0, 3)))]
         if rng.random() < 0.3:

@@ -55,6 +55,7 @@ class TwinSession:
     turn: int = 0
     dropped: int = 0
     taken: list[PublicationId] = field(default_factory=list)
+    notes: dict[str, str] = field(default_factory=dict)
 
     # --- publications ----------------------------------------------------------------------------
 
@@ -114,7 +115,9 @@ class TwinSession:
 
     # --- consumers -------------------------------------------------------------------------------
 
-    def attach(self, name: str, window: int, filter: str) -> None:
+    def attach(self, name: str, window: int, filter: str, *, alone: bool) -> None:
+        for other in list(self.takers) if alone else ():
+            self.detach(other)
         self.turn += 1
         self.takers[name] = Taker(window, filter, self.turn)
 
@@ -202,6 +205,11 @@ class TwinSession:
             seconds = item.publication.attributes.get("$expires_s")
             if seconds is not None:
                 yield item.publication.time_us / 1e6 + seconds
+
+    def note(self, notes: dict[str, str | None]) -> None:
+        self.notes = {key: self.notes[key] for key in self.notes if key not in notes} | {
+            key: text for key, text in notes.items() if text is not None
+        }
 
     def drain(self) -> int:
         count = len(self.items)

@@ -3,8 +3,9 @@ docs`.
 
 In docs/reference: commands.md and lab-commands.md (what each command's --help says), trace.md (the
 trace vocabulary), network-file.md (every key of a network file), metrics.md (what brokers tell
-Prometheus), python.md (what `import reefcast` offers). `--check` writes nothing, and fails if one
-of them is not what the code says: `make check`, and a test.
+Prometheus), python.md (what `import reefcast` offers); and the tables in docs/mqtt.md.
+`--check` writes nothing, and fails if one of them is not what the code says: `make check`, and a
+test.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 import click
 import msgspec
 
+import mqtt_statements
 import python_reference
 from reefcast.cli.main import group as product
 from reefcast.network import file, sections
@@ -167,6 +169,7 @@ PAGES = {
     "network-file.md": network,
     "python.md": python,
     "trace.md": trace_vocabulary,
+    "../mqtt.md": mqtt_statements.page,
 }
 
 

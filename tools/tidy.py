@@ -44,6 +44,7 @@ LAYERS = (
     ("history", "traces", "statistics", "keeping"),
     ("timing",),
     ("tls",),
+    ("mqtt",),
     ("network",),
     ("security",),
     ("server", "client"),
@@ -79,6 +80,7 @@ CORE = frozenset(
         "traces",
         "statistics",
         "keeping",
+        "mqtt",
     }
 )
 FORBIDDEN_IN_CORE = frozenset(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
 import signal
 import socket
+import subprocess
 import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
@@ -17,8 +19,10 @@ import pytest
 
 import reefcast
 from children import Children, ended, line_of
+from foreign_clients import NEEDS_MOSQUITTO
 from reefcast.cli.broker import COMPILING
 from reefcast.matching import warm_up
+from reefcast.server.supervisor import free_ports
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 LINES = 8
@@ -159,6 +163,43 @@ async def test_operators_look_at_it(children: Children, unused_tcp_port: int) ->
     assert "would show its status on 0.0.0.0, which others can reach" in far
 
 
+@NEEDS_MOSQUITTO
+async def test_mqtt_clients_carry_an_event(children: Children) -> None:
+    """The commands that it prints do, and the subscriber in the filter language sees it, too."""
+    mqtt, websocket = (f"127.0.0.1:{port}" for port in free_ports(2))
+    broker = await children.start(
+        *("broker", "--port", 0, "--mqtt", mqtt, "--mqtt-websocket", websocket)
+    )
+    printed = [(await line_of(broker.stdout)).decode().rstrip() for _ in range(LINES + 6)]
+    assert f"ws://{websocket}/mqtt" in printed[-1]
+    subscribe, _, for_mqtt, from_mqtt = (
+        shlex.split(line) for line in printed if line.startswith("    ")
+    )
+    native = await children.start(*subscribe[1:])
+    assert await line_of(native.stderr) == b"reefcast: subscribed\n"
+    reader = await asyncio.create_subprocess_exec(*for_mqtt, stdout=subprocess.PIPE)
+    reading = asyncio.create_task(line_of(reader.stdout))
+    while not reading.done():  # it does not say when it has subscribed
+        publisher = await asyncio.create_subprocess_exec(*from_mqtt)
+        assert await publisher.wait() == 0
+        await asyncio.wait([reading], timeout=0.2)
+    assert await reading == b'stock/IBM {"price": 99}\n'
+    assert b"  price=99  topics=stock/IBM  " in await line_of(native.stdout)
+    reader.terminate()
+    await reader.wait()
+
+
+async def test_mqtt_has_addresses_of_its_own(children: Children) -> None:
+    far = await refused(children, "--port", 0, "--mqtt", "0.0.0.0:1883")
+    assert "would listen on 0.0.0.0 without TLS, which others can reach" in far
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        for option in ("--mqtt", "--mqtt-websocket"):
+            words = await refused(children, "--port", 0, option, address)
+            assert f"cannot listen on {address}" in words
+            assert words.endswith("choose another address with --mqtt or --mqtt-websocket")
+
+
 async def test_a_directory_that_cannot_be(children: Children, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert await refused(children, "--port", 0, "--directory", tmp_path / "file" / "below") == (
@@ -173,6 +214,10 @@ async def test_a_part_of_what_only_makes_sense_together(children: Children, tmp_
     assert await refused(children, file, "north", "--admin", "127.0.0.1:9464") == (
         f"Error: --admin is for a broker alone; for broker north say so in {file}: admin in its "
         "[[broker]]"
+    )
+    assert await refused(children, file, "north", "--mqtt", "127.0.0.1:1883") == (
+        "Error: --mqtt and --mqtt-websocket are for a broker alone; for broker north say so in "
+        f"{file}: listen and websocket in a [[listener]]"
     )
     assert await refused(children, file) == (
         f"Error: give the NAME of a broker in {file}, or give neither, for a broker alone"

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fuzzing import MOST_CPU_S, changed_packed
-
 from live_networks import make_network, until
 from reefcast.history import messages as history
 from reefcast.model import messages, wire

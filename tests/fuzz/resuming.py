@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 from broker_doors import MESSAGES, BrokerDoor, Transport
-from fuzzing import changed_packed
 
+from fuzzing import changed_packed
 from live_networks import until
 from reefcast.model import wire
 from reefcast.model.messages import Subscribe

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from fuzzing import OFTEN_AND_SOAKED, changed_text, knock
 
+from fuzzing import OFTEN_AND_SOAKED, changed_text, knock
 from reefcast.errors import FilterSyntaxError, LimitError
 from reefcast.matching import new_index
 from reefcast.matching.cover.index import CompiledCoverIndex

@@ -7,6 +7,7 @@ import random
 
 import pytest
 from broker_doors import BrokerDoor, conversation
+
 from fuzzing import OFTEN_AND_SOAKED, seeds
 
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 from broker_doors import BrokerDoor, Transport
-from fuzzing import FEW, MANY, MOST_CPU_S, ONLY, changed_bytes, changed_text
 
+from fuzzing import FEW, MANY, MOST_CPU_S, ONLY, changed_bytes, changed_text
 from reefcast.server.web.visits import MOST_BYTES
 
 TRIED = 250

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 import msgspec
-from fuzzing import OFTEN_AND_SOAKED, changed_bytes, changed_text, changed_tree, knock
 
+from fuzzing import OFTEN_AND_SOAKED, changed_bytes, changed_text, changed_tree, knock
 from reefcast.errors import ConfigurationError
-from reefcast.network.file import dump_network, parse_network, read_network, toml_lines
+from reefcast.network.file import dump_network, parse_network, read_network
+from reefcast.network.toml_text import toml_lines
 
 SEED = """
 [network]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from broker_doors import MESSAGES, BrokerDoor, Transport
-from fuzzing import OFTEN_AND_SOAKED, changed_packed, changed_text, seeds
 
+from fuzzing import OFTEN_AND_SOAKED, changed_packed, changed_text, seeds
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.protocol.frames import FrameReader

@@ -8,9 +8,9 @@ import random
 
 import pytest
 from broker_doors import TRIED, BrokerDoor
-from fuzzing import OFTEN_AND_SOAKED, ONLY, seeds
 from resuming import Comer, comes_back, made
 
+from fuzzing import OFTEN_AND_SOAKED, ONLY, seeds
 from reefcast.model.wire import Role
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from fuzzing import OFTEN_AND_SOAKED, changed_bytes, changed_text, changed_tree, knock
 from joserfc import jwt
 from joserfc.jwk import ECKey, Key, OctKey, OKPKey, RSAKey
 
+from fuzzing import OFTEN_AND_SOAKED, changed_bytes, changed_text, changed_tree, knock
 from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.security.passwords import is_password
 from reefcast.security.tokens import Tokens, read_token_keys

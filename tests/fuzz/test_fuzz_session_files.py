@@ -8,9 +8,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from fuzzing import OFTEN_AND_SOAKED, changed_bytes, changed_packed, knock
 
 from drawn_changes import Changes
+from fuzzing import OFTEN_AND_SOAKED, changed_bytes, changed_packed, knock
 from reefcast.errors import ConfigurationError
 from reefcast.keeping.coding import opened, sealed
 from reefcast.keeping.store import SqliteStore
@@ -25,6 +25,7 @@ VALUES: dict[str, tuple[str, tuple[str, ...]]] = {
     "owed": ("session, position", ()),
     "tries": ("session, position", ()),
     "seen": ("session, publisher, chunk", ()),
+    "note": ("session, key", ("note",)),
 }
 """The key of each table, and what stands before it in the checksum."""
 

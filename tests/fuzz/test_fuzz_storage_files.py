@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fuzzing import OFTEN_AND_SOAKED, changed_bytes, knock
 
+from fuzzing import OFTEN_AND_SOAKED, changed_bytes, knock
 from reefcast.errors import ConfigurationError, DamagedError
 from reefcast.history.store import HistoryStore, Incoming
 from reefcast.model.publication import Publication

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from fuzzing import OFTEN_AND_SOAKED, changed_bytes, changed_text, changed_tree, knock
 from joserfc import jws
 from joserfc.jwk import ECKey, Key, OctKey, OKPKey, RSAKey
 
+from fuzzing import OFTEN_AND_SOAKED, changed_bytes, changed_text, changed_tree, knock
 from reefcast.errors import ProtocolError
 from reefcast.model.grants import Grants, Template, UserGrant
 from reefcast.model.subjects import Subject

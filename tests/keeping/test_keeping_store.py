@@ -12,15 +12,21 @@ import pytest
 from drawn_changes import Changes
 from reefcast.errors import ConfigurationError
 from reefcast.keeping import store as module
-from reefcast.keeping.database import one_number
+from reefcast.keeping.coding import pack_owed, pack_session
+from reefcast.keeping.database import one_number, open_database
 from reefcast.keeping.store import SqliteStore
 from reefcast.model.keeping import (
     Contents,
     DropEvents,
+    DropSession,
     PutEvent,
+    PutMark,
+    PutNotes,
     PutOwed,
     PutRow,
+    PutSeen,
     PutSession,
+    PutTries,
     SessionRecord,
 )
 from reefcast.simulation.stores import SimulatedStore
@@ -222,6 +228,7 @@ def test_damage_is_said_and_set_aside_and_nothing_wrong_is_returned(tmp_path, se
         assert rows.items() <= right.rows[table].items()
     for number, session in contents.sessions.items():
         assert session.seen.items() <= right.sessions[number].seen.items()
+        assert session.notes.items() <= right.sessions[number].notes.items()
         for position, owed in session.owed.items():
             assert owed.event == right.sessions[number].owed[position].event
 
@@ -254,15 +261,76 @@ def test_a_newer_format_is_refused_and_an_older_one_brought_up(tmp_path, monkeyp
     store.close()
     upgrade = "CREATE TABLE more (one INTEGER); INSERT INTO more VALUES (7);"
     with monkeypatch.context() as newer:
-        two = module.FORMAT._replace(version=2, upgrades={1: upgrade})
-        newer.setattr(module, "FORMAT", two)
+        upgrades = {**module.FORMAT.upgrades, 2: upgrade}
+        newer.setattr(module, "FORMAT", module.FORMAT._replace(version=3, upgrades=upgrades))
         store = opened(path)
         assert store.load().rows == {"prt": {b"key": b"row"}}
         assert one_number(store._database, "SELECT one FROM more") == 7
         store.close()
-    with pytest.raises(ConfigurationError, match="has format 2, and this is the program of"):
+    with pytest.raises(ConfigurationError, match="has format 3, and this is the program of"):
         opened(path)
     assert path.exists()
+
+
+FORMAT_1 = module.FORMAT._replace(
+    version=1, tables=module.FORMAT.tables.replace(module.FORMAT.upgrades[1], ""), upgrades={}
+)
+
+
+def file_of_format_1(path: Path) -> None:
+    """Make a file as it was before sessions had notes, with a session and what it owes."""
+    database = open_database(path, FORMAT_1)
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema")}
+    assert "session" in tables and "note" not in tables
+    database.execute("INSERT INTO session VALUES (1, ?)", (pack_session(1, RECORD),))
+    owed = PutOwed(1, 7, 3, 0.5, (1,))
+    database.execute("INSERT INTO owed VALUES (1, 7, ?)", (pack_owed(owed),))
+    database.close()
+
+
+def test_a_file_from_before_there_were_notes_is_brought_up(tmp_path: Path) -> None:
+    path = tmp_path / "b.sqlite"
+    file_of_format_1(path)
+    store = opened(path)
+    session = store.load().sessions[1]
+    assert session.record == RECORD and list(session.owed) == [7] and not session.notes
+    store.commit([PutNotes(1, {"key": "text"})])
+    store.close()
+    store = opened(path)
+    assert store.load().sessions[1].notes == {"key": "text"}
+    store.close()
+
+
+def test_a_note_that_is_damaged_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "b.sqlite"
+    store = opened(path)
+    store.load()
+    store.commit([PutSession(1, RECORD), PutNotes(1, {"a": "1", "b": "2", "c": "3"})])
+    store.close()
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE note SET data = x'00' WHERE key = x'61'")
+        database.execute("UPDATE note SET key = x'64' WHERE key = x'62'")
+    database.close()
+    said: list[str] = []
+    store = opened(path, said)
+    assert store.load().sessions[1].notes == {"c": "3"}
+    assert len(said) == 1 and "without 2 that cannot" in said[0]
+    store.close()
+
+
+def test_a_session_that_is_dropped_leaves_nothing(tmp_path: Path) -> None:
+    """Its number may come again."""
+    path, tables = tmp_path / "b.sqlite", ("session", "mark", "owed", "tries", "seen", "note")
+    store = opened(path)
+    store.load()
+    seen = PutSeen(1, "p", 0, b"", 0.0)
+    its = (PutMark(1, 1), PutOwed(1, 1, 1, 0.0, ()), PutTries(1, 1, 1), seen, PutNotes(1, {"": ""}))
+    store.commit([PutSession(1, RECORD), *its])
+    counts = [f"SELECT count(*) FROM {table}" for table in tables]
+    assert [one_number(store._database, count) for count in counts] == [1] * len(tables)
+    store.commit([PutNotes(1, {"a": "b"}), DropSession(1)])
+    assert [one_number(store._database, count) for count in counts] == [0] * len(tables)
+    store.close()
 
 
 def test_the_file_of_another_program_is_left_alone(tmp_path):

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from reefcast.errors import ConfigurationError
 from reefcast.network.certifying import Asked, Issued, certify, with_tls
@@ -149,3 +150,27 @@ def test_one_file_for_all_brokers_is_refused(tmp_path: Path) -> None:
     network = read_network(text)
     with pytest.raises(ConfigurationError, match="is not a file for each broker"):
         certify(network, Asked(), datetime.now().astimezone())
+
+
+def test_listeners_that_speak_tls_are_in_the_certificate(tmp_path: Path) -> None:
+    listeners = """
+[sessions]
+directory = "sessions"
+[[listener]]
+broker = "b"
+protocol = "mqtt"
+listen = "10.0.0.9:8883"
+websocket = "0.0.0.0:8084"
+[[listener]]
+broker = "b"
+protocol = "mqtt"
+listen = "127.0.0.1:1883"
+"""
+    network = network_in(tmp_path, TEXT + listeners)
+    certify(network, Asked(), now())
+    shown = x509.load_pem_x509_certificate(Path(network.tls.files("b").certificate).read_bytes())
+    names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert {str(each) for each in names.get_values_for_type(x509.IPAddress)} == {
+        "10.0.0.1",
+        "10.0.0.9",
+    }

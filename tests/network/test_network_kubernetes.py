@@ -249,3 +249,72 @@ def test_operators_see_storages_where_they_see_brokers(text: str, listens: bool)
         assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
         assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
         assert rendered.hosts["s1"].startswith(f"{name}-0.")
+
+
+LISTENERS = """
+[[listener]]
+broker = "north"
+protocol = "mqtt"
+listen = "127.0.0.1:1883"
+websocket = "127.0.0.1:8080"
+content = "json"  # old devices
+tls = false
+[[listener]]
+broker = "north"
+protocol = "mqtt"
+listen = "127.0.0.1:1884"
+[[listener]]
+broker = "South_1"
+protocol = "mqtt"
+listen = "127.0.0.1:1885"
+"""
+KEPT = OPEN.replace("[[broker]]", '[sessions]\ndirectory = "sessions"\n[[broker]]', 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "web"), [(KEPT, 1883, 8083), (SECURED, 8883, 8084)], ids=["open", "secured"]
+)
+def test_mqtt_is_on_the_same_ports_of_all_brokers(text: str, first: int, web: int) -> None:
+    import kubernetes_validate
+
+    rendered = rendering(text + LISTENERS, CLUSTER)
+    for each in rendered.objects:
+        kubernetes_validate.validate(each, "1.34", strict=True)
+    network = parse_network(rendered.text).validate()
+    assert "# old devices" in rendered.text and network.listener[0].content == "json"
+    listening = [(each.broker, each.addresses) for each in network.listener]
+    assert listening == [
+        ("north", (("0.0.0.0", first), ("0.0.0.0", web))),
+        ("north", (("0.0.0.0", first + 1),)),
+        ("South_1", (("0.0.0.0", first),)),
+    ]
+    assert {
+        each.speaks_tls(host, network.tls.on)
+        for each in network.listener
+        for host, _ in each.addresses
+    } == {text is SECURED}
+    ports = {
+        name: {
+            each["name"]: each["containerPort"] for each in pod(rendered, name)[1].get("ports", ())
+        }
+        for name in found(rendered, "StatefulSet")
+    }
+    wanted = {
+        member: {
+            port for broker, addresses in listening if broker == member for _, port in addresses
+        }
+        for member in ("north", "South_1", "s1")
+    }
+    for member, name in (("north", "north"), ("South_1", "south-1"), ("s1", "s1")):
+        of_mqtt = {port for each, port in ports[f"office-{name}"].items() if "mqtt" in each}
+        assert of_mqtt == wanted[member]
+    service = found(rendered, "Service")["office-clients"]["ports"]
+    assert {each["port"]: each.get("targetPort") for each in service} == {
+        PORT: None,
+        **{port: f"mqtt-{port}" for port in sorted(wanted["north"] | wanted["South_1"])},
+    }
+    assert all(ports["office-north"][f"mqtt-{port}"] == port for port in wanted["north"])
+
+
+def test_without_mqtt_nothing_speaks_of_it() -> None:
+    assert "mqtt" not in manifests(rendering(SECURED, CLUSTER).objects)

@@ -26,7 +26,10 @@ from reefcast.sessions.messages import (
     Failed,
     Handed,
     ListSessions,
+    Note,
+    Notes,
     OpenSession,
+    ReadNotes,
     Sessions,
 )
 from reefcast.sessions.relay_messages import Cut, Here, Nowhere, ToClient, ToHome, Where
@@ -288,6 +291,121 @@ def test_a_session_that_was_made_anew_elsewhere_is_found_there() -> None:
     network.settle()
     assert probe.answer(4) == Done(token=4)
     assert homes(network) == ["b"]
+
+
+# --- who takes a session over ---------------------------------------------------------------------
+
+
+def test_who_takes_over_from_anywhere_is_handed_at_once_what_others_had() -> None:
+    network = with_session()
+    first = attached(network)
+    here = attached(network, "c", "here")
+    published(network, "a")
+    network.run(200)  # and no time passes: what one of them has is not owed to others
+    had = [each for each in (first, here) if any(isinstance(said, Handed) for said in each.heard)]
+    assert len(had) == 1
+    for token, (broker, name) in enumerate((("b", "r"), ("c", "s"), ("a", "t")), 2):
+        second = Probe(network, name, broker)
+        second.say(Attach(token=token, session=NAME, consumer=1, window=10, alone=True))
+        network.run(200)
+        assert second.answer(token) == Done(token=token)
+        [owed] = [owed for each in second.heard if isinstance(each, Handed) for owed in each.events]
+        assert owed.tries == token
+    reason = "another client of this session took over"
+    for probe in (first, here, network.clients["r"], network.clients["s"]):
+        ended = [each for each in probe.heard if isinstance(each, ConsumerEnded)]
+        assert ended == [ConsumerEnded(consumer=1, reason=reason)]
+    assert not any(isinstance(each, ConsumerEnded) for each in second.heard)
+    # What comes late from one of them changes nothing.
+    first.say(Acknowledge(token=8, consumer=1, positions=(owed.position,)))
+    first.say(Note(token=9, session=NAME, notes={"a": "late"}, consumer=1))
+    second.say(Note(token=9, session=NAME, notes={"a": "now"}, consumer=1))
+    network.run(200)
+    for token in (8, 9):
+        late = first.answer(token)
+        assert isinstance(late, Failed) and late.gone and not late.again
+    assert second.answer(9) == Done(token=9)
+    second.say(ListSessions(token=10, session=NAME), ReadNotes(token=11, session=NAME))
+    network.run(200)
+    rows = second.answer(10)
+    assert isinstance(rows, Sessions)
+    assert (rows.rows[0].events, len(rows.rows[0].consumers)) == (1, 1)
+    assert second.answer(11) == Notes(token=11, notes={"a": "now"})
+
+
+# --- notes ----------------------------------------------------------------------------------------
+
+
+def noted(probe: Probe, network: Network, notes: dict[str, str | None], token: int) -> None:
+    probe.say(Note(token=token, session=NAME, notes=notes))
+    network.run(100)
+    assert probe.answer(token) == Done(token=token)
+
+
+def read(probe: Probe, token: int) -> list[Notes]:
+    return [each for each in probe.heard if isinstance(each, Notes) and each.token == token]
+
+
+def test_notes_are_left_and_read_from_anywhere_and_outlive_their_home() -> None:
+    network = with_session()
+    probe = Probe(network, "q", "a")
+    noted(probe, network, {"a": "1", "b": "2"}, 1)
+    noted(probe, network, {"a": None, "large": "x" * 300_000}, 2)
+    network.kill("c", power=True)
+    network.settle()
+    other = Probe(network, "r", "b")
+    for each in (probe, other):
+        each.say(ReadNotes(token=3, session=NAME))
+        network.settle()
+        first, second = read(each, 3)
+        assert (first.more, second.more) == (True, False)
+        assert first.notes | second.notes == {"b": "2", "large": "x" * 300_000}
+    assert circuits(network) == {"a": 1, "b": 2, "c": 2}
+    assert not any(
+        each.asked["q"] for each in network.cores["a"].delivering.relay._entries.values()
+    )
+
+
+def test_where_the_way_breaks_while_notes_are_read_a_failure_stands_for_the_rest() -> None:
+    network = with_session()
+    probe = Probe(network, "q", "a")
+    noted(probe, network, {f"{at}": "x" * 200_000 for at in range(3)}, 1)
+    probe.say(ReadNotes(token=2, session=NAME))
+    while not read(probe, 2):
+        network.run(1)
+    network.break_link(("a", "b"))
+    assert [each.more for each in read(probe, 2)] == [True]
+    failed = [each for each in probe.heard if isinstance(each, Failed)]
+    assert [(each.token, each.again) for each in failed] == [(2, "now")]
+    network.settle()
+    probe.say(ReadNotes(token=3, session=NAME))
+    network.settle()
+    assert [each.more for each in read(probe, 3)] == [True, True, False]
+
+
+def test_who_comes_back_anywhere_learns_which_number_has_which_filter() -> None:
+    network = with_session()
+    probe = Probe(network, "q", "a")
+    for token, filter in enumerate(("x = 1", "x > 0", "x = 1"), 1):
+        probe.say(AddFilter(token=token, session=NAME, filter=filter))
+        network.settle()
+    numbers = [probe.answer(token) for token in (1, 2, 3)]
+    assert numbers == [Done(token=1, value=2), Done(token=2, value=3), Done(token=3, value=2)]
+    network.kill("c")
+    network.settle()
+    other = Probe(network, "r", "b")
+    other.say(ListSessions(token=1, session=NAME))
+    network.settle()
+    answer = other.answer(1)
+    assert isinstance(answer, Sessions)
+    [row] = answer.rows
+    assert row.subscriptions == {1: "TRUE", 2: "x = 1", 3: "x > 0"}
+    other.say(Attach(token=2, session=NAME, consumer=1, window=10))
+    network.settle()
+    published(network, "a")
+    network.run(200)  # and no time passes: it is handed out once
+    [owed] = [owed for each in other.heard if isinstance(each, Handed) for owed in each.events]
+    assert owed.subscriptions == (1, 2, 3)
 
 
 # --- what must not come ---------------------------------------------------------------------------

@@ -66,7 +66,7 @@ async def page_of(
     yield page
     title = await page.title()
     await seen.close()
-    assert not wrong
+    assert not wrong, wrong
     assert title != "1"
 
 

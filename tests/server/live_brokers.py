@@ -23,6 +23,7 @@ from reefcast.overlay.scot import scot
 from reefcast.protocol.batches import Batch
 from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.window import decoded
+from reefcast.server.connection import Connection
 from reefcast.server.greeting import Authenticator
 from reefcast.server.node import Node
 from reefcast.server.outputs import LinkQueue
@@ -90,8 +91,9 @@ class Live:
         shut(node)
         connections = list(node.shared.all)
         for connection in connections:
-            connection.end = None
-            connection.abort()
+            if isinstance(connection, Connection):
+                connection.end = None
+            connection.transport.abort()
         async with asyncio.timeout(PATIENCE_S):
             for connection in connections:
                 await connection.closed.wait()

@@ -22,9 +22,18 @@ from reefcast.model.grants import Right
 from reefcast.model.messages import MoveLink
 from reefcast.network.changes import fingerprint
 from reefcast.network.file import NetworkFile, dump_network, load_network
-from reefcast.network.sections import LogSection, RoleEntry, TraceSection
+from reefcast.network.listeners import ListenerEntry
+from reefcast.network.sections import LogSection, RoleEntry, SessionsSection, TraceSection
 from reefcast.server.admin import admin_connection
-from reefcast.server.applying import APPLIED, REFUSED, RESTART, TOGETHER, Applied, Applying
+from reefcast.server.applying import (
+    APPLIED,
+    NOT_MINE,
+    REFUSED,
+    RESTART,
+    TOGETHER,
+    Applied,
+    Applying,
+)
 from reefcast.server.node import Node
 
 
@@ -140,6 +149,33 @@ async def test_what_a_running_broker_cannot_take_over_needs_a_restart(
     assert [each for each in done if each.outcome != APPLIED] == applying.apply() == again
     (routing,) = [each for each in done if each.change == "[network] routing"]
     assert (routing.before, routing.after, routing.why) == ("acyclic", "flooding", TOGETHER)
+
+
+async def test_only_the_broker_of_a_listener_needs_a_restart(live: Live, tmp_path: Path) -> None:
+    def at(broker: str, port: int, **more: Any) -> ListenerEntry:
+        return ListenerEntry(broker=broker, protocol="mqtt", listen=f"127.0.0.1:{port}", **more)
+
+    network = make_network("ab", [("a", "b")], routing="flooding")
+    kept = SessionsSection(directory=str(tmp_path / "sessions"))
+    file = File(tmp_path, replace(network, sessions=kept))
+    _, applying = await started(live, file)
+    file.say(listener=[at("a", 1883), at("b", 1884)])
+    found = {each.change: (each.outcome, each.why) for each in applying.apply()}
+    assert found == {
+        "[[listener]] a 127.0.0.1:1883": (RESTART, ""),
+        "[[listener]] b 127.0.0.1:1884": (APPLIED, NOT_MINE),
+    }
+    _, applying = await started(live, file, "b")
+    file.say(listener=[at("a", 1883, content="json"), at("b", 1884, content="json")])
+    assert outcomes(applying.apply()) == {
+        "[[listener]] a 127.0.0.1:1883 content": APPLIED,
+        "[[listener]] b 127.0.0.1:1884 content": RESTART,
+    }
+    file.say(listener=[])
+    assert outcomes(applying.apply()) == {
+        "[[listener]] a 127.0.0.1:1883": APPLIED,
+        "[[listener]] b 127.0.0.1:1884": RESTART,
+    }
 
 
 async def test_log_levels_follow_and_those_of_the_command_line_win(

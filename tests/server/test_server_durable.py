@@ -10,19 +10,23 @@ from typing import Any
 
 import pytest
 from live_brokers import Live, Proxy
+from raw_client import RawClient
 
 import reefcast
-from live_networks import PATIENCE_S, make_network, until, url_of
+from live_networks import PATIENCE_S, linked, make_network, until, url_of
 from reefcast.client import Client, DurableSession, OwedEvent
 from reefcast.client import client as client_module
 from reefcast.client.encoding import encode_event
+from reefcast.history.messages import CLIENT_CODEC
 from reefcast.model import wire
+from reefcast.model.wire import FrameKind
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import SessionsSection
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.greeting import Authenticator, Greeting
 from reefcast.server.node import Node
 from reefcast.sessions import translating
+from reefcast.sessions.messages import Done, Failed, Note, Notes, OpenSession, ReadNotes
 
 QUICK: dict[str, Any] = {"backoff_first_s": 0.005, "backoff_max_s": 0.02}
 Connect = Callable[..., Any]
@@ -429,3 +433,41 @@ async def test_what_does_not_fit_into_one_message_comes_in_several(
     assert first.event["n"] == 1
     [second] = await session.look(after=first.position)
     assert second.event["n"] == 2
+
+
+async def told(client: RawClient, *kinds: type[Any]) -> Any:
+    """Return the next message of these kinds that a bare client gets."""
+    while True:
+        message = CLIENT_CODEC.decode_control(await client.next(FrameKind.CONTROL))
+        if isinstance(message, kinds):
+            return message
+
+
+async def test_notes_outlive_their_home_and_are_read_at_another_broker(
+    live: Live, tmp_path: Path
+) -> None:
+    network = with_disk(make_network("ab", [("a", "b")]), tmp_path)
+    nodes = await live.up(network)
+    first = await live.client(nodes["b"], "first")
+    notes = {"filter/a/#": "qos 2", "key with \0": "ü" * 200_000, "gone": ""}
+    for message in (
+        OpenSession(token=1, session="s", here=True),
+        Note(token=2, session="s", notes=notes),
+    ):
+        first.send(FrameKind.CONTROL, message)
+        assert (await told(first, Done, Failed)).token == message.token
+    second = await live.client(nodes["a"], "second")
+    second.send(FrameKind.CONTROL, Note(token=1, session="s", notes={"gone": None}))
+    assert await told(second, Done, Failed) == Done(token=1)
+    await live.crash(nodes["b"])
+    await live.node(network, "b")
+    await linked(live.nodes.values())
+    second.send(FrameKind.CONTROL, ReadNotes(token=2, session="s"))
+    read: dict[str, str] = {}
+    more = True
+    while more:
+        answer = await told(second, Notes)
+        read |= answer.notes
+        more = answer.more
+    del notes["gone"]
+    assert read == notes

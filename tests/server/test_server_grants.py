@@ -35,7 +35,7 @@ from reefcast.protocol.client_ids import Identity
 from reefcast.server.admin import ask_status
 from reefcast.server.following import follow_users
 from reefcast.server.node import Node
-from reefcast.sessions.messages import Deposit, Done
+from reefcast.sessions.messages import Deposit, Done, Note, ReadNotes
 from secured import secured
 
 FX = RoleEntry(name="fx", publish="desk = 'fx' AND price > 0", subscribe="secret IS NULL")
@@ -480,6 +480,18 @@ def test_sessions_of_others_need_a_right() -> None:
         with pytest.raises(RefusedError, match="only their own user puts past events"):
             await answer_to(session_of(drains), deposit, Done)
         assert await session.look() == []
+        # Notes hold secrets: nobody else has them, whatever his rights.
+        for client in (drains, free):
+            token = session_of(client).consuming.next_token()
+            for asked in (
+                Note(token=token, owner="anna", session="s", notes={"key": "text"}),
+                ReadNotes(token=token, owner="anna", session="s"),
+            ):
+                with pytest.raises(RefusedError, match="only its own user leaves notes"):
+                    await answer_to(session_of(client), asked, Done)
+        token = session_of(owner).consuming.next_token()
+        note = Note(token=token, session="s", notes={"key": "text"})
+        assert await answer_to(session_of(owner), note, Done) == Done(token=token)
 
     users = {"anna": User(("own",)), "bert": User(("lister",)), "cora": User(("drainer",))}
     Granted([*ROLES, lister, drainer], FREE | users).run(scenario)

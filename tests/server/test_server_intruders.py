@@ -30,6 +30,7 @@ FROM_CLIENTS = {
     *("Advertise", "Unadvertise", "Subscribe", "Unsubscribe"),
     *("Find", "Request", "More", "Cancel"),
     *("OpenSession", "CloseSession", "AddFilter", "RemoveFilter", "Deposit", "Attach", "Detach"),
+    *("Note", "ReadNotes"),
     *("Look", "Manage", "ListSessions", "Resize", "Acknowledge", "Reject"),
     *("Retain", "Clear", "Recall", "RecallOn", "Forget"),
 }

@@ -74,6 +74,13 @@ FILTERS = (
     "a <> 2 OR b < 5",
     "topic LIKE '$reefcast/%'",
     "a > 3 OR topic = '$reefcast/t'",
+    "topic MATCHES '+/b' AND a > 0",
+    "topic MATCHES '#'",
+    "topic LIKE 't%' OR b < 5",
+    "topic IN ('t', '$x', 'a/b')",
+    "NOT topic = 't' AND a >= 1",
+    "topic <> s",
+    "topic IS NULL",
 )
 CLIENTS = ("p", "q", "s", "t")
 NEIGHBOURS = ("b", "c", "f")
@@ -92,7 +99,17 @@ DIALECTS = {
 SUBSCRIBERS = ("s", "t", "p")
 PUBLISHERS = ("p", "q")
 RESERVED = ("$reefcast/t",)
-TOPICS = {"topics": ("t", "u"), "reserved": RESERVED, "advisory": RESERVED}
+TOPICS = {
+    "topics": ("t", "u"),
+    "topic": ("t",),
+    "levels": ("a/b",),
+    "dollar": ("$x",),
+    "both": ("t",),
+    "reserved": RESERVED,
+    "advisory": RESERVED,
+}
+CLAIMED = {"claimed": RESERVED[0], "both": "a/b", "attribute": "t", "number": 7}
+"""The attributes with the name "topic", beside topics or without."""
 POLICIES = ("block", "drop_oldest", "disconnect")
 
 values = st.one_of(
@@ -118,7 +135,7 @@ class Said:
         seq = max(1, next(self.seqs[who]) - (3 if how == "old" else 0))
         name = {"other": "somebody", "advisory": "$advisor:x:1"}.get(how, who)
         topics = TOPICS.get(how, ())
-        given = {**event["attributes"], **({"topic": RESERVED[0]} if how == "claimed" else {})}
+        given = {**event["attributes"], **({"topic": CLAIMED[how]} if how in CLAIMED else {})}
         body = wire.encode_publication(
             Publication(name, seq, 7, given, topics, b"z" * event["payload"])
         )
@@ -175,7 +192,8 @@ def body_with_pairs(name: str, seq: int, pairs: tuple[tuple[str, Any], ...]) -> 
     return b"\x94" + encode(name) + encode(seq) + encode(7) + bytes([0x80 + len(pairs)]) + inner
 
 
-HOWS = ("plain",) * 12 + ("topics", "old", "again", "claimed")
+HOWS = ("plain",) * 9 + ("topic",) * 3 + ("levels", "levels", "dollar", "both", "attribute")
+HOWS += ("number", "topics", "old", "again", "claimed")
 RARE = ("reserved", "advisory", "other", "null", "bad text", "cut off", "twice")
 
 
@@ -210,7 +228,7 @@ steps = st.one_of(
     st.tuples(
         st.just("advertise"),
         st.sampled_from((*PUBLISHERS, *BEYOND)),
-        st.sampled_from(("TRUE", *FILTERS[:4])),
+        st.sampled_from(("TRUE", *FILTERS[:4], "topic = 't' OR a > 1", "topic MATCHES '+/b'")),
     ),
     st.tuples(st.just("news"), st.just(""), st.integers(0, 7)),
     st.tuples(st.just("take_back"), st.sampled_from((*CLIENTS, *BEYOND)), st.integers(0, 9)),

@@ -23,7 +23,8 @@ from live_networks import make_network, until
 from reefcast.cli.network import command as network_command
 from reefcast.errors import LocalError, PeerError
 from reefcast.network.file import NetworkFile, dump_network, load_network
-from reefcast.network.sections import RoleEntry, TraceSection
+from reefcast.network.listeners import ListenerEntry
+from reefcast.network.sections import RoleEntry, SessionsSection, TraceSection
 from reefcast.server import child
 from reefcast.server.supervisor import Overlay, not_up
 
@@ -184,6 +185,33 @@ def test_links_that_cannot_be_read_are_those_that_there_were(tmp_path: Path):
     assert overlay.network is network
     (line,) = lines
     assert "as they were before:" in line and "the overlay is not connected" in line
+
+
+def test_listeners_come_and_go_with_their_brokers(tmp_path: Path) -> None:
+    """A broker that is there keeps its own until it is started again because somebody said so."""
+
+    def at(broker: str, port: int) -> ListenerEntry:
+        return ListenerEntry(broker=broker, protocol="mqtt", listen=f"127.0.0.1:{port}")
+
+    kept = SessionsSection(directory=str(tmp_path))
+    network = replace(make_network("ab", CHAIN[:1]), sessions=kept, listener=[at("b", 1883)])
+    file = write(tmp_path, network)
+    lines: list[str] = []
+    overlay = Overlay(network, file=file, report=lines.append)
+    overlay._file.write_text(dump_network(network))
+    grown = replace(make_network("abc", CHAIN), sessions=kept)
+    file.write_text(
+        dump_network(replace(grown, listener=[at("a", 1884), at("b", 1885), at("c", 1886)]))
+    )
+    overlay._look()
+    assert load_network(overlay._file).listener == [at("b", 1883), at("c", 1886)]
+    overlay._before_again(told=True)
+    assert load_network(overlay._file).listener == [at("a", 1884), at("b", 1885), at("c", 1886)]
+    overlay._brokers["c"] = overlay._child("broker", "c")
+    file.write_text(dump_network(replace(network, listener=[at("b", 1887)])))
+    overlay._look()  # c is told to end, and may be started until then
+    assert load_network(overlay._file).listener == [at("a", 1884), at("b", 1885), at("c", 1886)]
+    assert lines == []
 
 
 async def test_no_broker_outlives_its_supervisor(tmp_path: Path):

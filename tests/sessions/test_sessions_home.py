@@ -39,13 +39,19 @@ steps_drawn = st.lists(
             st.sampled_from((0, 0, 0, 100)),
             st.integers(0, 2),
         ),
-        st.tuples(st.just("attach"), st.integers(1, 3), st.sampled_from(FILTERS)),
+        st.tuples(st.just("attach"), st.integers(1, 3), st.sampled_from(FILTERS), st.booleans()),
         st.tuples(st.just("resize"), st.integers(0, 4)),
         st.tuples(st.just("detach")),
         st.tuples(st.just("ack"), small, st.booleans()),
         st.tuples(st.just("reject"), small, st.sampled_from((0.0, 0.0, 1.5))),
         st.tuples(st.just("wait"), st.sampled_from((0.5, 1.75, 5.0))),
         st.tuples(st.sampled_from(("drain", "revive", "again"))),
+        st.tuples(
+            st.just("note"),
+            st.dictionaries(
+                st.sampled_from(("", "a", "ab", "b")), st.sampled_from((None, "", "x"))
+            ),
+        ),
     ),
     min_size=15,
     max_size=80,
@@ -65,6 +71,7 @@ class Pair:
         self.published: list[object] = []
         self.names: list[str] = []
         self.handed: dict[int, str] = {}
+        self.gone: list[str] = []
 
     def step(self, step: tuple[object, ...]) -> None:
         getattr(self, f"do_{step[0]}")(*step[1:])
@@ -82,11 +89,14 @@ class Pair:
         assert [id for outcome in outcomes for id in outcome.taken] == self.twin.taken
         self.twin.taken.clear()
         self.handed |= {position: name for name, position, *_ in handed}
+        assert [each.consumer for outcome in outcomes for each in outcome.ended] == self.gone
+        self.gone.clear()
         status = self.home.status("", "s")
         assert status.events == len(self.twin.items)
         assert status.bytes == sum(each.size for each in self.twin.items)
         assert status.out == sum(1 for each in self.twin.items if each.holder)
         assert status.dead_letters == len(self.twin.dead)
+        assert status.consumers.keys() == self.twin.takers.keys()
         assert (status.waiting, status.dropped) == (len(self.twin.waiting), self.twin.dropped)
         stored = self.driver.store.load()
         owed = stored.sessions[1].owed
@@ -94,6 +104,9 @@ class Pair:
             each.position for each in self.twin.items
         ]
         assert {each.event for each in owed.values()} == set(stored.events)
+        assert self.home.notes("", "s") == stored.sessions[1].notes == self.twin.notes
+        its = {key: text for key, text in self.twin.notes.items() if key[:1] == "a"}
+        assert self.home.notes("", "s", "a") == its
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -119,13 +132,14 @@ class Pair:
         said = "refused" if verdict.refused else "blocked" if verdict.blocked else ""
         assert said == self.twin.owe(made, len(sent.body))
 
-    def do_attach(self, window: int, filter: str) -> None:
-        if len(self.twin.takers) == 2:
+    def do_attach(self, window: int, filter: str, alone: bool) -> None:
+        if len(self.twin.takers) == 2 and not alone:
             return
         name = f"c{len(self.names)}"
         self.names.append(name)
-        self.home.attach("", "s", name, window, self.driver.now, filter=filter)
-        self.twin.attach(name, window, filter)
+        self.gone += self.twin.takers if alone else ()
+        self.home.attach("", "s", name, window, self.driver.now, filter=filter, alone=alone)
+        self.twin.attach(name, window, filter, alone=alone)
 
     def consumer(self) -> str:
         return next(iter(self.twin.takers), "")
@@ -174,6 +188,10 @@ class Pair:
         self.home.due(end_s)
         self.twin.due()
 
+    def do_note(self, notes: dict[str, str | None]) -> None:
+        self.home.note("", "s", notes, self.driver.now)
+        self.twin.note(notes)
+
     def do_drain(self) -> None:
         assert self.home.drain("", "s", self.driver.now) == self.twin.drain()
 
@@ -204,7 +222,7 @@ def test_who_waits_for_room_is_not_overtaken():
     for count, size in ((1, 100), (1, 100), (1, 0)):
         pair.step(("publish", count, 0, size, 0))
     assert len(pair.twin.waiting) == 2
-    pair.step(("attach", 3, ""))
+    pair.step(("attach", 3, "", False))
     pair.step(("ack", 0, False))
     assert not pair.twin.waiting
 
@@ -226,6 +244,7 @@ def test_a_session_without_consumers_expires():
     driver.home.create("", "s", LINK, SessionOptions(expiry_s=10.0), 0.0)
     driver.home.attach("", "s", "c", 1, 0.0)
     driver.home.owe(publish(publication("p", 1)), {LINK: [1]}, 0.0)
+    driver.home.note("", "s", {"key": "text"}, 0.0)
     driver.settle()
     driver.home.due(100.0)
     assert driver.home.sessions()

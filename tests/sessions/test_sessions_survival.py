@@ -1,8 +1,9 @@
 """Durable sessions whose broker is killed at any instant, with or without the loss of the page
 cache.
 
-The checker knows what was promised: publications that were synced (P1), and acknowledgements that
-were answered (P2). It looks at deliveries only.
+The checker knows what was promised: publications that were synced (P1), acknowledgements that
+were answered (P2), and notes, in one order with acknowledgements. It looks at deliveries, and at
+what a start finds of notes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ STEPS = 150
 
 class Survival:
     """One random run. `sure`: (session, id) of what is promised; `acknowledged`: of
-    acknowledgements that were answered; `tried`: of those that a consumer sent."""
+    acknowledgements that were answered; `tried`: of those that a consumer sent. `books`: the notes
+    of each session after each message about them, `noted` the last one that was answered; `behind`:
+    (session, id) -> how many of these there were before its acknowledgement."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -37,6 +40,9 @@ class Survival:
         self.at: dict[tuple[str, int], tuple[str, int]] = {}
         self.out: dict[str, dict[int, int]] = {}
         self.lives = 0
+        self.books: dict[str, list[dict[str, str]]] = {name: [{}] for name in LINKS}
+        self.noted = dict.fromkeys(LINKS, 0)
+        self.behind: dict[tuple[str, int], int] = {}
         for name, link in LINKS.items():
             options = SessionOptions(expiry_s=0.0, ack_wait_s=5.0)
             self.driver.home.create("", name, link, options, 0.0)
@@ -47,8 +53,14 @@ class Survival:
         outcome = self.driver.take()
         for delivery in outcome.deliveries:
             self.handed(delivery)
-        for reply in outcome.replies:
-            self.acknowledged.add(reply)
+        for kind, *reply in outcome.replies:
+            if kind == "noted":
+                name, count = reply
+                assert self.noted[name] < count, "answers are out of order"
+                self.noted[name] = count
+            else:
+                self.acknowledged.add(tuple(reply))
+                assert self.noted[reply[0]] >= self.behind[tuple(reply)]
 
     def handed(self, delivery: Delivery) -> None:
         key = delivery.session, delivery.id[1]
@@ -119,11 +131,43 @@ class Survival:
         if one := self.one():
             consumer, position, seq = one
             del self.out[consumer][position]
-            self.tried.add((consumer[0], seq))
+            key = consumer[0], seq
+            self.tried.add(key)
+            self.behind[key] = len(self.books[consumer[0]]) - 1
             self.driver.home.acknowledge(
-                consumer, position, self.driver.now, reply=(consumer[0], seq)
+                consumer, position, self.driver.now, reply=("acknowledged", *key)
             )
             self.take()
+
+    def note(self) -> None:
+        """Write, change and remove notes; so that each state is like no other."""
+        name = self.rng.choice("ab")
+        book = self.books[name]
+        notes: dict[str, str | None] = {"last": f"{self.seq} {len(book)}"}
+        notes |= {key: self.rng.choice((None, "", str(len(book)))) for key in "xyz"}
+        book.append({key: text for key, text in (book[-1] | notes).items() if text is not None})
+        reply = ("noted", name, len(book) - 1)
+        self.driver.home.note("", name, notes, self.driver.now, reply=reply)
+        if self.rng.random() < 0.5:
+            self.take()
+
+    def check_notes(self) -> None:
+        """Check what a start has found: notes as they were after some message about them, which is
+        none before the last one that was answered, or that an acknowledgement came behind."""
+        stored = self.driver.store.load()
+        for number, name in enumerate(LINKS, 1):
+            found = self.driver.home.notes("", name)
+            assert found == stored.sessions[number].notes
+            count = self.books[name].index(found)
+            assert count >= self.noted[name], "notes that were answered are gone"
+            owed = {
+                stored.events[each.event].id[1] for each in stored.sessions[number].owed.values()
+            }
+            for (of, seq), behind in self.behind.items():
+                if of == name and seq not in owed:
+                    assert count >= behind, "it was acknowledged behind notes that are gone"
+            del self.books[name][count + 1 :]
+            self.noted[name] = count  # what a start finds is synced
 
     def reject(self) -> None:
         if one := self.one():
@@ -146,6 +190,8 @@ class Survival:
         self.lives += 1
         self.out.clear()
         self.driver.kill(self.rng if self.rng.random() < 0.7 else None)
+        self.check_notes()
+        self.behind = dict.fromkeys(self.behind, 0)  # who acknowledges again, notes again
         unsure, self.unsure = self.unsure, []
         for _, seq, names in unsure:  # nobody answered their publisher, who publishes them again
             self.owe(seq, names)
@@ -153,7 +199,8 @@ class Survival:
     def run(self) -> None:
         steps = (
             *[self.publish] * 8, *[self.sync] * 3, *[self.sync_some] * 3, *[self.acknowledge] * 6,
-            self.reject, *[self.attach] * 3, self.detach, self.again, self.wait, self.kill,
+            *[self.note] * 3, self.reject, *[self.attach] * 3, self.detach, self.again, self.wait,
+            self.kill,
         )  # fmt: skip  # how often each comes is seen at a glance
         for _ in range(STEPS):
             self.rng.choice(steps)()

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from reefcast.client.unconfirmed import Unconfirmed
-from reefcast.model.keeping import PutRow
+from reefcast.model.keeping import PutNotes, PutRow
 from reefcast.model.messages import LinkUp, Publish, Send, Settled
 from reefcast.routing import delivering, neighbour_links, tree
 from reefcast.routing.confirming import Confirming, Work
@@ -20,6 +20,7 @@ from reefcast.routing.custody import CUSTODY, Custody
 from reefcast.routing.delivering import Delivering
 from reefcast.routing.gate import Gate
 from reefcast.routing.holding import Holding
+from reefcast.routing.hosting import Hosting
 from reefcast.routing.idr import Idr
 from reefcast.routing.mesh.floods import Floods
 from reefcast.routing.mesh.meshed import Meshed
@@ -37,6 +38,8 @@ from reefcast.sessions.consumers import Consumer, Lane
 from reefcast.sessions.events import Event, Events, State
 from reefcast.sessions.home import Home
 from reefcast.sessions.intake import Intake
+from reefcast.sessions.messages import Done, Note
+from reefcast.sessions.notes import Notebook
 from reefcast.sessions.outcome import Verdict
 from reefcast.sessions.queue import Queue
 from reefcast.sessions.replies import Replies
@@ -636,6 +639,61 @@ def consumers_of_who_is_away_stay(patch: Patch) -> None:
     patch.setattr(SessionRelay, "_gone", lambda self, gone, link: [])
 
 
+# --- notes of sessions ----------------------------------------------------------------------------
+
+
+def notes_are_written_later(patch: Patch) -> None:
+    late: dict[int, PutNotes] = {}
+
+    def mutant(self: Session, notes: dict[str, str | None]) -> None:
+        self.notes.put(notes)
+        if (before := late.get(self.number)) is not None:
+            self._collected.put(before)
+        late[self.number] = PutNotes(self.number, notes)
+
+    patch.setattr(Session, "note", mutant)
+
+
+def notes_are_written_by_halves(patch: Patch) -> None:
+    def mutant(self: Session, notes: dict[str, str | None]) -> None:
+        self.notes.put(notes)
+        first = next(iter(notes))
+        self._collected.put(PutNotes(self.number, {first: notes[first]}))
+
+    patch.setattr(Session, "note", mutant)
+
+
+def removed_notes_stay(patch: Patch) -> None:
+    def mutant(self: Session, notes: dict[str, str | None]) -> None:
+        self.notes.put(notes)
+        left = {key: text for key, text in notes.items() if text is not None}
+        self._collected.put(PutNotes(self.number, left))
+
+    patch.setattr(Session, "note", mutant)
+
+
+def notes_are_not_read(patch: Patch) -> None:
+    begin = Notebook.__init__
+    patch.setattr(Notebook, "__init__", lambda self, texts: begin(self, {}))
+
+
+def notes_are_done_before_they_are_synced(patch: Patch) -> None:
+    def mutant(self: Hosting, home: Home, asked: Note, client: str, now: float) -> None:
+        home.note(asked.owner, asked.session, asked.notes, now)
+        self._say(client, Done(token=asked.token))
+
+    patch.setattr(Hosting, "_note", mutant)
+
+
+def who_takes_over_shares(patch: Patch) -> None:
+    attach = Home.attach
+
+    def mutant(self: Home, *args: Any, alone: bool = False, **how: Any) -> None:
+        attach(self, *args, **how)
+
+    patch.setattr(Home, "attach", mutant)
+
+
 MUTANTS = [
     Mutant("1", answers_at_once, "acyclic", ("P1",), quick=True),
     Mutant("1", answers_before_the_sync, "acyclic", ("P1",), quick=True),
@@ -656,7 +714,7 @@ MUTANTS = [
     Mutant("5", relearning_ends_early, "acyclic", ("P1",)),
     Mutant("6", nothing_is_sent_again, "acyclic", ("P4",), first=43, quick=True),
     Mutant("7", floods_use_their_attempts_again, "flooding", ("P1", "P4"), quick=True),
-    Mutant("7", confirmed_ones_take_soft_links, "mesh", ("P1", "P4"), quick=True),
+    Mutant("7", confirmed_ones_take_soft_links, "mesh", ("P1", "P4"), first=128, quick=True),
     Mutant("7", confirmed_ones_go_astray, "tid-s", ("P1", "P4"), quick=True),
     Mutant("7", who_was_left_is_owed_nothing, "mesh", ("P1",), first=110, quick=True),
     Mutant("7", who_was_left_is_owed_everything, "mesh", ("P4",), first=0),
@@ -664,7 +722,7 @@ MUTANTS = [
     Mutant("7", what_is_ahead_of_its_broker_goes_nowhere, "mesh", ("P4",), first=36, quick=True),
     Mutant("7", floods_come_round, "flooding", ("P4",), quick=True),
     Mutant("6", holding_has_no_order, "acyclic", ("P3",), first=6, quick=True),
-    Mutant("2", who_waited_before_is_forgotten, "acyclic", ("P4",), first=16, quick=True),
+    Mutant("2", who_waited_before_is_forgotten, "acyclic", ("P4",), first=35, quick=True),
     Mutant("6", what_is_kept_is_not_written, "acyclic", ("P1",), quick=True),
     Mutant("6", a_full_custody_says_kept, "acyclic", ("P1",)),
     Mutant("6", custody_goes_when_it_is_sent, "acyclic", ("P1",), first=74, quick=True),
@@ -691,7 +749,7 @@ MUTANTS = [
     Mutant("11", two_consumers_get_one_event, "acyclic", ("rule 11", "P2"), quick=True),
     Mutant("12", circuits_are_not_cut, "acyclic", ("rule 12",), first=42, quick=True),
     Mutant("12", who_cannot_be_asked_has_nothing, "acyclic", ("rule 12",), quick=True),
-    Mutant("12", consumers_of_who_is_away_stay, "acyclic", ("rule 12",), first=209, quick=True),
+    Mutant("12", consumers_of_who_is_away_stay, "acyclic", ("rule 12",), first=398, quick=True),
     Mutant("13", queues_have_no_limit, "acyclic", ("rule 13",)),
     Mutant("13", the_newest_is_dropped, "acyclic", ("rule 13",)),
     Mutant("13", drops_are_not_counted, "acyclic", ("rule 13",)),
@@ -700,6 +758,14 @@ MUTANTS = [
     Mutant("13", blocked_ones_are_never_answered, "acyclic", ("P4",)),
     Mutant("13", sessions_end_early, "acyclic", ("P1",)),
     Mutant("13", sessions_end_with_their_consumers, "acyclic", ("P1",)),
+    Mutant("11", who_takes_over_shares, "acyclic", ("rule 11",), first=31, quick=True),
+    Mutant("notes", notes_are_written_later, "acyclic", ("notes",), first=23, quick=True),
+    Mutant("notes", notes_are_written_by_halves, "acyclic", ("notes",), first=23, quick=True),
+    Mutant("notes", removed_notes_stay, "acyclic", ("notes",), first=31, quick=True),
+    Mutant("notes", notes_are_not_read, "acyclic", ("notes",), first=327, quick=True),
+    Mutant(
+        "notes", notes_are_done_before_they_are_synced, "acyclic", ("notes",), first=303, quick=True
+    ),
 ]
 
 # What some hundred runs did not find. Rules 3 and 4 are hidden by others in a tree: everything goes

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reefcast.network.kubernetes import ADMIN_PORT, PORT, STATE, USER
+from reefcast.network.kubernetes import ADMIN_PORT, MQTT_PORTS, PORT, STATE, USER
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -100,5 +100,6 @@ def test_the_image_is_what_pods_expect() -> None:
     by_name = dict(steps())
     assert by_name["USER"] == str(USER)
     assert by_name["WORKDIR"] == STATE
-    assert by_name["EXPOSE"] == f"{PORT} {ADMIN_PORT}"
+    mqtt = (port for ports in MQTT_PORTS.values() for port in ports)
+    assert by_name["EXPOSE"].split() == [str(port) for port in (PORT, ADMIN_PORT, *mqtt)]
     assert by_name["ENTRYPOINT"] == '["reefcast"]'

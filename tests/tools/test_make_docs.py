@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = ("commands.md", "lab-commands.md", "metrics.md", "network-file.md", "python.md", "trace.md")
+PAGES = (
+    *("commands.md", "lab-commands.md", "metrics.md", "network-file.md", "python.md", "trace.md"),
+    "../mqtt.md",
+)
 
 
 def in_tools(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:

@@ -21,6 +21,7 @@ from reefcast.client.address import DEFAULT_PORT, Address
 from reefcast.directories import make_directory, state_directory
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import NetworkFile, load_network
+from reefcast.network.listeners import ListenerEntry
 from reefcast.network.sections import BrokerEntry, SessionsSection
 
 if TYPE_CHECKING:
@@ -50,6 +51,15 @@ TO_LOOK = """
 To look at it, open in a browser:
     http://{admin}/"""
 
+FOR_MQTT = """
+
+MQTT clients are served on {listen}; in two more terminals:
+    mosquitto_sub -h {host} -p {port} -t 'stock/#' -v
+    mosquitto_pub -h {host} -p {port} -t stock/IBM -m '{{"price": 99}}'"""
+FOR_PAGES = """
+
+MQTT over WebSocket is served on ws://{listen}/mqtt"""
+
 
 @click.command(epilog="Exit codes: 6 an operator wished the broker to be started again.")
 @click.argument("network", type=INPUT_FILE, required=False)
@@ -77,6 +87,18 @@ To look at it, open in a browser:
     default="",
     help="Without NETWORK, answer operators over HTTP on this address, such as 127.0.0.1:9464.",
 )
+@click.option(
+    "--mqtt",
+    metavar="HOST:PORT",
+    default="",
+    help="Without NETWORK, serve MQTT clients, too, on this address, such as 127.0.0.1:1883.",
+)
+@click.option(
+    "--mqtt-websocket",
+    metavar="HOST:PORT",
+    default="",
+    help="Without NETWORK, serve MQTT over WebSocket, too, on this address, with the path /mqtt.",
+)
 @click.option("--follows", type=INPUT_FILE, hidden=True, help="NETWORK is a copy of this file.")
 @log_options
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
@@ -89,6 +111,8 @@ def command(
     data: Path | None,
     memory: bool,
     admin: str,
+    mqtt: str,
+    mqtt_websocket: str,
     follows: Path | None,
     log_format: str | None,
     log_levels: tuple[str, ...],
@@ -112,14 +136,25 @@ def command(
     Either runs until SIGTERM or SIGINT; then it drains its queues, closes its clients' connections,
     and ends. SIGHUP has it read NETWORK again (`reefcast network apply`).
     """
-    _check(network, name, port, data, memory, admin)
+    listener = _listener(mqtt, mqtt_websocket)
+    _check(network, name, port, data, memory, admin, listener)
     described = NetworkFile() if network is None else load_network(network)
     logs.set_up(described.log.settings.changed(log_format, log_levels), broker=name or ALONE)
     if network is not None and name is not None:
         follows, levels = follows or network, log_levels
         _run(described, follows, name, levels, until_eof=until_eof, as_json=as_json)
     else:
-        _run_alone(port, data, admin, memory=memory, until_eof=until_eof, as_json=as_json)
+        _run_alone(port, data, admin, listener, memory, until_eof=until_eof, as_json=as_json)
+
+
+def _listener(mqtt: str, websocket: str) -> list[ListenerEntry]:
+    """Return the listeners of a broker alone for MQTT: one, or none. It reads JSON without being
+    told that it is some, as what a newcomer publishes says nothing of itself."""
+    if not (mqtt or websocket):
+        return []
+    entry = ListenerEntry(broker=ALONE, protocol="mqtt", listen=mqtt, websocket=websocket)
+    entry.content = "json"
+    return [entry]
 
 
 def _check(
@@ -129,6 +164,7 @@ def _check(
     data: Path | None,
     memory: bool,
     admin: str,
+    listener: list[ListenerEntry],
 ) -> None:
     """Raise `UsageError` for a part of what only makes sense together."""
     if network is not None and name is None:
@@ -148,6 +184,11 @@ def _check(
         raise click.UsageError(
             f"--admin is for a broker alone; for broker {name} say so in {network}: admin in its "
             "[[broker]]"
+        )
+    if network is not None and listener:
+        raise click.UsageError(
+            f"--mqtt and --mqtt-websocket are for a broker alone; for broker {name} say so in "
+            f"{network}: listen and websocket in a [[listener]]"
         )
     if data is not None and memory:
         raise click.UsageError("give --directory or --memory, not both")
@@ -176,8 +217,9 @@ def _run_alone(
     port: int | None,
     data: Path | None,
     admin: str,
-    *,
+    listener: list[ListenerEntry],
     memory: bool,
+    *,
     until_eof: bool,
     as_json: bool,
 ) -> None:
@@ -190,35 +232,44 @@ def _run_alone(
     if data is None and not memory and port != 0:
         data = state_directory() / f"broker-{found}"
     entry = BrokerEntry(ALONE, f"{LOOPBACK}:{found}", admin=admin)
-    NetworkFile(broker=[entry]).validate()
+    _network_alone(entry, listener, Path()).validate()
     with nullcontext(data) if data else tempfile.TemporaryDirectory(prefix="reefcast-") as folder:
         try:
             make_directory(Path(folder), "sessions and history")
-            _serve_alone(entry, Path(folder), data, until_eof=until_eof, as_json=as_json)
+            network = _network_alone(entry, listener, Path(folder))
+            _serve_alone(network, Path(folder), data, until_eof=until_eof, as_json=as_json)
         except ConfigurationError as error:
             # All but the address and the directory is as by default.
-            raise ConfigurationError(f"{error}; {_instead(error)}") from error
+            raise ConfigurationError(f"{error}; {_instead(error, listener)}") from error
 
 
-def _instead(error: ConfigurationError) -> str:
+def _instead(error: ConfigurationError, listener: list[ListenerEntry]) -> str:
+    of_mqtt = [f"{host}:{port}" for each in listener for host, port in each.addresses]
+    if any(f" {each}: " in str(error) for each in of_mqtt):
+        return "choose another address with --mqtt or --mqtt-websocket"
     if isinstance(error.__cause__, OSError):  # of the socket
         return "choose another port with --port, or --port 0 for any that is free"
     return "choose another directory with --directory, or keep nothing with --memory"
 
 
+def _network_alone(entry: BrokerEntry, listener: list[ListenerEntry], folder: Path) -> NetworkFile:
+    """Return the network of a broker that keeps everything in `folder`."""
+    sessions = SessionsSection(directory=str(folder / "sessions"))
+    return NetworkFile(broker=[entry], listener=listener, sessions=sessions)
+
+
 def _serve_alone(
-    entry: BrokerEntry, folder: Path, data: Path | None, *, until_eof: bool, as_json: bool
+    network: NetworkFile, folder: Path, data: Path | None, *, until_eof: bool, as_json: bool
 ) -> None:
-    """Run a broker that keeps everything in `folder`; `data`: the same, unless it is removed at
-    the end."""
+    """Run the broker of a network, which keeps everything in `folder`; `data`: the same, unless it
+    is removed at the end."""
     from reefcast.history.limits import Limits
     from reefcast.server.process import run_broker
     from reefcast.server.supervisor import LOADING_S
     from reefcast.storage_node.beside import StorageBeside
     from reefcast.storage_node.process import Keeping
 
-    sessions = SessionsSection(directory=str(folder / "sessions"))
-    network = NetworkFile(broker=[entry], sessions=sessions)
+    (entry,) = network.broker
     limits = Limits(rows=HISTORY_EVENTS, lifetimes_s={"#": HISTORY_S})
     patience = Timer(LOADING_S, _say_compiling)
     url = str(Address(*entry.address))
@@ -229,12 +280,16 @@ def _serve_alone(
 
     def ready(node: Node) -> None:
         patience.cancel()
+        more = {"data": str(data) if data else None}
         kept = f"in {data}" if data else "until it ends: give it a directory with --directory"
         text = FIRST_STEPS.format(
             name=entry.name, listen=entry.listen, url=url, kept=f"{KEPT} {kept}"
         )
-        look = TO_LOOK.format(admin=entry.admin) if entry.admin else ""
-        _say(entry, text + look, as_json, data=str(data) if data else None)
+        text += TO_LOOK.format(admin=entry.admin) if entry.admin else ""
+        for listener in network.listener:
+            text += _for_mqtt(listener)
+            more |= {"mqtt": listener.listen, "mqtt_websocket": listener.websocket}
+        _say(entry, text, as_json, **more)
 
     patience.start()
     try:
@@ -242,6 +297,15 @@ def _serve_alone(
             sys.exit(AGAIN)
     finally:
         patience.cancel()
+
+
+def _for_mqtt(listener: ListenerEntry) -> str:
+    """Return what is printed about a listener."""
+    words = ""
+    if listener.address is not None:
+        host, port = listener.address
+        words = FOR_MQTT.format(listen=listener.listen, host=host, port=port)
+    return words + (FOR_PAGES.format(listen=listener.websocket) if listener.websocket else "")
 
 
 def _say_compiling() -> None:

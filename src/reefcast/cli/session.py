@@ -224,6 +224,7 @@ def _line(row: SessionRow) -> str:
     ]
     parts += [f"{row.dead_letters:,} dead letters"] if row.dead_letters else []
     parts += [f"{row.waiting:,} publications wait for room"] if row.waiting else []
+    parts += [f"{row.notes:,} notes"] if row.notes else []
     parts += [f"{row.dropped:,} dropped"] if row.dropped else []
     return "  ".join(parts)
 

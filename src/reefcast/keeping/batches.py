@@ -2,8 +2,8 @@
 
 The order of changes within a batch matters little: numbers of sessions, of events, and positions
 are not used twice in the life of a process, so what is written may come before what is removed.
-Only rows of the core and ids that were had come and go under the same key; of these the last word
-counts.
+Only rows of the core, ids that were had and notes come and go under the same key; of these the last
+word counts.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from reefcast.model.keeping import (
     DropSession,
     PutEvent,
     PutMark,
+    PutNotes,
     PutOwed,
     PutRow,
     PutSeen,
@@ -30,6 +31,7 @@ from reefcast.model.keeping import (
 
 _RowKey = tuple[str, bytes]
 _SeenKey = tuple[int, str, int]
+_NoteKey = tuple[int, bytes]
 
 
 class Batch:
@@ -38,6 +40,7 @@ class Batch:
     def __init__(self, changes: Iterable[Change]) -> None:
         self.rows: dict[_RowKey, bytes | None] = {}
         self.seen: dict[_SeenKey, PutSeen | None] = {}
+        self.notes: dict[_NoteKey, bytes | None] = {}
         self.sessions: dict[int, bytes] = {}
         self.marks: dict[int, int] = {}
         self.events: list[tuple[int, bytes, bytes]] = []
@@ -59,6 +62,7 @@ class Batch:
             DropOwed: self._drop_owed,
             PutSeen: self._put_seen,
             DropSeen: self._drop_seen,
+            PutNotes: self._put_notes,
         }
         for change in changes:
             sort[type(change)](change)
@@ -99,3 +103,10 @@ class Batch:
 
     def _drop_seen(self, change: DropSeen) -> None:
         self.seen[change.session, change.publisher, change.chunk] = None
+
+    def _put_notes(self, change: PutNotes) -> None:
+        session = change.session
+        for key, text in change.notes.items():
+            raw = key.encode()
+            note = None if text is None else coding.pack_note(session, raw, text)
+            self.notes[session, raw] = note

@@ -32,6 +32,7 @@ _event = msgspec.msgpack.Decoder(tuple[str, int, float, int])
 _owed = msgspec.msgpack.Decoder(tuple[int, float, tuple[int, ...], bool])
 _tries = msgspec.msgpack.Decoder(tuple[int, str])
 _mark = msgspec.msgpack.Decoder(int)
+_note = msgspec.msgpack.Decoder(str)
 _seen = msgspec.msgpack.Decoder(tuple[bytes, float])
 
 
@@ -143,6 +144,17 @@ def pack_seen(change: PutSeen) -> bytes:
 def read_seen(session: int, publisher: str, chunk: int, data: bytes) -> tuple[bytes, float]:
     """Decode what `pack_seen` made."""
     return _decoded(_seen, data, session, publisher, chunk)
+
+
+def pack_note(session: int, key: bytes, text: str) -> bytes:
+    """Encode a note. Its key is stored as bytes: what SQLite does with texts that hold a zero is
+    not defined."""
+    return sealed(_encode(text), "note", session, key)
+
+
+def read_note(session: int, key: bytes, data: bytes) -> tuple[str, str]:
+    """Return the key and the text of a note."""
+    return key.decode(), _decoded(_note, data, "note", session, key)
 
 
 def pack_row(table: str, key: bytes, row: bytes) -> bytes:

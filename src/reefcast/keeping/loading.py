@@ -16,6 +16,7 @@ from reefcast.model.keeping import (
     Contents,
     PutEvent,
     PutMark,
+    PutNotes,
     PutOwed,
     PutRow,
     PutSeen,
@@ -33,6 +34,7 @@ _KEYS = {
     "owed": "session, position",
     "tries": "session, position",
     "seen": "session, publisher, chunk",
+    "note": "session, key",
 }
 
 
@@ -82,6 +84,9 @@ class Loader:
         ):
             if number in sessions:
                 sessions[number].seen[publisher, chunk] = seen
+        for number, _, (key, text) in self._read("note", "session, key, data", coding.read_note):
+            if number in sessions:
+                sessions[number].notes[key] = text
 
     def changes(self) -> list[Change]:
         """Return changes that write all that can be read into an empty store, bodies too."""
@@ -104,6 +109,8 @@ class Loader:
                     changes.append(PutTries(number, position, owed.tries, owed.dead))
             for (publisher, chunk), (bits, at_s) in session.seen.items():
                 changes.append(PutSeen(number, publisher, chunk, bits, at_s))
+            if session.notes:
+                changes.append(PutNotes(number, dict(session.notes)))
         return changes
 
     def _read(

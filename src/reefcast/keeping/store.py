@@ -59,7 +59,12 @@ _SETTINGS = (
     f"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA cache_size = -{_CACHE_KIB}; "
     f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};"
 )
-_TABLES = """
+_NOTE_TABLE = """
+CREATE TABLE note (
+    session INTEGER NOT NULL, key BLOB NOT NULL, data BLOB NOT NULL, PRIMARY KEY (session, key)
+) WITHOUT ROWID;
+"""
+_TABLES = f"""
 CREATE TABLE row (
     tab TEXT NOT NULL, key BLOB NOT NULL, data BLOB NOT NULL, PRIMARY KEY (tab, key)
 ) WITHOUT ROWID;
@@ -78,10 +83,12 @@ CREATE TABLE seen (
     session INTEGER NOT NULL, publisher TEXT NOT NULL, chunk INTEGER NOT NULL, data BLOB NOT NULL,
     PRIMARY KEY (session, publisher, chunk)
 ) WITHOUT ROWID;
+{_NOTE_TABLE}
 CREATE TABLE synced (one INTEGER PRIMARY KEY, times INTEGER NOT NULL);
 INSERT INTO synced VALUES (1, 0);
 """
-FORMAT = Format(0x72656573, version=1, tables=_TABLES, upgrades={}, holds="sessions")
+_UPGRADES = {1: _NOTE_TABLE}
+FORMAT = Format(0x72656573, version=2, tables=_TABLES, upgrades=_UPGRADES, holds="sessions")
 
 
 class SqliteStore:
@@ -236,12 +243,16 @@ def _write(database: sqlite3.Connection, batch: Batch) -> None:
     _put(database, "seen", seen)
     unseen = [key for key, put in batch.seen.items() if put is None]
     _run(database, "DELETE FROM seen WHERE session = ? AND publisher = ? AND chunk = ?", unseen)
+    notes = [(*key, note) for key, note in batch.notes.items() if note is not None]
+    _put(database, "note", notes)
+    taken_back = [key for key, note in batch.notes.items() if note is None]
+    _run(database, "DELETE FROM note WHERE session = ? AND key = ?", taken_back)
     between = "DELETE FROM {} WHERE session = ? AND position BETWEEN ? AND ?"
     for table in ("owed", "tries"):
         _run(database, between.format(table), batch.owed_gone)
     _run(database, "DELETE FROM event WHERE number BETWEEN ? AND ?", batch.events_gone)
     gone = [(number,) for number in batch.sessions_gone]
-    for table in ("mark", "owed", "tries", "seen"):
+    for table in ("mark", "owed", "tries", "seen", "note"):
         _run(database, f"DELETE FROM {table} WHERE session = ?", gone)
     _run(database, "DELETE FROM session WHERE number = ?", gone)
 

@@ -21,6 +21,7 @@ from reefcast.matching.machine import (
 )
 from reefcast.matching.numbers import key_of_bits, key_of_int
 from reefcast.matching.packed import (
+    FIXED_ARRAY,
     STRANGE,
     end_of_value,
     is_map,
@@ -56,6 +57,9 @@ from reefcast.matching.state import (
     V_WHOLE,
 )
 from reefcast.matching.texts import find_text
+
+ONE_ITEM = FIXED_ARRAY + 1
+"""The head of an array with one item."""
 
 
 @part
@@ -125,6 +129,26 @@ def read_event(state: Int, at: Int) -> Int:
                 return 0
             _note(state, attribute, value)
     return at
+
+
+@unit
+def read_topic(state: Int, at: Int, name: Int, size: Int) -> Int:
+    """Read an array of one text as the value of the attribute with this name, behind the map of the
+    event at hand; return where the text ends, or 0 if this is no such array, or the map has a value
+    of the attribute."""
+    if get1(at, 0) != ONE_ITEM or not is_string(at + 1):
+        return 0
+    start, length = read_string(at + 1)
+    attribute = _attribute_of_name(state, LAYOUT, name, size)
+    if attribute >= 0:
+        value = value_at(state, attribute)
+        if get8(value, V_STAMP) == get8(state, S_STAMP):
+            return 0
+        put8(value, V_KIND, STRING)
+        put8(value, V_START, start)
+        put8(value, V_SIZE, length)
+        _note(state, attribute, value)
+    return start + length
 
 
 # --- columns --------------------------------------------------------------------------------------

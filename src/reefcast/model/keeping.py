@@ -7,8 +7,9 @@ There are three kinds of things on the disk, and each change concerns one of the
 
 - *rows* of the core: durable subscriptions and advertisements. The store knows a table's name, a
   key and bytes; what they mean is the core's;
-- *sessions*: options and subscriptions, the mark up to which events may have been handed out, and
-  the ids of the events that they have had (bits, in chunks of `CHUNK` numbers of one publisher);
+- *sessions*: options and subscriptions, the mark up to which events may have been handed out, the
+  ids of the events that they have had (bits, in chunks of `CHUNK` numbers of one publisher), and
+  notes that their user's clients left with them;
 - *events*: each once, with a number of its own, and for each session the positions that it owes.
 """
 
@@ -115,7 +116,7 @@ class PutSession(Change, frozen=True, gc=False):
 
 
 class DropSession(Change, frozen=True, gc=False):
-    """Remove a session with its mark, what it owes, and the ids that it has had."""
+    """Remove a session with its mark, what it owes, the ids that it has had, and its notes."""
 
     session: SessionNumber
 
@@ -194,6 +195,14 @@ class DropSeen(Change, frozen=True, gc=False):
     chunk: int
 
 
+class PutNotes(Change, frozen=True, gc=False):
+    """Write notes of a session, key -> text, in the place of those with the same keys; None removes
+    one."""
+
+    session: SessionNumber
+    notes: dict[str, str | None]
+
+
 # --- what a start finds --------------------------------------------------------------------------
 
 
@@ -217,12 +226,14 @@ class StoredOwed(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoredSession(msgspec.Struct):
-    """`owed`: by ascending position. `seen`: (publisher, chunk) -> (bits, at_s)."""
+    """`owed`: by ascending position. `seen`: (publisher, chunk) -> (bits, at_s). `notes`: key ->
+    text."""
 
     record: SessionRecord
     mark: Position = 0
     owed: dict[Position, StoredOwed] = msgspec.field(default_factory=dict)
     seen: dict[tuple[str, int], tuple[bytes, float]] = msgspec.field(default_factory=dict)
+    notes: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Contents(msgspec.Struct):

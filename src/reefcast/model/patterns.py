@@ -50,9 +50,13 @@ def check_topic_pattern(pattern: str) -> None:
     levels = pattern.split("/")
     for number, level in enumerate(levels, start=1):
         if "#" in level and (level != "#" or number < len(levels)):
-            raise ValueError("# must be the whole last level of a topic pattern")
+            raise ValueError(
+                f"# must be the whole last level of a topic pattern; level {number} is {level!r}"
+            )
         if "+" in level and level != "+":
-            raise ValueError("+ must be a whole level of a topic pattern")
+            raise ValueError(
+                f"+ must be a whole level of a topic pattern; level {number} is {level!r}"
+            )
 
 
 LONG = 256

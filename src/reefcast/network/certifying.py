@@ -110,7 +110,8 @@ def _wanted(network: NetworkFile, asked: Asked) -> Iterator[tuple[TlsFiles, tupl
     tls, name = network.tls, network.network.name
     members = {*network.names, *(entry.name for entry in network.storage)}
     for entry in network.broker:
-        hosts = _hosts(entry.address[0], asked.hosts.get(entry.name, ()))
+        others = (*_listening(network, entry.name), *asked.hosts.get(entry.name, ()))
+        hosts = _hosts(entry.address[0], others)
         yield (
             tls.files(entry.name),
             _member(f"broker {entry.name}", entry.name, broker_uri(name, entry.name), hosts),
@@ -140,6 +141,14 @@ def _hosts(host: str, more: Sequence[str]) -> tuple[str, ...]:
     here = is_loopback(host) or host in EVERYWHERE
     named = LOOPBACK if here else (host,)
     return tuple(dict.fromkeys((*named, *more)))
+
+
+def _listening(network: NetworkFile, broker: str) -> Iterator[str]:
+    """Yield where listeners of a broker are that speak TLS, as far as they say."""
+    for each in network.listener:
+        for host, _ in each.addresses if each.broker == broker else ():
+            if each.speaks_tls(host, True) and host not in EVERYWHERE:
+                yield host
 
 
 def _is_there(files: TlsFiles, who: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from reefcast.network.file import NetworkFile, dump_network
+from reefcast.network.listeners import name_of
 
 _KEYS_OF_ENTRIES = {"broker": "name", "storage": "name", "role": "name", "certificate": "subject"}
 _NOTHING = object()
@@ -103,4 +104,8 @@ def _by_key(name: str, entries: list[Any]) -> dict[str, Any]:
     """Return entries by what tells them apart."""
     if name == "link":
         return {" - ".join(sorted(each["between"])): each for each in entries}
+    if name == "listener":
+        return {
+            name_of(each["broker"], each["listen"], each["websocket"]): each for each in entries
+        }
     return {each[_KEYS_OF_ENTRIES[name]]: each for each in entries}

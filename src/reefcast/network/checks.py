@@ -1,13 +1,26 @@
-"""Checks of the texts and keys of a network file, which say where they are wrong."""
+"""What all sections of a network file are, and checks of their texts and keys, which say where they
+are wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
+from math import isfinite
 from typing import Any
 
 import msgspec
 
 from reefcast.errors import ConfigurationError
+
+_MAY_BE_ZERO = (
+    *("jitter_s", "latency_s", "sample", "drain_s", "max_connections", "max_user_connections"),
+    *("user_publications_per_s", "user_bytes_per_s"),
+)
+"""The keys with numbers that may be 0, in all sections whose numbers are above 0 otherwise."""
+
+
+class Section(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A part of the file: an unknown key is an error, and never ignored."""
 
 
 def address_in(text: str, where: str, example: str) -> tuple[str, int]:
@@ -49,3 +62,17 @@ def _choices_of(section: type[msgspec.Struct]) -> dict[str, tuple[object, ...]]:
         for field in fields
         if isinstance(field.type, msgspec.inspect.LiteralType)
     }
+
+
+def check_numbers(sections: Iterable[Section]) -> None:
+    """Raise `ConfigurationError` for a number that is not finite, or not above 0."""
+    for section in sections:
+        for field in msgspec.structs.fields(section):
+            value = getattr(section, field.name)
+            if isinstance(value, bool):
+                continue
+            if isinstance(value, float) and not isfinite(value):
+                raise ConfigurationError(f"{field.name} = {value} must be a finite number")
+            may_be_zero = field.name in _MAY_BE_ZERO
+            if isinstance(value, (int, float)) and (value < 0 or (value == 0 and not may_be_zero)):
+                raise ConfigurationError(f"{field.name} = {value} must be above 0")

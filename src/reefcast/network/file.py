@@ -5,10 +5,7 @@ A file that contradicts itself, or has an unknown key, is refused with a sentenc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from datetime import date, datetime, time
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,8 @@ import msgspec
 from reefcast.errors import ConfigurationError
 from reefcast.model.wire import QUEUE_POLICIES
 from reefcast.network.admin_addresses import EVERYWHERE, AdminAddress, check_admin
-from reefcast.network.checks import address_in, check_choices, check_keys
+from reefcast.network.checks import Section, address_in, check_choices, check_keys, check_numbers
+from reefcast.network.listeners import ListenerEntry, TakenAddress, check_listeners
 from reefcast.network.roles import grants_of
 from reefcast.network.sections import (
     SECTIONS,
@@ -32,7 +30,6 @@ from reefcast.network.sections import (
     RequestsSection,
     RetainedSection,
     RoleEntry,
-    Section,
     SecuritySection,
     SessionsSection,
     StatisticsSection,
@@ -42,6 +39,7 @@ from reefcast.network.sections import (
 )
 from reefcast.network.storages import check_storages
 from reefcast.network.subjects import subject_of
+from reefcast.network.toml_text import TIMES, toml_lines
 from reefcast.overlay.scot import Place, Scot, scot_of
 from reefcast.overlay.topology import Graph, graph
 from reefcast.protocol.privacy import is_loopback
@@ -51,13 +49,6 @@ from reefcast.routing.registry import check_overlay, routing_named
 from reefcast.routing.router import RoutingOptions, Shape
 from reefcast.traces.vocabulary import LEVELS
 
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-"""A key that TOML accepts without quotation marks."""
-_TIMES = (datetime, date, time)
-_MAY_BE_ZERO = (
-    *("jitter_s", "latency_s", "sample", "drain_s", "max_connections", "max_user_connections"),
-    *("user_publications_per_s", "user_bytes_per_s"),
-)
 _TABLES = (
     *("network", "tls", "security", "routing", "trace", "limits", "overload"),
     *("statistics", "requests", "sessions", "retained", "log", "admin"),
@@ -83,6 +74,7 @@ class NetworkFile(Section, kw_only=True):
     security: SecuritySection | None = None
     certificate: list[CertificateEntry] = msgspec.field(default_factory=list)
     broker: list[BrokerEntry] = msgspec.field(default_factory=list)
+    listener: list[ListenerEntry] = msgspec.field(default_factory=list)
     link: list[LinkEntry] = msgspec.field(default_factory=list)
     storage: list[StorageEntry] = msgspec.field(default_factory=list)
     role: list[RoleEntry] = msgspec.field(default_factory=list)
@@ -208,6 +200,7 @@ class NetworkFile(Section, kw_only=True):
         _check_security(self)
         listens = {entry.listen for entry in self.broker}
         check_admin(_admin_addresses(self), listens, _lacks_for_admin(self))
+        _check_listeners(self)
         _check_numbers(self)
         _ = self.log.settings
         check_storages(self.storage, self.names)
@@ -333,7 +326,7 @@ def _admin_addresses(network: NetworkFile) -> Iterator[AdminAddress]:
     for broker in network.broker:
         address = network.admin_address(broker.name)
         if address is not None:
-            machine = broker.address[0] if broker.listen else broker.name
+            machine = _machine(broker)
             text = broker.admin or network.admin.listen
             yield AdminAddress("broker", broker.name, text, address, machine)
     hosts = {entry.name: entry.address[0] for entry in network.broker if entry.listen}
@@ -345,6 +338,44 @@ def _admin_addresses(network: NetworkFile) -> Iterator[AdminAddress]:
             beside = hosts.get(storage.broker, storage.broker)
             machine = storage.name if address[0] in EVERYWHERE else beside
             yield AdminAddress("storage", storage.name, storage.admin, address, machine)
+
+
+def _machine(broker: BrokerEntry) -> str:
+    """Return where a broker runs, as far as the file says."""
+    return broker.address[0] if broker.listen else broker.name
+
+
+def _check_listeners(network: NetworkFile) -> None:
+    if not network.listener:
+        return
+    where, routing = network.listener[0].where, network.network.routing
+    if not network.sessions.directory:
+        raise ConfigurationError(
+            f"{where}: MQTT needs durable sessions, and these a directory: give [sessions] one, "
+            'such as directory = "sessions"'
+        )
+    if routing_named(routing).overlay is Shape.NONE:
+        raise ConfigurationError(
+            f"{where}: MQTT needs durable sessions, which routing {routing!r} does not have: use a "
+            "routing with links, such as acyclic"
+        )
+    machines = {each.name: _machine(each) for each in network.broker}
+    taken = [
+        TakenAddress(machines[each.name], each.address, f"listen of broker {each.name}")
+        for each in network.broker
+        if each.listen
+    ]
+    taken += [
+        TakenAddress(each.machine, each.address, f"the admin address of {each.who}")
+        for each in _admin_addresses(network)
+    ]
+    check_listeners(
+        network.listener,
+        machines,
+        taken,
+        has_tls=network.tls.on,
+        insecure=network.network.insecure,
+    )
 
 
 def _lacks_for_admin(network: NetworkFile) -> list[str]:
@@ -372,16 +403,7 @@ def _check_numbers(network: NetworkFile) -> None:
         *(trace, limits, network.overload, network.requests, network.sessions, network.retained),
         *network.link,
     )
-    for section in sections:
-        for field in msgspec.structs.fields(section):
-            value = getattr(section, field.name)
-            if isinstance(value, bool):
-                continue
-            if isinstance(value, float) and not isfinite(value):
-                raise ConfigurationError(f"{field.name} = {value} must be a finite number")
-            may_be_zero = field.name in _MAY_BE_ZERO
-            if isinstance(value, (int, float)) and (value < 0 or (value == 0 and not may_be_zero)):
-                raise ConfigurationError(f"{field.name} = {value} must be above 0")
+    check_numbers(sections)
 
 
 def read_network(data: bytes | str) -> NetworkFile:
@@ -452,36 +474,13 @@ def scot_network(
 
 def dump_network(network: NetworkFile) -> str:
     """Return the network as TOML text that `parse_network` reads as the same."""
-    plain: dict[str, Any] = msgspec.to_builtins(network, builtin_types=_TIMES)
+    plain: dict[str, Any] = msgspec.to_builtins(network, builtin_types=TIMES)
     lines: list[str] = []
     for name in _TABLES:
         if plain[name]:
             lines += [f"[{name}]", *toml_lines(plain[name]), ""]
-    for name in ("certificate", "broker", "link", "storage", "role"):
+    for name in ("certificate", "broker", "listener", "link", "storage", "role"):
         for entry in plain[name]:
             given = {key: value for key, value in entry.items() if value != {}}  # as by default
             lines += [f"[[{name}]]", *toml_lines(given), ""]
     return "\n".join(lines)
-
-
-def toml_lines(section: dict[str, Any]) -> list[str]:
-    """Return the keys of a table as lines of TOML; those that are None are left out."""
-    return [
-        f"{key if _BARE_KEY.fullmatch(key) else _toml_value(key)} = {_toml_value(value)}"
-        for key, value in section.items()
-        if value is not None  # which TOML cannot say
-    ]
-
-
-def _toml_value(value: Any) -> str:
-    """Return a value as TOML. A finite number, a boolean and most text are written alike in JSON
-    and in TOML."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(toml_lines(value)) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml_value, value)) + "]"
-    if isinstance(value, _TIMES):
-        return value.isoformat()
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)  # inf, -inf, nan
-    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

@@ -18,7 +18,10 @@ from reefcast.network.file import NetworkFile, read_network
 from reefcast.network.sections import OWN_NAME, BrokerEntry, StorageEntry
 
 PORT, ADMIN_PORT = 7301, 9464
-ADMIN = f"0.0.0.0:{ADMIN_PORT}"
+EVERYWHERE = "0.0.0.0"
+ADMIN = f"{EVERYWHERE}:{ADMIN_PORT}"
+MQTT_PORTS = {"listen": (1883, 8883), "websocket": (8083, 8084)}
+"""Where the first MQTT listener of each broker is, without and with TLS; others are above it."""
 CONFIGURATION, STATE = "/etc/reefcast", "/var/lib/reefcast"
 """Where a pod has the network file with secrets beside it, and its disk."""
 USER = 10001
@@ -146,6 +149,7 @@ def _text_there(text: str, given: NetworkFile, names: Names) -> str:
     for entry in document["broker"]:
         entry["listen"] = f"{names.host(entry['name'])}:{PORT}"
         entry.pop("admin", None)
+    _move_listeners(document.get("listener", ()), given.tls.on)
     document.pop("admin", None)
     for entry in document.get("storage", ()):
         entry.pop("admin", None)
@@ -162,6 +166,18 @@ def _text_there(text: str, given: NetworkFile, names: Names) -> str:
     if given.security is not None:
         document["security"].update(dict(_security_there(given)))
     return tomlkit.dumps(document)
+
+
+def _move_listeners(entries: Iterable[Any], has_tls: bool) -> None:
+    """Have the listeners of all brokers on the same ports of their pods, so that clients of the
+    Service need not know which broker they reach."""
+    count: dict[str, int] = {}
+    for entry in entries:
+        number = count[entry["broker"]] = count.get(entry["broker"], -1) + 1
+        for key, ports in MQTT_PORTS.items():
+            if entry.get(key):
+                entry[key] = f"{EVERYWHERE}:{ports[has_tls] + number}"
+        entry.pop("tls", None)  # no address there is on loopback
 
 
 def _security_there(given: NetworkFile) -> Iterator[tuple[str, str]]:
@@ -237,7 +253,10 @@ def _objects(
         "ports": _ports(network),
     }
     yield of("Service", "v1", names.network, spec=everybody)
-    for_clients = {"selector": _labels(names, "broker"), "ports": _ports(network)[:1]}
+    # By a port's name, so that only brokers with such a listener are asked.
+    mqtt = [{**each, "targetPort": each["name"]} for each in _mqtt_ports(network, network.names)]
+    ports = [*_ports(network)[:1], *mqtt]
+    for_clients = {"selector": _labels(names, "broker"), "ports": ports}
     yield of("Service", "v1", names.clients, spec=for_clients)
     one_at_a_time = {"maxUnavailable": 1, "selector": {"matchLabels": _labels(names)}}
     yield of("PodDisruptionBudget", "policy/v1", names.network, spec=one_at_a_time)
@@ -261,6 +280,13 @@ def _ports(network: NetworkFile, kind: str = "broker") -> list[dict[str, Any]]:
     """Return where members of this kind listen: storages for operators only."""
     client = [{"name": "reefcast", "port": PORT}] if kind == "broker" else []
     return [*client, {"name": "admin", "port": ADMIN_PORT}] if network.admin.listen else client
+
+
+def _mqtt_ports(network: NetworkFile, brokers: Iterable[str]) -> list[dict[str, Any]]:
+    """Return where some of these brokers listen for MQTT."""
+    listeners = [each for each in network.listener if each.broker in brokers]
+    found = {port for each in listeners for _, port in each.addresses}
+    return [{"name": f"mqtt-{port}", "port": port} for port in sorted(found)]
 
 
 def _stateful_set(
@@ -317,7 +343,7 @@ def _pod(
             {"name": "state", "mountPath": STATE},
         ],
     }
-    if ports := _ports(network, kind):
+    if ports := [*_ports(network, kind), *_mqtt_ports(network, [member])]:
         named = [{"name": each["name"], "containerPort": each["port"]} for each in ports]
         container |= {"ports": named, **_probes(network, ports[0]["name"])}
     volumes: list[dict[str, Any]] = [_configuration(network, member, names)]

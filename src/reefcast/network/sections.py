@@ -9,14 +9,11 @@ import msgspec
 
 from reefcast.logs import Settings
 from reefcast.model.frame_layout import MAX_FRAME_BYTES
-from reefcast.network.checks import address_in
+from reefcast.network.checks import Section, address_in
+from reefcast.network.listeners import ListenerEntry
 from reefcast.tls.files import TlsFiles
 
 OWN_NAME = "{broker}"
-
-
-class Section(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A part of the file: an unknown key is an error, and never ignored."""
 
 
 class NetworkSection(Section):
@@ -475,6 +472,7 @@ SECTIONS: dict[str, type[Section]] = {
     "[admin]": AdminSection,
     "[[certificate]]": CertificateEntry,
     "[[broker]]": BrokerEntry,
+    "[[listener]]": ListenerEntry,
     "[[link]]": LinkEntry,
     "[[storage]]": StorageEntry,
     "[[role]]": RoleEntry,

@@ -53,6 +53,7 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.model.subjects import Subject
+from reefcast.routing.attached import Attached, name_of
 from reefcast.routing.session_users import Question, SessionUsers
 from reefcast.sessions.home import Home
 from reefcast.sessions.messages import (
@@ -72,12 +73,16 @@ from reefcast.sessions.messages import (
     ListSessions,
     Look,
     Manage,
+    Note,
+    Notes,
     OpenSession,
+    ReadNotes,
     Reject,
     RemoveFilter,
     Resize,
     Sessions,
 )
+from reefcast.sessions.notes import parts_of
 from reefcast.sessions.outcome import Outcome, Told
 from reefcast.sessions.status import SessionStatus
 from reefcast.sessions.translating import (
@@ -111,7 +116,7 @@ class _Reply:
 
     __slots__ = ("client", "message", "need", "recalls")
 
-    def __init__(self, client: LinkName, message: Done | Failed, need: int = 1) -> None:
+    def __init__(self, client: LinkName, message: Done | Failed | Notes, need: int = 1) -> None:
         self.client = client
         self.message = message
         self.need = need
@@ -143,8 +148,7 @@ class Hosting:
         self._sends: list[Send] = []
         self._last_token = 0
         self._settling: dict[tuple[LinkName, int], tuple[int, list[_Reply]]] = {}
-        self._consumers: dict[str, tuple[LinkName, int]] = {}
-        self._of_client: dict[LinkName, dict[int, None]] = {}
+        self._consumers = Attached()
         self._handlers: dict[type, Callable[[Home, Any, LinkName, float], None]] = {
             OpenSession: self._open,
             CloseSession: self._close,
@@ -154,6 +158,8 @@ class Hosting:
             Attach: self._attach,
             Look: self._look,
             Manage: self._manage,
+            Note: self._note,
+            ReadNotes: self._read_notes,
             ListSessions: self._list,
             Detach: self._detach,
             Resize: self._resize,
@@ -209,8 +215,8 @@ class Hosting:
 
     def left(self, client: LinkName, now: float) -> None:
         """Detach the consumers of a client that went, or lost its connection."""
-        for number in list(self._of_client.get(client, ())):
-            self._forget_consumer(self._name(client, number), now)
+        for number in self._consumers.numbers_of(client):
+            self._forget_consumer(name_of(client, number), now)
 
     def answered(self, link: LinkName, answer: Settled | Refused, now: float) -> None:
         """Handle what the core answered by the link of a session."""
@@ -247,12 +253,11 @@ class Hosting:
             if isinstance(asked, Question):
                 letters = letters_of(self.users.visible(asked, read.letters))
                 self._say(asked.client, Letters(token=asked.asked.token, letters=letters))
-        for client, handed in handed_to(self._consumers, outcome.deliveries):
+        for client, handed in handed_to(self._consumers.by_name, outcome.deliveries):
             self._say(client, handed)
         for ended in outcome.ended:
-            client, number = self._consumers.get(ended.consumer, ("", 0))
-            if client:
-                self._forget_number(ended.consumer, client, number)
+            if (whose := self._consumers.forget(ended.consumer)) is not None:
+                client, number = whose
                 self._say(client, ConsumerEnded(consumer=number, reason=ended.reason))
         for advisory in outcome.advisories:
             self._counters[f"session_{advisory.kind}"] += advisory.count
@@ -308,7 +313,7 @@ class Hosting:
             self._home.belongs_to(*key, subject, now)
             return
         self.users.is_now(link, subject)
-        for number in list(self._of_client.get(link, ())):
+        for number in self._consumers.numbers_of(link):
             self._say(link, ConsumerEnded(consumer=number, reason=REGRANTED, again=True))
         self.left(link, now)
 
@@ -414,6 +419,17 @@ class Hosting:
         question, most = Question(client, asked), self.users.looks_at(asked, client)
         home.read(asked.owner, asked.session, asked.after, most, question, dead=asked.dead)
 
+    def _note(self, home: Home, asked: Note, client: LinkName, now: float) -> None:
+        reply = _Reply(client, Done(token=asked.token))
+        by = "" if asked.consumer is None else name_of(client, asked.consumer)
+        home.note(asked.owner, asked.session, asked.notes, now, consumer=by, reply=reply)
+
+    def _read_notes(self, home: Home, asked: ReadNotes, client: LinkName, now: float) -> None:
+        *parts, last = parts_of(home.notes(asked.owner, asked.session, asked.prefix))
+        answers = [Notes(token=asked.token, notes=part, more=True) for part in parts]
+        for answer in (*answers, Notes(token=asked.token, notes=last)):
+            home.when_kept(asked.owner, asked.session, now, _Reply(client, answer))
+
     def _list(self, home: Home, asked: ListSessions, client: LinkName, now: float) -> None:
         if asked.session:
             found = [home.status(asked.owner, asked.session)]
@@ -431,30 +447,29 @@ class Hosting:
             return None
 
     def _is_gone(self, asked: Asked, client: LinkName) -> bool:
-        if isinstance(asked, AboutSession):
-            return not self.has((asked.owner, asked.session))
-        number = getattr(asked, "consumer", 0)
-        return self._name(client, number) not in self._consumers
+        if isinstance(asked, AboutSession) and not self.has((asked.owner, asked.session)):
+            return True
+        number = None if isinstance(asked, Attach) else getattr(asked, "consumer", None)
+        return number is not None and name_of(client, number) not in self._consumers.by_name
 
     # --- consumers --------------------------------------------------------------------------------
 
     def _attach(self, home: Home, asked: Attach, client: LinkName, now: float) -> None:
-        name, filter = self._name(client, asked.consumer), self.users.narrowed(asked.filter, client)
-        reply = _Reply(client, Done(token=asked.token))
-        home.attach(asked.owner, asked.session, name, asked.window, now, filter=filter, reply=reply)
-        self._consumers[name] = (client, asked.consumer)
-        self._of_client.setdefault(client, {})[asked.consumer] = None
+        name, reply = name_of(client, asked.consumer), _Reply(client, Done(token=asked.token))
+        attach = partial(home.attach, asked.owner, asked.session, name, asked.window, now)
+        attach(filter=self.users.narrowed(asked.filter, client), alone=asked.alone, reply=reply)
+        self._consumers.add(client, asked.consumer)
 
     def _detach(self, home: Home, asked: Detach, client: LinkName, now: float) -> None:
-        self._forget_consumer(self._name(client, asked.consumer), now)
+        self._forget_consumer(name_of(client, asked.consumer), now)
         self._say(client, Done(token=asked.token))
 
     def _resize(self, home: Home, asked: Resize, client: LinkName, now: float) -> None:
-        home.resize(self._attached(client, asked.consumer), asked.window, now)
+        home.resize(self._consumers.name(client, asked.consumer), asked.window, now)
         self._say(client, Done(token=asked.token))
 
     def _acknowledge(self, home: Home, asked: Acknowledge, client: LinkName, now: float) -> None:
-        acknowledge = partial(home.acknowledge, self._attached(client, asked.consumer))
+        acknowledge = partial(home.acknowledge, self._consumers.name(client, asked.consumer))
         *first, last = asked.positions
         for position in first:
             acknowledge(position, now)
@@ -463,31 +478,12 @@ class Hosting:
 
     def _reject(self, home: Home, asked: Reject, client: LinkName, now: float) -> None:
         reply = _Reply(client, Done(token=asked.token))
-        name = self._attached(client, asked.consumer)
+        name = self._consumers.name(client, asked.consumer)
         home.reject(name, asked.position, now, delay_s=asked.delay_s, reply=reply)
 
-    def _attached(self, client: LinkName, number: int) -> str:
-        name = self._name(client, number)
-        if name not in self._consumers:
-            raise LocalError(f"consumer {number} of client {client!r} is not attached here")
-        return name
-
-    def _name(self, client: LinkName, number: int) -> str:
-        return f"{client}#{number}"
-
     def _forget_consumer(self, name: str, now: float) -> None:
-        known = self._consumers.get(name)
-        if known is None or self._home is None:
-            return
-        self._forget_number(name, *known)
-        self._home.detach(name, now)
-
-    def _forget_number(self, name: str, client: LinkName, number: int) -> None:
-        del self._consumers[name]
-        its = self._of_client[client]
-        del its[number]
-        if not its:
-            del self._of_client[client]
+        if self._consumers.forget(name) is not None and self._home is not None:
+            self._home.detach(name, now)
 
     # --- answers ----------------------------------------------------------------------------------
 

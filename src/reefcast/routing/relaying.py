@@ -49,6 +49,7 @@ from reefcast.sessions.messages import (
     Detach,
     Failed,
     ListSessions,
+    Notes,
     OpenSession,
 )
 from reefcast.sessions.relay_messages import (
@@ -307,6 +308,8 @@ class SessionRelay(Service):
         asked = entry.asked.get(client)
         if asked is None:
             return []  # it has left
+        if isinstance(said, Notes) and said.more:
+            return [Send(client, said)]
         answers = asked.pop(getattr(said, "token", 0), None)
         if isinstance(said, ConsumerEnded):
             self._consumers.pop((client, said.consumer), None)

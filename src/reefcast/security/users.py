@@ -19,10 +19,9 @@ import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.wire import MAX_NAME_CHARS
-from reefcast.network.checks import check_keys
-from reefcast.network.file import toml_lines
+from reefcast.network.checks import Section, check_keys
 from reefcast.network.rewriting import alone_in, replace_text
-from reefcast.network.sections import Section
+from reefcast.network.toml_text import toml_lines
 from reefcast.protocol.principal import ANONYMOUS
 from reefcast.security.files import read_file
 from reefcast.security.passwords import Cost, cost_of

@@ -59,6 +59,7 @@ MOVED = (
     "(reefcast network move-link), and wait for one that moves; else stop all brokers, and start "
     "them with the new file"
 )
+NOT_MINE = "it does not concern this broker"
 ONLY_TOGETHER = "brokers and links come and go together, and something else of it cannot be"
 
 
@@ -146,6 +147,8 @@ class Applying:
             return APPLIED, "storages follow their entries by themselves"
         if title in ("[[broker]]", "[[link]]"):
             return self._of_overlay(change, network)
+        if title == "[[listener]]":
+            return self._of_listener(change, network)
         if title == "[admin]" and not self._has_another_door(network):
             return APPLIED, "it is not the address of this broker"
         with_tls = title == "[tls]" and self._node.network.tls.on is not network.tls.on
@@ -160,6 +163,12 @@ class Applying:
             return RESTART, "without any [[role]] all users might do everything"
         return APPLIED, ""
 
+    def _of_listener(self, change: Change, network: NetworkFile) -> tuple[str, str]:
+        me, entries = self._node.name, (*self._node.network.listener, *network.listener)
+        if any(each.broker == me and each.name == change.entry for each in entries):
+            return RESTART, ""
+        return APPLIED, NOT_MINE
+
     def _of_overlay(self, change: Change, network: NetworkFile) -> tuple[str, str]:
         me = self._node.name
         if change.comes_or_goes:
@@ -170,7 +179,7 @@ class Applying:
             return RESTART, TOGETHER
         near = me if change.key != "listen" else {me, *network.neighbours(me)}
         if change.entry not in near:
-            return APPLIED, "it does not concern this broker"
+            return APPLIED, NOT_MINE
         return RESTART, ""
 
     def _of_member(self, change: Change, network: NetworkFile) -> tuple[str, str]:

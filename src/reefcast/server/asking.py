@@ -9,11 +9,21 @@ from reefcast.errors import LimitError, ProtocolError
 from reefcast.history.messages import End, Find, Request, Stores
 from reefcast.model.effort import FilterLimits, admit_filter
 from reefcast.model.filters import Filter
+from reefcast.model.grants import Grant
 from reefcast.model.messages import Advertise, ControlMessage, Publish, Refused, Subscribe
 from reefcast.network.sections import LimitsSection
 from reefcast.retaining.messages import NotRetained, Recall
 from reefcast.routing.clients import ClientState
-from reefcast.sessions.messages import AddFilter, Attach, Failed
+from reefcast.sessions.messages import (
+    AboutSession,
+    AddFilter,
+    Attach,
+    Deposit,
+    Failed,
+    ListSessions,
+    Note,
+    ReadNotes,
+)
 
 WithFilter = Advertise | Subscribe | AddFilter | Attach | Recall | Request
 """What has a filter that a broker parses."""
@@ -32,8 +42,12 @@ def admit(
         return None
     if isinstance(asked, Advertise | Subscribe) and client is not None:
         _check_room(asked, limits, client)
-    wanted = FilterLimits(limits.filter_steps, limits.filter_depth, limits.name_chars)
-    return admit_filter(asked.filter, wanted)
+    return admit_filter(asked.filter, filter_limits(limits))
+
+
+def filter_limits(limits: LimitsSection) -> FilterLimits:
+    """Return what a filter may be."""
+    return FilterLimits(limits.filter_steps, limits.filter_depth, limits.name_chars)
 
 
 def refusal(asked: WithFilter | WithTopics, reason: str, me: str, client: str) -> ControlMessage:
@@ -47,6 +61,21 @@ def refusal(asked: WithFilter | WithTopics, reason: str, me: str, client: str) -
     if isinstance(asked, Request):
         return End(id=asked.id, path=(client, me), at=0, reason=reason, refused=True)
     raise ProtocolError(reason)
+
+
+def check_for_others(asked: AboutSession | ListSessions, grant: Grant | None) -> None:
+    """Look at what a user asks about a session of another one, whatever his rights. `grant`: what
+    he may do, None for everything. Raises `ProtocolError` for what only a session's own user may
+    ask."""
+    if isinstance(asked, Deposit) and grant is not None:
+        raise ProtocolError(
+            "only their own user puts past events into a durable session: nobody else's "
+            "word counts for what others have published"
+        )
+    if isinstance(asked, Note | ReadNotes):
+        raise ProtocolError(
+            "only its own user leaves notes with a durable session, or reads them: they are secrets"
+        )
 
 
 def small_enough(

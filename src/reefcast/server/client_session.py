@@ -57,7 +57,7 @@ from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.protocol.replies import reply_address
 from reefcast.retaining import messages as retaining
-from reefcast.server.asking import LIMITED, admit, refusal, small_enough
+from reefcast.server.asking import LIMITED, admit, check_for_others, refusal, small_enough
 from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.end import End, NativeLine
 from reefcast.server.going import Going
@@ -66,7 +66,7 @@ from reefcast.server.passage import Run
 from reefcast.server.rates import Rates, payer_of
 from reefcast.server.rights import require_right, subject_of
 from reefcast.sessions import messages as sessions
-from reefcast.sessions.messages import AboutSession, AddFilter, Deposit, Failed, ListSessions
+from reefcast.sessions.messages import AboutSession, AddFilter, Failed, ListSessions
 from reefcast.timing import MACHINE
 
 STALL_S = 1.0
@@ -320,11 +320,7 @@ class ClientSession(End):
         if asked.owner not in ("", user):
             right = Right.STATUS if isinstance(asked, ListSessions) else Right.DRAIN
             self._require(right)
-            if isinstance(asked, Deposit) and self._host.core.granting.of(self.subject) is not None:
-                raise ProtocolError(
-                    "only their own user puts past events into a durable session: nobody else's "
-                    "word counts for what others have published"
-                )
+            check_for_others(asked, self._host.core.granting.of(self.subject))
             what = {"message": type(asked).__name__, "owner": asked.owner}
             self._host.audit.write("session", **self._who(), **what)
             return asked

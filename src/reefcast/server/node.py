@@ -60,6 +60,7 @@ from reefcast.tls.credentials import BrokerCredentials
 from reefcast.tls.wording import in_words
 
 if TYPE_CHECKING:
+    from reefcast.server.mqtt.front import MqttFront
     from reefcast.server.web.door import Door
 
 log = part("links")
@@ -75,9 +76,9 @@ class Node:
     `listeners`: where the broker listens; `start` opens those that are there by then. A listener
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
     has a `ClientPort` of its own. `shared`: what all connections have in common. `door`: its HTTP
-    listener, if the network file gives it one. `before_leaving`: called while the broker stops,
-    when its clients have what was for them and are still connected. `network`: what it does now.
-    `wishes`: what operators ask of it."""
+    listener, and `mqtt`: its MQTT clients, if the network file gives it such. `before_leaving`:
+    called while the broker stops, when its clients have what was for them and are still connected.
+    `network`: what it does now. `wishes`: what operators ask of it."""
 
     kind: ClassVar[str] = "broker"
 
@@ -126,6 +127,7 @@ class Node:
         self.host.driver.open_links_with(self.soft_links)
         host, port = network.address(name)
         self.listeners = [self._listener(host, port)]
+        self.mqtt = self._mqtt_front()
         self.door = self._admin_door()
         self.draining = Draining(self.host, self.clients, self.overlay_links.elsewhere)
         self.wishes = Wishes(self.host.driver.wish, name, self.draining)
@@ -149,7 +151,7 @@ class Node:
             make,
             refuse=lambda: RefusedConnection(self.shared, reason),
             context=lambda: tls.value.answering,
-            failed=self._say_no_tls,
+            failed=self.say_no_tls,
         )
 
     def _admin_door(self) -> Door | None:
@@ -160,7 +162,14 @@ class Node:
             from reefcast.server.web.broker_door import broker_door  # loads aiohttp
         return broker_door(self, *address)
 
-    def _say_no_tls(self, other: str, error: BaseException) -> None:
+    def _mqtt_front(self) -> MqttFront | None:
+        if not any(each.broker == self.name for each in self.network.listener):
+            return None
+        from reefcast.server.mqtt.listening import front_of  # most brokers need none
+
+        return front_of(self)
+
+    def say_no_tls(self, other: str, error: BaseException) -> None:
         words = "no TLS with %s: %s"
         reason = in_words(error, other)
         fields = {"connection": other, "reason": reason}
@@ -203,6 +212,8 @@ class Node:
         self.stopping = True
         self.draining.close()
         self._refuse()
+        if self.mqtt is not None:
+            self.mqtt.wills.publish_all()
         until_s = self.loop.time() + self.network.limits.drain_s
         await self._until(lambda: self._has_left() and self._served(), until_s)
         for leave in self.before_leaving:
@@ -315,6 +326,8 @@ class Node:
             self.host.samples.tick()
         if self.door is not None:
             self.door.tick(now)
+        if self.mqtt is not None:
+            self.mqtt.tick(now)
         self.host.watching.tick(now)
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
@@ -438,6 +451,7 @@ class Node:
             "uptime_s": round(self.uptime_s, 3),
             "stopping": self.stopping,
             **self.wishes.status(),
+            "mqtt": None if self.mqtt is None else self.mqtt.status(),
             "certificate": None if self.tls is None else certificate_status(self.tls.value),
             "links": self.link_states(),
             **clients_status(list(self.clients.sessions.values())),

@@ -16,7 +16,7 @@ import itertools
 import random
 import socket
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from reefcast.errors import PeerError, ReefcastError
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network, load_network
+from reefcast.network.listeners import ListenerEntry
 from reefcast.network.rewriting import replace_text
 from reefcast.network.sections import BrokerEntry, StorageEntry
 from reefcast.network.watching import Watched
@@ -194,6 +195,7 @@ class Overlay:
         if leaving:  # with their links
             taken["link"] = self.network.link
             brokers = self.network.broker
+        taken["listener"] = _listeners_of(brokers, self.network, now)
         return replace(users_of(self.network, now), broker=brokers, **taken)
 
     def _before_again(self, told: bool) -> None:
@@ -204,7 +206,9 @@ class Overlay:
             return
         try:
             now = load_network(self._followed)
-            self._become(replace(now, broker=_same_brokers(self.network, now)).validate())
+            brokers = _same_brokers(self.network, now)
+            listeners = _listeners_of(brokers, now, self.network)
+            self._become(replace(now, broker=brokers, listener=listeners).validate())
         except (ReefcastError, OSError) as error:
             self._report(f"the network is taken as it was before: {error}")
 
@@ -313,6 +317,15 @@ def _same_brokers(known: NetworkFile, now: NetworkFile) -> list[BrokerEntry]:
     """Return the entries of the known brokers as they are now, where they are."""
     entries = {entry.name: entry for entry in now.broker}
     return [entries.get(entry.name, entry) for entry in known.broker]
+
+
+def _listeners_of(
+    brokers: Iterable[BrokerEntry], first: NetworkFile, second: NetworkFile
+) -> list[ListenerEntry]:
+    """Return the listeners of brokers, as the first file that has the broker says."""
+    wanted, known = {entry.name for entry in brokers}, set(first.names)
+    others = [each for each in second.listener if each.broker in wanted - known]
+    return [each for each in first.listener if each.broker in wanted] + others
 
 
 def is_another(entry: StorageEntry, now: StorageEntry | None) -> bool:

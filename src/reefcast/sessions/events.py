@@ -10,7 +10,7 @@ import msgspec
 
 from reefcast.model.keeping import EventNumber, Position, PutEvent, StoredEvent
 from reefcast.model.messages import Publish
-from reefcast.model.publication import PublicationId
+from reefcast.model.publication import PublicationId, Value
 from reefcast.model.wire import encode_publication
 from reefcast.sessions.collecting import Collected
 
@@ -67,14 +67,21 @@ def body_of(publish: Publish) -> bytes:
     return publish.body or encode_publication(publish.publication)
 
 
-def expiry_of(publish: Publish) -> float:
-    """Return when the publication is worth nothing any more, in seconds UTC; 0: never."""
-    seconds = publish.publication.attributes.get(EXPIRES)
+def lifetime_of(attributes: Mapping[str, Value]) -> float:
+    """Return for how many seconds after its publication an event is worth something; 0: for
+    ever."""
+    seconds = attributes.get(EXPIRES)
     if seconds is None:
         return 0.0
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         return 0.0
-    return publish.publication.time_us / 1e6 + seconds
+    return seconds
+
+
+def expiry_of(publish: Publish) -> float:
+    """Return when the publication is worth nothing any more, in seconds UTC; 0: never."""
+    seconds = lifetime_of(publish.publication.attributes)
+    return publish.publication.time_us / 1e6 + seconds if seconds else 0.0
 
 
 class Events:

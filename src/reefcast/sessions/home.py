@@ -46,6 +46,7 @@ from reefcast.sessions.replies import Replies
 from reefcast.sessions.session import Session
 from reefcast.sessions.status import SessionStatus, status_of
 
+TAKEN_OVER = "another client of this session took over"
 LOST = "it cannot be read from the disk"
 CLOCKS_S = 0.001
 """Seconds by which timers come later: the difference of two clocks is rounded."""
@@ -260,6 +261,28 @@ class Home:
         found = islice((places[each] for each in sorted(places) if each > after), most)
         self._reading.ask(question, list(found))
 
+    def note(
+        self,
+        owner: str,
+        name: str,
+        notes: dict[str, str | None],
+        now: float,
+        *,
+        consumer: ConsumerName = "",
+        reply: object = None,
+    ) -> None:
+        """Keep notes of a session, key -> text; None removes one. Raises `LimitError` if they are
+        too many, and `LocalError` if a `consumer` is named that is not attached to the session."""
+        session = self._session(owner, name)
+        if consumer and self._attached.get(consumer) is not session:
+            raise LocalError(f"consumer {consumer!r} is not attached to session {name!r}")
+        session.note(notes)
+        self._touch(session, now, reply)
+
+    def notes(self, owner: str, name: str, prefix: str = "") -> dict[str, str]:
+        """Return the notes of a session whose keys begin with `prefix`; they may not be synced."""
+        return self._session(owner, name).notes.beginning(prefix)
+
     # --- publications ----------------------------------------------------------------------------
 
     def owe(self, publish: Publish, to: Mapping[LinkName, Sequence[int]], now: float) -> Verdict:
@@ -290,15 +313,21 @@ class Home:
         now: float,
         *,
         filter: str = "",
+        alone: bool = False,
         reply: object = None,
     ) -> None:
         """Attach a consumer, who may have `window` events that it has not acknowledged. `filter`: a
         further one, which an event must match to go to this consumer. Several consumers share the
-        events. Raises `LocalError` for a filter that is none, or a name that is taken."""
+        events; `alone`: all others end. Raises `LocalError` for a filter that is none, or a name
+        that is taken."""
         session = self._session(owner, name)
         if consumer in self._attached:
             raise LocalError(f"consumer {consumer!r} is attached already")
-        session.attach(consumer, window, parse_filter(filter) if filter else None)
+        wanted = parse_filter(filter) if filter else None
+        for other in list(session.consumers.by_name) if alone else ():
+            self.detach(other, now)
+            self._collected.ended.append(Ended(other, TAKEN_OVER))
+        session.attach(consumer, window, wanted)
         self._attached[consumer] = session
         self._touch(session, now, reply)
 

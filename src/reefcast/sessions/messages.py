@@ -35,6 +35,10 @@ MOST_DEPOSITED = 1_000
 """Past events in one message."""
 MOST_LETTERS = 1_000
 """Events that one `Look` returns at most."""
+MOST_NOTES, MOST_NOTES_BYTES = 70_000, 16 << 20
+"""Notes of one session, and bytes of their keys and texts together."""
+MOST_KEY_BYTES, MOST_TEXT_BYTES = 70_000, 1 << 20
+"""Bytes of one note. The key has room for an MQTT topic filter (65,535 bytes) and some more."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 Token = Annotated[int, msgspec.Meta(ge=1, le=1 << 62)]
@@ -96,11 +100,13 @@ class RemoveFilter(AboutSession, frozen=True, kw_only=True, tag="remove_filter")
 class Attach(AboutSession, frozen=True, kw_only=True, tag="attach"):
     """The client is a consumer of the session from now on, under the number `consumer`. `window`:
     events that it may have without having acknowledged them. `filter`: which events it takes, ""
-    for all."""
+    for all. `alone`: all other consumers of the session end (`ConsumerEnded`), wherever they are,
+    and what they had is owed again at once; others may still attach later."""
 
     consumer: Count
     window: Window
     filter: str = ""
+    alone: bool = False
 
 
 class Look(AboutSession, frozen=True, kw_only=True, tag="look"):
@@ -117,6 +123,25 @@ class Manage(AboutSession, frozen=True, kw_only=True, tag="manage"):
     many events that were."""
 
     wish: Literal["drain", "move_dead_letters", "drop_dead_letters"]
+
+
+class Note(AboutSession, frozen=True, kw_only=True, tag="note"):
+    """The session's home keeps these notes, key -> text, in the place of those with the same keys;
+    None removes one. Answered by `Done` when all of them are on disk. They get there together, and
+    not after what the client asks behind them. Notes are for the session's own user only.
+    `consumer`: if given, they are kept only while the client's consumer of this number is attached:
+    so what was on its way when another client took the session over changes nothing any more."""
+
+    notes: dict[str, str | None]
+    consumer: Count | None = None
+
+
+class ReadNotes(AboutSession, frozen=True, kw_only=True, tag="read_notes"):
+    """Asks for the session's notes whose keys begin with `prefix`; answered by `Notes` when they
+    are on disk, as they all were at one time. If the way to the session's home breaks between two
+    of these messages, a `Failed` stands for the rest."""
+
+    prefix: str = ""
 
 
 class ListSessions(Asked, frozen=True, kw_only=True, tag="list_sessions"):
@@ -197,8 +222,9 @@ class Handed(ServiceMessage, frozen=True, kw_only=True, tag="handed"):
 
 
 class ConsumerEnded(ServiceMessage, frozen=True, kw_only=True, tag="consumer_ended"):
-    """The consumer is attached no more, for its session ended; `again`: or because the way to the
-    session's home broke, so that it may attach again."""
+    """The consumer is attached no more, for its session ended, or another one took over
+    (`Attach.alone`); `again`: or because the way to the session's home broke, so that it may attach
+    again."""
 
     consumer: Count
     reason: str
@@ -214,6 +240,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     - `waiting`: publications for which the queue has no room yet.
     - `dropped`: events that went by limits and age since the broker started.
     - `oldest_s`: since when the oldest event is owed, 0 if there is none.
+    - `notes`: how many notes its user's programs have left with it; nobody else may read them.
     """
 
     owner: str
@@ -230,6 +257,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     oldest_s: float
     created_s: float
     home: str = ""
+    notes: int = 0
 
 
 class Sessions(ServiceMessage, frozen=True, kw_only=True, tag="sessions"):
@@ -261,10 +289,19 @@ class Letters(ServiceMessage, frozen=True, kw_only=True, tag="letters"):
     letters: tuple[LetterRow, ...]
 
 
+class Notes(ServiceMessage, frozen=True, kw_only=True, tag="notes"):
+    """The answer to `ReadNotes`, by key. `more`: a further message with the same token follows."""
+
+    token: Count
+    notes: dict[str, str]
+    more: bool = False
+
+
 FROM_CLIENTS = (
     *(OpenSession, CloseSession, AddFilter, RemoveFilter, Deposit, Attach, Look, Manage),
+    *(Note, ReadNotes),
     *(ListSessions, Detach, Resize, Acknowledge, Reject),
 )
-FROM_HOMES = (Done, Failed, Handed, ConsumerEnded, Sessions, Letters)
+FROM_HOMES = (Done, Failed, Handed, ConsumerEnded, Sessions, Letters, Notes)
 SESSION_MESSAGES = (*FROM_CLIENTS, *FROM_HOMES)
 """Only between clients and their brokers."""

@@ -66,7 +66,8 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """A consumer is attached no more, for its session ended: `reason` says why."""
+    """A consumer is attached no more, for its session ended, or another one took over: `reason`
+    says which."""
 
     consumer: ConsumerName
     reason: str

@@ -25,6 +25,7 @@ from reefcast.model.filters import Filter
 from reefcast.model.keeping import (
     Position,
     PutMark,
+    PutNotes,
     PutSession,
     SessionNumber,
     SessionOptions,
@@ -37,6 +38,7 @@ from reefcast.sessions.collecting import Collected
 from reefcast.sessions.consumers import Consumer, Consumers, Lane
 from reefcast.sessions.events import Entry, Events, State
 from reefcast.sessions.lines import NONE, Heap, is_not_delayed
+from reefcast.sessions.notes import Notebook
 from reefcast.sessions.outcome import ConsumerName, Delivery, Told
 from reefcast.sessions.queue import FOREVER_S, Queue
 from reefcast.sessions.seen import Seen
@@ -65,6 +67,7 @@ class Session:
         "consumers",
         "full",
         "lacks_bodies",
+        "notes",
         "number",
         "queue",
         "record",
@@ -89,6 +92,7 @@ class Session:
             number, stored.record.options, collected, events, stored.owed, stored.mark
         )
         self.consumers = Consumers()
+        self.notes = Notebook(stored.notes)
         self.alone_since_s = utc_s
         self.full = False
         self.lacks_bodies = False
@@ -119,9 +123,11 @@ class Session:
     # --- what it is ------------------------------------------------------------------------------
 
     def configure(self, options: SessionOptions) -> None:
-        """Take other options."""
-        self.queue.options = options
-        self._change(msgspec.structs.replace(self.record, options=options))
+        """Take other options. The same ones are not written again: who comes back opens its
+        session each time."""
+        if options != self.record.options:
+            self.queue.options = options
+            self._change(msgspec.structs.replace(self.record, options=options))
 
     def subscribe(self, filter: str) -> int:
         """Note a subscription, and return its number."""
@@ -138,6 +144,12 @@ class Session:
         """Forget a subscription."""
         kept = {other: text for other, text in self.record.subscriptions.items() if other != number}
         self._change(msgspec.structs.replace(self.record, subscriptions=kept))
+
+    def note(self, notes: dict[str, str | None]) -> None:
+        """Keep notes. Raises `LimitError`."""
+        self.notes.put(notes)
+        if notes:
+            self._collected.put(PutNotes(self.number, notes))
 
     def belongs_to(self, subject: Subject | None) -> None:
         """Note who its owner is from now on."""

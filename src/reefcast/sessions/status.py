@@ -33,6 +33,7 @@ class SessionStatus(NamedTuple):
     oldest_s: float
     created_s: float
     subject: Subject | None
+    notes: int
 
 
 def status_of(session: Session) -> SessionStatus:
@@ -54,4 +55,5 @@ def status_of(session: Session) -> SessionStatus:
         oldest_s=oldest.at_s if oldest is not None else 0.0,
         created_s=record.created_s,
         subject=record.subject,
+        notes=len(session.notes.texts),
     )

@@ -23,6 +23,7 @@ from reefcast.model.keeping import (
     EventNumber,
     PutEvent,
     PutMark,
+    PutNotes,
     PutOwed,
     PutRow,
     PutSeen,
@@ -50,7 +51,9 @@ class Stored:
         return Contents(
             {table: dict(rows) for table, rows in contents.rows.items() if rows},
             {
-                number: StoredSession(each.record, each.mark, dict(each.owed), dict(each.seen))
+                number: StoredSession(
+                    each.record, each.mark, dict(each.owed), dict(each.seen), dict(each.notes)
+                )
                 for number, each in contents.sessions.items()
             },
             dict(contents.events),
@@ -260,3 +263,13 @@ def _(change: PutSeen, state: Stored) -> None:
 @apply.register
 def _(change: DropSeen, state: Stored) -> None:
     state.contents.sessions[change.session].seen.pop((change.publisher, change.chunk), None)
+
+
+@apply.register
+def _(change: PutNotes, state: Stored) -> None:
+    notes = state.contents.sessions[change.session].notes
+    for key, text in change.notes.items():
+        if text is None:
+            notes.pop(key, None)
+        else:
+            notes[key] = text

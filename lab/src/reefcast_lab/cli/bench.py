@@ -23,6 +23,7 @@ from reefcast.cli.options import (
 )
 from reefcast_lab.cli.bench_delivery import delivery
 from reefcast_lab.cli.bench_keeping import keeping
+from reefcast_lab.cli.bench_mqtt import mqtt
 from reefcast_lab.cli.bench_tables import (
     CLIENT,
     CLIFFS,
@@ -75,6 +76,7 @@ def command() -> None:
 
 command.add_command(delivery)
 command.add_command(keeping)
+command.add_command(mqtt)
 
 
 @command.command()

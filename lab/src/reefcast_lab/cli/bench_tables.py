@@ -67,6 +67,24 @@ LIVE = {
     "delay_p99_us": "p99 us",
     "ratio": "ratio",
 }
+MQTT = {
+    "broker": "broker",
+    "publishers": "publishers",
+    "fanout": "fan-out",
+    "qos": "QoS",
+    "others": "others",
+    "content": "content",
+    "idle": "idle",
+    "cpu_us_per_publication": "us/publication (CPU)",
+    "cpu_us_per_delivery": "us/delivery (CPU)",
+    "cpu_spread": "spread",
+    "publications_per_s": "publications/s",
+    "deliveries_per_s": "deliveries/s",
+    "missing": "missing",
+    "bytes_per_connection": "bytes/connection",
+    "idle_cpu_ms_per_s": "idle ms/s (CPU)",
+    "ratio": "ratio",
+}
 GOSSIP = {
     "what": "what",
     "nodes": "nodes",

@@ -26,7 +26,7 @@ from reefcast.matching.packed import (
     big_endian,
     read_int,
 )
-from reefcast.matching.passage.layout import F_EVENT, F_SEQ, F_TOPICS
+from reefcast.matching.passage.layout import F_EVENT, F_SEQ, F_TOPIC, F_TOPICS
 from reefcast.model.publication import Publication
 
 HIGH_BITS = -0x7F7F7F7F7F7F7F80
@@ -177,6 +177,7 @@ def _map_end(at: Int, end: Int) -> Int:
 def _topics_end(at: Int, end: Int, publication: Int) -> Int:
     count, at = _read_head(at, end, FIXED_ARRAY, ARRAY16)
     put8(publication, F_TOPICS, count)
+    put8(publication, F_TOPIC, at)
     i = 0
     while i < count and at != 0:
         at = text_end(at, end)
@@ -194,7 +195,7 @@ def _bytes_end(at: Int, end: Int) -> Int:
 
 @unit
 def read_body(at: Int, end: Int, publication: Int) -> None:
-    """Write F_EVENT, F_SEQ and F_TOPICS of the body between `at` and `end`."""
+    """Write F_EVENT, F_SEQ, F_TOPICS and F_TOPIC of the body between `at` and `end`."""
     put8(publication, F_EVENT, 0)
     put8(publication, F_TOPICS, 0)
     fields = get1(at, 0) - FIXED_ARRAY if at < end else 0

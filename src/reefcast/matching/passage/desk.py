@@ -43,6 +43,7 @@ from reefcast.matching.passage.layout import (
     K_RUN_ROOM,
     K_SHARES,
     K_STOPPED,
+    K_TOPIC,
     K_TOUCHED,
     K_TOUCHED_ROOM,
     K_WANTED_BELOW,
@@ -50,6 +51,7 @@ from reefcast.matching.passage.layout import (
 )
 from reefcast.matching.passage.samples import crc_table
 from reefcast.matching.passage.sources import Source
+from reefcast.model.filters import TOPIC
 from reefcast.model.messages import Header
 
 Outcome = tuple[int, int, memoryview, int, int, int]
@@ -87,6 +89,8 @@ class Desk:
         self.words[K_FRAME_ROOM] = FRAME_ROOM
         self._crc_table = np.array(crc_table(), np.int64)
         self.words[K_CRC_TABLE] = self._crc_table.ctypes.data
+        self._topic = np.frombuffer(TOPIC.encode(), np.uint8)
+        self.words[K_TOPIC] = self._topic.ctypes.data
         self.want_below(wanted_below)
         self.words[K_ENTRY_ROOM], self.words[K_TOUCHED_ROOM] = ENTRY_ROOM, TOUCHED_ROOM
         self._enlarge_run(FIRST_RUN)

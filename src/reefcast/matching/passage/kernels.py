@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from reefcast.matching.events import read_event
-from reefcast.matching.machine import Int, compare_bytes, compile_units, get8, kernel, part, put8
+from reefcast.matching.events import read_event, read_topic
+from reefcast.matching.machine import (
+    Int,
+    compare_bytes,
+    compile_units,
+    get1,
+    get8,
+    kernel,
+    part,
+    put8,
+)
 from reefcast.matching.packed import read_string
 from reefcast.matching.passage.deliveries import enter_found, judge_found
 from reefcast.matching.passage.frames import frame_end, header_slot, read_frame
@@ -14,6 +23,7 @@ from reefcast.matching.passage.layout import (
     F_EVENT,
     F_HEADER,
     F_SEQ,
+    F_TOPIC,
     F_TOPICS,
     F_WORDS,
     K_CALL,
@@ -30,6 +40,7 @@ from reefcast.matching.passage.layout import (
     K_RUN_ROOM,
     K_STAMP,
     K_STOPPED,
+    K_TOPIC,
     K_TOUCHED_COUNT,
     K_WANTED_BELOW,
     NO_OUT,
@@ -42,9 +53,13 @@ from reefcast.matching.passage.layout import (
 from reefcast.matching.passage.samples import mark_wanted
 from reefcast.matching.passage.writing import write_all
 from reefcast.matching.search import search
+from reefcast.model import filters
 
 __all__ = ["count_choices", "cut", "find_header", "pass_on"]
 
+TOPIC = len(filters.TOPIC)
+"""How long the name of the attribute `topic` is."""
+DOLLAR = ord("$")
 ODD_COURSE = 1
 """In the place of the address of a course: Python decides."""
 
@@ -89,7 +104,10 @@ def _match(desk: Int, state: Int, publication: Int) -> Int:
     """Return how many rows of an index it matches, whose handles are then in K_OUT; or -1:
     K_STOPPED says why not."""
     put8(desk, K_STOPPED, NOT_PLAIN)
-    if read_event(state, get8(publication, F_EVENT)) == 0:
+    end = read_event(state, get8(publication, F_EVENT))
+    if end == 0:
+        return -1
+    if get8(publication, F_TOPICS) == 1 and read_topic(state, end, get8(desk, K_TOPIC), TOPIC) == 0:
         return -1
     put8(desk, K_STOPPED, NO_OUT)
     return search(state, get8(desk, K_OUT), 0, get8(desk, K_OUT_ROOM))
@@ -190,11 +208,20 @@ def count_choices(desk: Int, first: Int, end: Int) -> None:
 
 
 @part
+def _is_special(publication: Int) -> bool:
+    """Return whether the only topic begins with a dollar sign."""
+    start, length = read_string(get8(publication, F_TOPIC))
+    return bool(length > 0 and get1(start, 0) == DOLLAR)
+
+
+@part
 def _stop(publication: Int, topical: Int, name: Int, size: Int) -> Int:
-    """Return NOT_PLAIN if it is not the client's own, or has topics that a filter names."""
+    """Return NOT_PLAIN if it is not the client's own, or has several topics, or one of a broker's,
+    and that makes a difference."""
     if size != 0 and not _is_of(publication, name, size):
         return NOT_PLAIN
-    if topical != 0 and get8(publication, F_TOPICS) != 0:
+    topics = get8(publication, F_TOPICS)
+    if topical != 0 and (topics > 1 or (topics == 1 and _is_special(publication))):
         return NOT_PLAIN
     return WHOLE
 

@@ -38,17 +38,19 @@ from __future__ import annotations
     K_HEADER_MASK,
     K_WANTED_BELOW,  # rows of a trace are wanted of ids whose hash is below; 0: of none
     K_CRC_TABLE,
-) = range(26)
+    K_TOPIC,  # the bytes of the name of the attribute `topic`
+) = range(27)
 DESK_WORDS = 32
 
 WHOLE, NOT_PLAIN, NO_ROOM, NO_OUT, UNKNOWN = range(5)
 """Values of K_STOPPED: all is done; the next publication is not plain; it must wait for a later
 call; the index found more rows than there is room for; the routing must be asked about it."""
 
-F_START, F_BODY, F_END, F_EVENT, F_SEQ, F_TOPICS, F_HEADER, F_CHOICE = range(8)
-F_WORDS = 8
+F_START, F_BODY, F_END, F_EVENT, F_SEQ, F_TOPICS, F_TOPIC, F_HEADER, F_CHOICE = range(9)
+F_WORDS = 9
 """Where frame and body begin and end, and the map of attributes: 0 if it is not plain; its number,
-how many topics it has, the number of its header; the choice that was made for it, 0 if none was."""
+how many topics it has and where the first one is; the number of its header; the choice that was
+made for it, 0 if none was."""
 
 HOPS_HEADERS = 127
 """Headers of nothing but a hop count have that number, if one more is still a byte. All others get

@@ -7,12 +7,13 @@ import asyncio
 from typing import Any
 
 from reefcast.errors import LocalError, ProtocolError
-from reefcast.model.effort import FilterLimits, admit_filter
+from reefcast.model.effort import admit_filter
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.grants import Grant
 from reefcast.model.looks import AnyLook, Page, Sightings, Summary
 from reefcast.network.sections import LimitsSection
 from reefcast.protocol.principal import Principal
+from reefcast.server.asking import filter_limits
 from reefcast.server.looks.pages import page_of
 from reefcast.server.looks.summary import summary_of
 from reefcast.server.metrics.observed import ObservedBroker
@@ -60,8 +61,6 @@ def narrowed(text: str, grant: Grant | None, limits: LimitsSection) -> Filter:
     """Return a filter as far as a user may see what it matches; an empty one matches everything.
     Raises `LocalError` if that is nothing, or the filter is wrong or too much work."""
     text = text.strip() or "TRUE"
-    kept = admit_filter(
-        text, FilterLimits(limits.filter_steps, limits.filter_depth, limits.name_chars)
-    )
+    kept = admit_filter(text, filter_limits(limits))
     filter = kept or parse_filter(text)
     return filter if grant is None else grant.narrowed(filter)

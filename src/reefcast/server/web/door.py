@@ -15,10 +15,9 @@ Rules
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -37,7 +36,7 @@ from reefcast.server.tls_listener import TlsListener
 from reefcast.server.web.dashboard import MARK, Dashboard, refusal_of
 from reefcast.server.web.dashboard import Answering as Guarded
 from reefcast.server.web.files import PageFile, page_files
-from reefcast.server.web.http import HEADERS, HttpConnection, failed_words, text
+from reefcast.server.web.http import HEADERS, HttpConnection, PlainHttp, failed_words, text
 from reefcast.server.web.operated import Operated
 from reefcast.server.web.proving import RequestGreeting, challenges, prove, shown_in
 from reefcast.server.web.visits import Visit, Visits
@@ -48,10 +47,6 @@ log = part("connections")
 MOST_VISITS = 64
 CLOSE_S = 1.0
 """How long requests under way have when the broker ends."""
-PLAIN_HTTP = (
-    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
-    b"this listener speaks TLS: use https://\n"
-)
 Answering = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
 
@@ -89,7 +84,7 @@ class Door:
             host,
             port,
             self.new_visit,
-            refuse=_PlainHttp,
+            refuse=PlainHttp,
             context=lambda: tls.value.answering,
             failed=self._say_no_tls,
         )
@@ -246,19 +241,6 @@ class Door:
             return text(400, f"rows = {rows[:40]!r} is no number of rows")
         status = self._me.status(StatusRequest(tables, int(rows)))
         return web.Response(body=msgspec.json.encode(status), content_type="application/json")
-
-
-class _PlainHttp(asyncio.Protocol):
-    """A connection without TLS where TLS is spoken: it is told so when its request has been read,
-    since closing before would reset it."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-
-    def data_received(self, data: bytes) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(PLAIN_HTTP)
-            self._transport.close()
 
 
 def _host_in(header: str) -> str:

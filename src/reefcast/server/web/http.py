@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, ClassVar, cast
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -37,6 +37,10 @@ LIMITS: dict[str, Any] = {
     "max_headers": FIELDS,
     "lingering_time": 1.0,
 }
+PLAIN_HTTP = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+    b"this listener speaks TLS: use https:// or wss://\n"
+)
 
 
 class HttpConnection(web.RequestHandler):
@@ -44,6 +48,7 @@ class HttpConnection(web.RequestHandler):
     "storage"."""
 
     __slots__ = ("_journal", "_kind")
+    where: ClassVar[str] = "admin listener"
 
     def __init__(self, server: web.Server, journal: Journal, kind: str) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **LIMITS)
@@ -60,7 +65,7 @@ class HttpConnection(web.RequestHandler):
         """Answer what aiohttp could not read, or failed on."""
         if isinstance(exc, HttpProcessingError):
             words = f"this is no request that can be read: {_first_line(exc.message)}"
-            self._journal.floods.log(log, logging.INFO, "bad_http", "admin listener: %s", words)
+            self._journal.floods.log(log, logging.INFO, "bad_http", "%s: %s", self.where, words)
         else:
             words = failed_words(self._kind)
             self._journal.failed("to serve an HTTP request", _as_exception(exc))
@@ -73,6 +78,19 @@ class HttpConnection(web.RequestHandler):
     def log_exception(self, *args: Any, exc_info: Any = None, **more: Any) -> None:
         """Log what nobody expected."""
         self._journal.failed("to serve an HTTP connection", _as_exception(exc_info))
+
+
+class PlainHttp(asyncio.Protocol):
+    """A connection without TLS where TLS is spoken: it is told so when its request has been read,
+    since closing before would reset it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+
+    def data_received(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(PLAIN_HTTP)
+            self._transport.close()
 
 
 def failed_words(kind: str) -> str:

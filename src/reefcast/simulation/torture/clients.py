@@ -13,10 +13,12 @@ from reefcast.simulation.torture.record import Record
 
 class Brokers(Protocol):
     """The part of a network that its clients use. `cores`: the brokers that are up; `now`: seconds;
-    `problems`: the promises that were broken, one sentence each."""
+    `problems`: the promises that were broken, one sentence each. `notes`: whether consumers leave
+    notes with their sessions."""
 
     rng: random.Random
     routing: str
+    notes: bool
     now: float
     cores: dict[str, Broker]
     disks: dict[str, Disk]

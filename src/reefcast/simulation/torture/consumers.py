@@ -12,6 +12,7 @@ from typing import Any
 from reefcast.model import wire
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import Away, LinkDown, LinkKind, LinkUp
+from reefcast.sessions.home import TAKEN_OVER
 from reefcast.sessions.messages import (
     Acknowledge,
     Attach,
@@ -20,6 +21,7 @@ from reefcast.sessions.messages import (
     Done,
     Failed,
     Handed,
+    Notes,
     Owed,
     Reject,
     Resize,
@@ -27,6 +29,8 @@ from reefcast.sessions.messages import (
 from reefcast.simulation.torture.clients import Brokers
 from reefcast.simulation.torture.durable import Wanted
 from reefcast.simulation.torture.handing import check_handed
+from reefcast.simulation.torture.lives import Life
+from reefcast.simulation.torture.note_writers import NoteWriter
 
 
 class Consumer:
@@ -50,6 +54,7 @@ class Consumer:
         self._linked = False
         self._number = self._last_token = 0
         self._unanswered: dict[int, tuple[int, ...]] = {}
+        self._notes = NoteWriter(network, wanted)
 
     # --- what it does -----------------------------------------------------------------------------
 
@@ -63,6 +68,7 @@ class Consumer:
             self._linked = True
             self._network.put(home, LinkUp(LinkKind.CLIENT), self.name)
         self._number += 1
+        alone = self._network.notes and self._number % 2 == 0
         self.is_attached, self.newest = True, 0
         if self.wanted.life is not None:
             self.wanted.life.attach(self.name)
@@ -73,17 +79,32 @@ class Consumer:
                 consumer=self._number,
                 window=self.window,
                 filter=self.filter,
+                alone=alone,
             )
         )
+        if alone and self.is_attached and self.wanted.life is not None:
+            self._network.problems += self._check_alone(self.wanted.life)
+        if self.is_attached and (asked := self._notes.read(self._token)):
+            self._say(asked)
         again, self._unanswered = self._unanswered, {}
         for positions in again.values():
             if self.is_attached:
                 self._acknowledge(positions, positions)
 
+    def _check_alone(self, life: Life) -> Iterator[str]:
+        """Check that there are no other consumers, unless the home has not found the session."""
+        hosting = self._network.cores[self.wanted.home].delivering.hosting
+        if not hosting.has(("", self.wanted.name)):
+            return
+        if others := life.attached - {self.name}:
+            yield f"rule 11: {self.name} took over, and {sorted(others)} are still attached"
+
     def acknowledge(self, *positions: int) -> None:
         """Acknowledge events that it has."""
         if self.is_attached:
             self._gives_back(positions)
+            if note := self._notes.before(self._token, self._writer, self._number):
+                self._say(note)
             self._acknowledge(positions, positions)
 
     def acknowledge_up_to(self, position: int) -> None:
@@ -111,6 +132,7 @@ class Consumer:
         """Acknowledge positions; `counts`: those of which the home's answer says that it knows."""
         number, token = self._number, self._token()
         self._unanswered[token] = counts
+        self._notes.acknowledges(token, positions, self._writer)
         self._say(Acknowledge(token=token, consumer=number, positions=positions, up_to=up_to))
 
     def reject(self, position: int, delay_s: float) -> None:
@@ -157,6 +179,11 @@ class Consumer:
             self.wanted.life.detach(self.name, self._network.now)
         self.is_attached = False
 
+    @property
+    def _writer(self) -> str:
+        """The name under which it leaves notes."""
+        return f"{self.name}#{self._number}"
+
     def _token(self) -> int:
         self._last_token += 1
         return self._last_token
@@ -190,12 +217,16 @@ class Consumer:
             self._is_done(message.token)
         elif isinstance(message, Failed):
             self._failed(message)
+        elif isinstance(message, Notes):
+            self._network.problems += self._notes.have_come(message)
         elif isinstance(message, ConsumerEnded) and message.consumer == self._number:
-            self._end()
+            self._end(message.reason)
 
-    def _end(self) -> None:
-        self.is_gone = True
+    def _end(self, reason: str) -> None:
         self._lose()
+        if reason == TAKEN_OVER:
+            return
+        self.is_gone = True
         if not self.wanted.ended:
             self._network.problems.append(
                 f"P1: session {self.wanted.name} ended, and nobody wanted it to"
@@ -215,6 +246,7 @@ class Consumer:
 
     def _is_done(self, token: int) -> None:
         """Note that acknowledgements are on disk: they are never to come again."""
+        self._network.problems += self._notes.done(token)
         positions = self._unanswered.pop(token, ())
         if self.wanted.life is not None:
             self.wanted.life.done.update(positions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from reefcast.model.keeping import Position, SessionOptions
 from reefcast.model.publication import PublicationId
+from reefcast.simulation.torture.noting import Noting
 
 
 class Life:
@@ -20,6 +21,7 @@ class Life:
     - `holders`: position -> the consumer that has the event, and since when.
     - `delays`: position -> before when nobody is to get it, for a consumer has rejected it.
     - `alone_since_s`: since when it has no consumer, None while it has some.
+    - `noting`: the notes that consumers left with it.
     - `again`: the events that may come again, for they were dead letters that were moved.
     """
 
@@ -38,6 +40,7 @@ class Life:
         self.attached: set[str] = set()
         self.alone_since_s: float | None = now
         self.again: set[PublicationId] = set()
+        self.noting = Noting()
 
     def attach(self, consumer: str) -> None:
         """Note that a consumer is attached."""

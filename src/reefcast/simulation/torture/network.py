@@ -64,6 +64,8 @@ from reefcast.simulation.torture.watch import Watch
 
 PATIENCE_S = 20.0
 ANSWERS = (Settled, Refused, Confirmed)
+NOTES_EVERY = 8
+"""With the last of so many seeds, consumers leave notes with their sessions."""
 MOST_STEPS = 20_000
 """A network that takes more steps than that, or timers at once, never comes to rest."""
 
@@ -96,6 +98,7 @@ class Network:
         self.rng = random.Random(seed)
         self.record = Record(text=text)
         self.routing, self.scot = routing, scot
+        self.notes = seed % NOTES_EVERY == NOTES_EVERY - 1
         self._options = routing_named(routing).options(**options)
         self._dedup_s = dedup_s
         self._advisories = advisories
@@ -173,6 +176,10 @@ class Network:
         self.record.step(f"start {name}")
         self.lives += 1
         contents = self.disks[name].load()
+        for stored in contents.sessions.values():
+            if stored.record.link in self._lives:
+                noting = self._lives[stored.record.link][1].noting
+                self.problems += noting.check(stored.notes, noting.done)
         self.watches[name] = Watch(self.disks[name], self)
         self.cores[name] = Broker(
             name,

@@ -15,9 +15,10 @@ from reefcast.client.consuming import Attachment, Consuming
 from reefcast.model import wire
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import Away, LinkDown, LinkKind, LinkUp
-from reefcast.sessions.messages import Acknowledge, Done, Failed, Handed, Owed
+from reefcast.sessions.messages import Acknowledge, Attach, Done, Failed, Handed, Notes, Owed
 from reefcast.simulation.torture.clients import Brokers
 from reefcast.simulation.torture.durable import Wanted
+from reefcast.simulation.torture.note_writers import NoteWriter
 
 
 class Traveller:
@@ -38,6 +39,7 @@ class Traveller:
         self._done: set[int] = set()
         self._consuming = Consuming(self.to_say.append, self._pauses.append)
         self._attachment = self._new_attachment()
+        self._notes = NoteWriter(network, wanted)
         self._connect()
 
     def _new_attachment(self) -> Attachment:
@@ -57,11 +59,22 @@ class Traveller:
             message = self.to_say.popleft()
             if isinstance(message, Acknowledge):
                 self._acknowledging[message.token] = message.positions
+                self._note(message)
             self._network.put(self.entry, message, self.name)
+            token = self._consuming.next_token
+            if isinstance(message, Attach) and (asked := self._notes.read(token)):
+                self._network.put(self.entry, asked, self.name)
         elif self._attachment.waiting:
             self.take()
         else:
             self.acknowledge(*self._attachment.in_hand)
+
+    def _note(self, message: Acknowledge) -> None:
+        """Leave notes with the session before an acknowledgement goes out."""
+        writer, token = f"{self.name}#{message.consumer}", self._consuming.next_token
+        if note := self._notes.before(token, writer, message.consumer):
+            self._network.put(self.entry, note, self.name)
+        self._notes.acknowledges(message.token, (), writer)
 
     def take(self) -> None:
         """Take the next event into its hands, if there is one."""
@@ -167,6 +180,9 @@ class Traveller:
             return
         if isinstance(message, Done):
             self._done.update(self._acknowledging.pop(message.token, ()))
+            self._network.problems += self._notes.done(message.token)
+        elif isinstance(message, Notes):
+            self._network.problems += self._notes.have_come(message)
         elif isinstance(message, Failed):
             self._acknowledging.pop(message.token, None)
             self._check_failure(message)

@@ -16,6 +16,7 @@ from reefcast.model.keeping import (
     DropOwed,
     DropSession,
     Position,
+    PutNotes,
     PutOwed,
     PutSession,
     PutTries,
@@ -83,11 +84,16 @@ class Watch:
                 yield from self._check_end(change)
             apply(change, self._stored)
             note(change, self.contents, self._had)
+            if isinstance(change, PutNotes):
+                stored = self.contents.sessions[change.session]
+                yield from self._parties.life_of(stored).noting.check(stored.notes, {})
             if isinstance(change, PutSession):
                 stored = self.contents.sessions[change.session]
                 self._parties.life_of(stored).options = stored.record.options
         for session, its in gone.items():
             if session in self.contents.sessions:
+                stored = self.contents.sessions[session]
+                yield from self._parties.life_of(stored).noting.check_gone(its, stored.notes)
                 yield from self._check_departures(session, its, came.get(session, set()), told, now)
         for session in came.keys() & self.contents.sessions.keys():
             yield from self._check_limits(self.contents.sessions[session])

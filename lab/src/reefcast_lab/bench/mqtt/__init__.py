@@ -1,0 +1,1 @@
+"""What MQTT clients cost a broker: ours beside mosquitto."""

@@ -1,0 +1,222 @@
+"""The deliveries to one MQTT client with QoS 1 and 2, until it has acknowledged them.
+
+Rules
+-----
+- At most `receive_maximum` of them are unacknowledged (section 4.9); the others wait, in order.
+- An event of the client's own durable session has a packet identifier that follows from its
+  position there. So it has the same one if it is sent again after the death of a broker, and a
+  client knows a QoS 2 message that it has received already. All other deliveries have identifiers
+  from another range.
+- An event with QoS 2 of a shared subscription goes to nobody else once it is sent, whatever becomes
+  of its client (MQTT-4.8.2-4 to -6). If the client's session outlives the connection, it gets the
+  event first, into its notes, with the packet identifier.
+- A delivery with QoS 2 is *released* by the client's PUBREC: it is never sent again, but its PUBREL
+  is until PUBCOMP.
+
+Source: MQTT 5.0, sections 2.2.1, 4.3, 4.4 and 4.9."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import IntEnum
+
+from reefcast.model.publication import Publication
+from reefcast.mqtt.packets import Puback, Pubcomp, Pubrec
+from reefcast.mqtt.subscriptions import Match
+
+HALF = 1 << 15
+"""The first packet identifier of events of the client's own session; those below are for others."""
+Make = Callable[[int, bool], bytes]
+"""Makes the packet with a packet identifier, marked as sent before (DUP) or not; empty if the
+client cannot be sent it: it is too large, or has expired."""
+
+
+def own_id(position: int) -> int:
+    """Return the packet identifier of the event at a position of the client's own session."""
+    return HALF + position % HALF
+
+
+class State(IntEnum):
+    """What a delivery waits for: its turn, a PUBACK or PUBREC, the broker's disk before its PUBREL,
+    or a PUBCOMP."""
+
+    WAITING = 0
+    SENT = 1
+    RELEASING = 2
+    RELEASED = 3
+
+
+class Delivery:
+    """One delivery. `source`, `position`: where it is owed, 0 for a subscription that lasts as
+    long as the connection. `event`: what is delivered. `own`: it is owed by the client's own
+    session. `again`: it may have been sent before. `packet_id`: 0 while it waits, unless one is
+    reserved for it. `noted`: the client's session has it in its notes. `match`: what the
+    subscriptions say of it."""
+
+    __slots__ = (
+        *("again", "event", "make", "match", "noted", "own", "packet_id", "position", "qos"),
+        *("source", "state"),
+    )
+
+    def __init__(
+        self, make: Make, qos: int, source: int = 0, position: int = 0, *, own: bool = False
+    ) -> None:
+        self.make = make
+        self.event: Publication | None = None
+        self.match: Match | None = None
+        self.qos = qos
+        self.source, self.position, self.own = source, position, own
+        self.again = self.noted = False
+        self.packet_id = 0
+        self.state = State.WAITING
+
+
+class Outgoing:
+    """The deliveries of one connection. `write` sends a packet; `begun` is told of each delivery
+    that is sent, `done` of each that is over, so that what it was owed by can forget it."""
+
+    def __init__(
+        self,
+        receive_maximum: int,
+        write: Callable[[bytes], None],
+        done: Callable[[Delivery], None],
+        begun: Callable[[Delivery], None],
+    ) -> None:
+        self.receive_maximum = receive_maximum
+        self._write = write
+        self._done = done
+        self._begun = begun
+        self._waiting: deque[Delivery] = deque()
+        self._sent: dict[int, Delivery] = {}
+        self._reserved: set[int] = set()
+        self._last = 0
+
+    def __len__(self) -> int:
+        """Return how many are not over."""
+        return len(self._waiting) + len(self._sent)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def send(self, delivery: Delivery) -> None:
+        """Send a delivery when it is its turn."""
+        if self._waiting or not self._try(delivery):
+            self._waiting.append(delivery)
+
+    def reserve(self, packet_id: int = 0) -> int:
+        """Reserve this packet identifier, or any that is free, for a delivery; return it, 0 if none
+        is free."""
+        packet_id = packet_id or self._next_id()
+        if self._is_used(packet_id):
+            return 0
+        self._reserved.add(packet_id)
+        return packet_id
+
+    def give_back(self, packet_id: int) -> None:
+        """Reserve an identifier no more."""
+        self._reserved.discard(packet_id)
+
+    def restore(self, delivery: Delivery, packet_id: int) -> None:
+        """Note a delivery that was released in a former connection."""
+        delivery.packet_id, delivery.state = packet_id, State.RELEASED
+        self._sent[packet_id] = delivery
+
+    def drop_oldest(self) -> Delivery | None:
+        """Drop the delivery that has waited longest; return it, None if none waits."""
+        for at, each in enumerate(self._waiting):
+            if (
+                not each.position and not each.noted
+            ):  # what a session owes does not wait for lack of room here
+                del self._waiting[at]
+                return each
+        return None
+
+    def take_back(self, keeps: Callable[[Publication], bool]) -> int:
+        """Drop the waiting deliveries whose events are not to be sent any more; return how many."""
+        gone = [each for each in self._waiting if each.event and not keeps(each.event)]
+        self._waiting = deque(each for each in self._waiting if each not in gone)
+        for each in gone:
+            self._over(each)
+        return len(gone)
+
+    # --- what the client answers ------------------------------------------------------------------
+
+    def acknowledged(self, packet: Puback) -> None:
+        """Handle a PUBACK. One for which nothing waits is ignored: its delivery may be over."""
+        delivery = self._sent.get(packet.packet_id)
+        if delivery is not None and delivery.qos == 1 and delivery.state is State.SENT:
+            self._end(delivery)
+
+    def received(self, packet: Pubrec) -> Delivery | None:
+        """Handle a PUBREC; return the delivery that is to be released now. Raises `KeyError` for an
+        identifier that nothing has."""
+        delivery = self._sent[packet.packet_id]
+        if delivery.qos != 2 or delivery.state is State.RELEASING:
+            return None
+        if packet.reason.is_failure and delivery.state is State.SENT:
+            self._end(delivery)
+            return None
+        if delivery.state is State.SENT:
+            delivery.state = State.RELEASING
+        return delivery
+
+    def completed(self, packet: Pubcomp) -> None:
+        """Handle a PUBCOMP. One for which nothing waits is ignored."""
+        delivery = self._sent.get(packet.packet_id)
+        if delivery is not None and delivery.state is State.RELEASED:
+            self._end(delivery)
+
+    def not_sent(self, packet_id: int) -> None:
+        """Have done with a delivery whose packet was not written after all."""
+        delivery = self._sent.get(packet_id)
+        if delivery is not None:
+            self._end(delivery)
+
+    def _end(self, delivery: Delivery) -> None:
+        del self._sent[delivery.packet_id]
+        self._over(delivery)
+        while self._waiting:
+            following = self._waiting.popleft()  # before it is written, which may drop others
+            if not self._try(following):
+                self._waiting.appendleft(following)
+                break
+
+    def _over(self, delivery: Delivery) -> None:
+        if delivery.noted:
+            self._reserved.discard(delivery.packet_id)
+        self._done(delivery)
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    def _try(self, delivery: Delivery) -> bool:
+        """Send a delivery if there is room for it; return whether it need not wait any more."""
+        if len(self._sent) >= self.receive_maximum:
+            return False
+        if delivery.noted:
+            packet_id = delivery.packet_id
+        else:
+            packet_id = own_id(delivery.position) if delivery.own else self._next_id()
+            if self._is_used(packet_id):
+                return False
+        packet = delivery.make(packet_id, delivery.again)
+        if not packet:
+            self._over(delivery)
+            return True
+        delivery.packet_id, delivery.state = packet_id, State.SENT
+        self._sent[packet_id] = delivery
+        self._write(packet)
+        self._begun(delivery)
+        return True
+
+    def _is_used(self, packet_id: int) -> bool:
+        return packet_id in self._sent or packet_id in self._reserved
+
+    def _next_id(self) -> int:
+        """Return an identifier of no delivery, or one that is taken if all are."""
+        for _ in range(HALF - 1):
+            self._last = self._last % (HALF - 1) + 1
+            if not self._is_used(self._last):
+                break
+        return self._last

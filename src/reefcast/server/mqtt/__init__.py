@@ -1,0 +1,1 @@
+"""MQTT clients of a live broker: the asyncio shell around `reefcast.mqtt`."""
