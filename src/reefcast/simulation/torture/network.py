@@ -21,7 +21,6 @@ from reefcast.model.messages import (
     Away,
     Back,
     CloseLink,
-    Confirmed,
     Demote,
     Effect,
     Fetch,
@@ -32,11 +31,9 @@ from reefcast.model.messages import (
     OpenLink,
     Promote,
     Publish,
-    Refused,
     Send,
     SessionNews,
     SetTimer,
-    Settled,
     Timer,
 )
 from reefcast.model.publication import PublicationId
@@ -58,12 +55,11 @@ from reefcast.simulation.torture.moves import Moves
 from reefcast.simulation.torture.passing import Passing
 from reefcast.simulation.torture.publishers import Publisher
 from reefcast.simulation.torture.record import Record, described
-from reefcast.simulation.torture.soft import SoftLinks
+from reefcast.simulation.torture.soft import ANSWERS, SoftLinks
 from reefcast.simulation.torture.travellers import Traveller
 from reefcast.simulation.torture.watch import Watch
 
 PATIENCE_S = 20.0
-ANSWERS = (Settled, Refused, Confirmed)
 NOTES_EVERY = 8
 """With the last of so many seeds, consumers leave notes with their sessions."""
 MOST_STEPS = 20_000

@@ -11,13 +11,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from reefcast.model.messages import Away, CloseLink, Effect, LinkDown, LinkKind, LinkUp, OpenLink
+from reefcast.model.messages import (
+    Away,
+    CloseLink,
+    Confirmed,
+    Effect,
+    LinkDown,
+    LinkKind,
+    LinkUp,
+    OpenLink,
+    Refused,
+    Settled,
+)
 from reefcast.routing.broker import Broker
 from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.simulation.signs import SoftDown, SoftUp
 from reefcast.simulation.torture.links import Directed, Link
+
+ANSWERS = (Settled, Refused, Confirmed)
 
 Put = Callable[[str, Any, str], list[Effect]]
 """Hands an input to a broker that has it from a link; returns the effects."""
