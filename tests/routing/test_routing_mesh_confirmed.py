@@ -764,6 +764,19 @@ def test_a_new_end_whose_link_closes_before_it_is_used_is_no_neighbour() -> None
     assert ("b", "d") not in network.edges
 
 
+def test_who_has_left_a_link_refuses_an_end_that_begins_it_anew() -> None:
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    run_until(network, lambda: router_of(network, "d").brokers == ["b"])
+    assert router_of(network, "c").brokers == ["b", "d"]
+    network.break_link(("c", "d"))
+    assert not router_of(network, "d").may_have_link("c")
+    network.part(("c", "d"), "cd")
+    assert router_of(network, "d").brokers == ["b"]
+    assert ("c", "d") not in network.edges
+    assert not judge(network)
+
+
 def test_who_was_taken_out_is_waited_for_by_no_end_of_its_link_that_restarts() -> None:
     network = movable(CHAIN)
     network.put("d", MoveLink("c", "b"), "")

@@ -133,6 +133,20 @@ def test_what_comes_when_a_broker_waits_no_longer_for_an_advertisement_may_be_lo
     assert network.let_go == {("p0", 1), ("p0", 2)}
 
 
+def test_a_session_is_alone_from_when_its_home_starts() -> None:
+    """Its owner comes a moment later, when all the neighbours are there."""
+    network = Network([("a", other) for other in "bcdefgh"], 1)
+    network.want("s0", "a", "x >= 0", {"expiry_s": 200.0})
+    network.settle()
+    network.kill("a")
+    network.start("a")
+    network.pass_time(190.0)
+    assert not network.sessions["s0"].ended
+    network.pass_time(20.0)
+    assert network.sessions["s0"].ended
+    assert not network.problems
+
+
 def test_two_brokers_are_killed_at_each_step_of_a_subscription() -> None:
     for where, problems in settle_everywhere():
         assert not problems, where

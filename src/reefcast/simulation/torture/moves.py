@@ -118,10 +118,11 @@ class Moves:
 
     def _dial_anew(self, edge: Directed) -> None:
         """Connect a link anew that one end still has as one of the overlay: the other one may not
-        know of its move yet, and takes it in."""
+        know of its move yet, and takes it in. One that has left it refuses it."""
         network = self._network
         for one, other in (edge, edge[::-1]):
             has = (one, other) in network.links and network.soft.has_as_neighbour(one, other)
-            if has and other in network.cores and edge not in network.edges:
+            takes_in = other in network.cores and not self._moved(other).has_left(one)
+            if has and takes_in and edge not in network.edges:
                 network.edges.append(edge)
                 network.connect(one, other)

@@ -174,8 +174,8 @@ class Network:
         contents = self.disks[name].load()
         for stored in contents.sessions.values():
             if stored.record.link in self._lives:
-                noting = self._lives[stored.record.link][1].noting
-                self.problems += noting.check(stored.notes, noting.done)
+                life = self._lives[stored.record.link][1]
+                self.problems += life.restarted(stored.notes, self.now)
         self.watches[name] = Watch(self.disks[name], self)
         self.cores[name] = Broker(
             name,
