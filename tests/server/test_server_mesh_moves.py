@@ -520,6 +520,37 @@ async def test_a_mover_dials_its_new_neighbour_that_does_not_know_of_the_link_an
     await becomes(nodes, after([*pairwise("abcd")], "dcb"))
 
 
+async def test_a_mover_at_its_end_refuses_its_old_neighbour_that_begins_the_link_anew(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That one has given the link up, and has not heard yet that the move is carried out."""
+    network = mesh_network("abcd", [*pairwise("abcd")], {}, coordinator="a")
+    network.sessions = SessionsSection(directory=str(tmp_path))
+    nodes = await live.up(network.validate())
+    mover, old = nodes["d"], nodes["c"]
+    unheard: list[Connection] = []
+    end = Moving._end
+
+    def ends(moving: Moving) -> Any:
+        if moving is mover.host.core.router.moving:
+            connection = old.links["b"].connection
+            assert connection is not None
+            connection.transport.pause_reading()
+            unheard.append(connection)
+            old.links["d"].give_up()
+            abort(old, "d")
+        return end(moving)
+
+    monkeypatch.setattr(Moving, "_end", ends)
+    ask(nodes, "dcb")
+    await until(lambda: "broker d has no link to 'c' now" in caplog.text)
+    assert mover.host.core.router.brokers == ["b"]
+    assert old.host.core.router.brokers == ["b", "d"]
+    unheard[0].transport.resume_reading()
+    await becomes(nodes, after([*pairwise("abcd")], "dcb"))
+    assert not counted(nodes.values(), "failures")
+
+
 # --- all together ---------------------------------------------------------------------------------
 
 
