@@ -49,10 +49,13 @@ demo: java $(STAMP) ## flights over 12 brokers, checked by Spark, with a report 
 quick: $(STAMP) ## the tests that open no connection and start no process, for the inner loop
 	$(BIN)/python -m pytest --quick -n 2 --dist worksteal tests
 
-# Each of four processes would rewrite every test for its assertions: the first time one does, for all.
+# Each of four processes would rewrite every test for its assertions, and compile every kernel: the first time
+# one does, for all.
 $(COLLECTED): $(STAMP)
 	@echo "preparing the tests"
-	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true
+	@$(BIN)/python -m pytest --collect-only -q >/dev/null & \
+	$(BIN)/python -c "from reefcast.matching import cover, warm_up; warm_up(); cover.warm_up(); \
+	import reefcast.matching.packets"; wait || true
 	@touch $@
 
 test: java $(COLLECTED) ## every test

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -11,7 +14,7 @@ from click.testing import CliRunner
 from reefcast.errors import ConfigurationError, LocalError
 from reefcast_lab.bench.live.brokers import OURS
 from reefcast_lab.bench.mqtt import brokers, measure, points
-from reefcast_lab.bench.mqtt.measure import MqttFigures, connected, with_baselines
+from reefcast_lab.bench.mqtt.measure import MqttFigures, Session, connected, with_baselines
 from reefcast_lab.bench.mqtt.page import figures
 from reefcast_lab.bench.mqtt.points import CONDITION, JSON_READ, Point, parse
 from reefcast_lab.cli.bench import command
@@ -147,6 +150,38 @@ def test_everything_arrives_and_is_acknowledged(broker: str) -> None:
             assert load.deliveries == count * point.per_publication, point
             assert (load.missing, again.missing) == (0, 0)
             assert load.cpu_s > 0
+
+
+class Backlog:
+    """A broker that has work for 0.3 s left when the last delivery has come."""
+
+    def __init__(self) -> None:
+        self.until, self.used_s, self.looked = 0.0, 0.0, time.monotonic()
+
+    def cpu_s(self) -> float:
+        now = time.monotonic()
+        self.used_s += max(0.0, min(now, self.until) - self.looked)
+        self.looked = now
+        return self.used_s
+
+
+def test_what_is_left_to_do_counts_for_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The acknowledgements of subscribers are read after the last delivery: that is no idle use."""
+    broker = Backlog()
+    with socket.socket() as first, socket.socket() as second:
+        publisher = SimpleNamespace(publish=lambda count: None, socket=first)
+        subscriber = SimpleNamespace(delivered=0, socket=second)
+        session = Session(broker, [publisher], [subscriber], 0)  # type: ignore[arg-type, list-item]  # fakes
+
+        def carry(expected: int) -> None:
+            broker.cpu_s()
+            broker.until = time.monotonic() + 0.3
+
+        monkeypatch.setattr(session, "_carry", carry)
+        load = session.run(10)
+        session.rest()
+    assert 0.25 < load.cpu_s < 0.35
+    assert session._idle_share == 0.0
 
 
 @pytest.mark.live

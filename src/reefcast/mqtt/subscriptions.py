@@ -70,6 +70,7 @@ class Subscriptions:
         self._version = version
         self.shapes: dict[int, tuple[int, bool, tuple[int, ...]]] = {}
         self.is_plain = False
+        self._passing = self._identified = 0
         self._by_filter: dict[str, Subscription] = {}
         self._served: dict[Served, dict[str, Subscription]] = {}
 
@@ -89,12 +90,18 @@ class Subscriptions:
         if former is not None:
             self._unserve(former)
         self._served.setdefault(subscription.served, {})[subscription.topic_filter] = subscription
-        if subscription.way is Way.PASSING and not subscription.request.no_local:
+        if subscription.way is Way.PASSING:
+            self._pass(subscription)
+        self._look()
+        return former
+
+    def _pass(self, subscription: Subscription) -> None:
+        self._passing += 1
+        if not subscription.request.no_local:
             as_published = subscription.request.retain_as_published
             identifiers = (subscription.identifier,) if subscription.identifier else ()
             self.shapes[subscription.served[1]] = (self._version, as_published, identifiers)
-        self._look()
-        return former
+            self._identified += len(identifiers)
 
     def remove(self, topic_filter: str) -> Subscription | None:
         """Remove a subscription; return it, None if there is none."""
@@ -105,15 +112,15 @@ class Subscriptions:
         return subscription
 
     def _look(self) -> None:
-        """Find out whether plain events are delivered alike, whichever subscriptions match."""
-        passing = sum(each.way is Way.PASSING for each in self)
-        self.is_plain = len(self.shapes) == passing > 0 and not any(
-            identifiers for _, _, identifiers in self.shapes.values()
-        )
+        """Find out whether plain events are delivered alike, whichever subscriptions match. A
+        client may have 100 000 of them, so they are counted as they come and go."""
+        self.is_plain = len(self.shapes) == self._passing > 0 and not self._identified
 
     def _unserve(self, subscription: Subscription) -> None:
         if subscription.way is Way.PASSING:
-            self.shapes.pop(subscription.served[1], None)
+            self._passing -= 1
+            _, _, identifiers = self.shapes.pop(subscription.served[1], (0, False, ()))
+            self._identified -= len(identifiers)
         served = self._served[subscription.served]
         served.pop(subscription.topic_filter, None)
         if not served:

@@ -36,6 +36,7 @@ from reefcast.mqtt.packets import (
     Unsubscribe,
 )
 from reefcast.mqtt.properties import Properties
+from reefcast.mqtt.publishing import NOTHING, Publishing
 from reefcast.mqtt.surroundings import Settings
 from reefcast.network.file import NetworkFile
 from reefcast.server.mqtt import line as lines
@@ -234,8 +235,10 @@ BEGINNING: list[Any] = [
     ("publish", "q", [PLAIN], []),
 ]
 """A start after which everything is plain: the first publication of a client never is."""
-MIXED: list[Any] = [*BEGINNING, ("subscribe", "t", "+/b", 8), ("subscribe", "q", "#", 2)]
-BEGINNINGS: tuple[list[Any], ...] = (BEGINNING, MIXED)
+IDENTIFIED: list[Any] = [*BEGINNING, ("subscribe", "t", "+/b", 8)]
+OVERLAPPING: list[Any] = [*BEGINNING, ("subscribe", "t", "+/b", 0), ("subscribe", "s", "a/b", 1)]
+MIXED: list[Any] = [*IDENTIFIED, ("subscribe", "q", "#", 2)]
+BEGINNINGS: tuple[list[Any], ...] = (BEGINNING, IDENTIFIED, OVERLAPPING, MIXED)
 
 
 def tell(twins: Twins, script: list[Any]) -> None:
@@ -268,6 +271,8 @@ WAITS: list[Any] = [
 @settings(max_examples=60, deadline=None)
 @example(BEGINNING, WAITS, "drop_oldest", 5, 64, 1 << 20)
 @example(MIXED, WAITS, "disconnect", 5, 64, 1 << 20)
+@example(IDENTIFIED, WAITS, "drop_oldest", 1000, 64, 1 << 20)
+@example(OVERLAPPING, WAITS, "drop_oldest", 1000, 64, 1 << 20)
 @given(
     st.sampled_from(BEGINNINGS),
     st.lists(steps, min_size=1, max_size=10),
@@ -286,9 +291,16 @@ def test_both_ways_write_the_same(
         turn(loop)
 
 
+@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("who", PUBLISHERS)
-def test_any_cut_gives_the_same_publications(who: str) -> None:
-    """Whatever the reads, what is published is the same, in the same order, and numbers go up."""
+def test_any_cut_gives_the_same_publications(
+    who: str, together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the reads, what is published is the same, in the same order, and numbers go up: also
+    without the ways for several packets."""
+    if not together:
+        monkeypatch.setattr(Publishing, "take_plain", lambda *how: 0)
+        monkeypatch.setattr(Publishing, "take_frames", lambda *how: NOTHING)
     sent = [("a", 0), ("a/b", 125), ("b", 200), ("é", 3), ("c", 0), ("$SYS/x", 1), ("d", 130)]
     version = CLIENTS[who]
     data = b"".join(encode(Publish(topic, bytes(size)), version) for topic, size in sent)
@@ -310,6 +322,31 @@ def test_any_cut_gives_the_same_publications(who: str) -> None:
                 numbers = [place.last, *(each.seq for each in found)]
                 assert all(first < second for first, second in pairwise(numbers))
                 place.last = numbers[-1]
+        twins.do("end")
+        turn(loop)
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("again", [False, True])
+def test_what_is_not_passed_on_takes_no_credit(qos: int, again: bool) -> None:
+    """A client may publish on after publications that are refused, or come twice before their
+    answer."""
+    topic, dup = ("b", qos > 0) if again else ("$SYS/x", False)
+    ids = [7] * 8 if again else range(1, 9)
+    packets = [Publish(topic, b"", qos, dup=dup, packet_id=id if qos else 0) for id in ids]
+    with quiet() as loop:
+        twins = Twins(loop, credit=3)
+        twins.do("watch")
+        for packet in packets if qos < 2 and again else [packets]:
+            some = packet if isinstance(packet, list) else [packet]
+            twins.do("say", "q", b"".join(encode(each, MQTT_5) for each in some))
+            turn(loop, 6)
+        twins.do("say", "q", encode(Publish("last"), MQTT_5))
+        turn(loop, 6)
+        for place in twins.both:
+            found = [each.topics[0] for each in place.watched()]
+            assert found[-1:] == ["last"]
+            assert ("$SYS/x" in found) is False
         twins.do("end")
         turn(loop)
 

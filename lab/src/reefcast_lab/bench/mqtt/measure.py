@@ -2,8 +2,9 @@
 
 The clients of a point connect to a fresh broker. Then follow runs that warm the broker up, until it
 is clear how many publications a run needs; and several runs, of which the row has the medians. The
-CPU time of a run is what the broker used from before the first publication until the last delivery
-and acknowledgement, minus its use when idle."""
+CPU time of a run is what the broker used from before the first publication until it is quiet again,
+minus its use when idle: when the last delivery has come, it has yet to read what subscribers
+acknowledge."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import median
 from urllib.parse import quote
 
-from reefcast.errors import LocalError
+from reefcast.errors import LocalError, PeerError
 from reefcast.matching import warm_up as compile_index
 from reefcast.mqtt.packets import Pingreq, Publish
 from reefcast_lab.bench.live.brokers import OURS
@@ -27,13 +28,19 @@ from reefcast_lab.bench.mqtt.points import CONDITION, TOPIC_ONLY, Point
 
 CPU_S, LONGEST_S = 0.3, 4.0
 """A run is so long that the broker uses so much CPU time, but not longer than `LONGEST_S`."""
+ENOUGH = 1.25
+"""A run is long enough if it would have to be less than so many times as long. The first ones are
+slower than those behind them, and say too little of how long these last."""
 FIRST, MOST = 200, 1_000_000
 """Publications of the first run, and the most of one."""
-REST_S, PAUSE_S = 0.3, 0.0002
+REST_S, LOOKS, PAUSE_S = 0.2, 3, 0.0002
 """Clients pause, so that the broker does not pay for waking them at each packet."""
 IDLE_S, KEEP_ALIVE_S, SETTLE_S = 5.0, 60.0, 1.0
 """How long idle connections are looked at, and how often each of them sends a ping."""
 STALLED_S = 60.0
+QUIET_LOOK_S, QUIET_SHARE, QUIET_S = 0.05, 0.05, 10.0
+"""A broker is quiet when it uses no larger share of a core than that for so long; it has so many
+seconds to become so."""
 OTHER_CONNECTIONS = 10
 MOST_TOPICS = 1000
 """The most different topics that are published."""
@@ -248,10 +255,22 @@ class Session:
             self._selector.register(client.socket, selectors.EVENT_READ, client)
 
     def rest(self) -> None:
-        """Measure how much CPU the broker uses while nothing is published."""
+        """Measure how much CPU the broker uses while nothing is published: the least of some
+        looks."""
+        self._idle_share = min(self._share(REST_S) for _ in range(LOOKS))
+
+    def _share(self, seconds: float) -> float:
+        """Return the share of a core that the broker uses for so long."""
         before, since = self._running.cpu_s(), time.monotonic()
-        time.sleep(REST_S)
-        self._idle_share = (self._running.cpu_s() - before) / (time.monotonic() - since)
+        time.sleep(seconds)
+        return (self._running.cpu_s() - before) / (time.monotonic() - since)
+
+    def _settle(self) -> None:
+        """Wait until the broker is quiet. Raises `PeerError` if it never is."""
+        until = time.monotonic() + QUIET_S
+        while self._share(QUIET_LOOK_S) > QUIET_SHARE:
+            if time.monotonic() > until:
+                raise PeerError(f"the broker is still busy {QUIET_S:g} s after the last delivery")
 
     def warm_up(self) -> int:
         """Run until it is clear how many publications a run needs; return that number."""
@@ -260,8 +279,8 @@ class Session:
         while True:
             load = self.run(count)
             times = min(CPU_S / max(load.cpu_s, 1e-6), LONGEST_S / load.seconds)
-            if times < 2 or count == MOST:
-                return max(1, min(int(count * times), MOST))
+            if times < ENOUGH or count == MOST:
+                return count
             count = min(int(count * min(times, 10.0)), MOST)
 
     def run(self, count: int) -> Load:
@@ -276,7 +295,9 @@ class Session:
             publisher.publish(each)
         self._carry(had + expected)
         passed = time.monotonic() - since
-        used_s = self._running.cpu_s() - before - self._idle_share * passed
+        self._settle()
+        used_s = self._running.cpu_s() - before
+        used_s -= self._idle_share * (time.monotonic() - since)
         came = self._delivered() - had
         return Load(count, came, expected - came, passed, max(used_s, 0.0))
 
@@ -296,7 +317,9 @@ class Session:
                 if subscriber.waiting:
                     subscriber.write()
             done = sum(each.done for each in self._publishers), self._delivered()
-            if done[1] >= expected and all(each.is_done for each in self._publishers):
+            unsent = any(each.waiting for each in self._subscribers)
+            all_done = all(each.is_done for each in self._publishers)
+            if done[1] >= expected and all_done and not unsent:
                 return
             if done != state:
                 state, moved = done, time.monotonic()
