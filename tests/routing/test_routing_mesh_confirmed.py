@@ -774,7 +774,9 @@ def test_who_has_left_a_link_refuses_an_end_that_begins_it_anew() -> None:
     network.part(("c", "d"), "cd")
     assert router_of(network, "d").brokers == ["b"]
     assert ("c", "d") not in network.edges
+    assert ("c", "d") not in network.links
     assert not judge(network)
+    assert sorted(network.edges) == [("a", "b"), ("b", "c"), ("b", "d")]
 
 
 def test_who_was_taken_out_is_waited_for_by_no_end_of_its_link_that_restarts() -> None:

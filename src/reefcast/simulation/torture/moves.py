@@ -8,9 +8,9 @@ links of the network file, which nobody changes, and what its disk says of those
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
-from reefcast.model.messages import Demote, Promote
+from reefcast.model.messages import Demote, Effect, LinkDown, Promote
 from reefcast.routing.broker import Broker
 from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks
@@ -31,6 +31,8 @@ class Overlay(Protocol):
     soft: SoftLinks
 
     def connect(self, one: str, other: str) -> None: ...
+
+    def put(self, name: str, item: Any, link: str) -> list[Effect]: ...
 
 
 class Moves:
@@ -114,6 +116,7 @@ class Moves:
         self._demote(edge)
         self.tell_lost()
         self._dial_anew(edge)
+        self._give_up(edge)
         return True
 
     def _dial_anew(self, edge: Directed) -> None:
@@ -126,3 +129,11 @@ class Moves:
             if has and takes_in and edge not in network.edges:
                 network.edges.append(edge)
                 network.connect(one, other)
+
+    def _give_up(self, edge: Directed) -> None:
+        """Tell an end that still has a link which its other end refuses that this stays away."""
+        network = self._network
+        for one, other in (edge, edge[::-1]):
+            is_refused = edge not in network.edges and network.soft.has_as_neighbour(one, other)
+            if is_refused and network.links.pop((one, other), None) is not None:
+                network.put(one, LinkDown(), other)
