@@ -32,7 +32,7 @@ class Asking:
         self._last = 0
         self._waiting: dict[int, Task] = {}
         self._early: dict[int, deque[ControlMessage]] = {}
-        self._queue: deque[Task] = deque()
+        self._queue: list[Task] = []  # a deque takes half a kilobyte, and there are many clients
         self._queued: Task | None = None
 
     async def ask(self, make: Make) -> Any:
@@ -98,5 +98,5 @@ class Asking:
     def _next(self) -> None:
         self._queued = None
         while self._queue and self._queued is None:
-            self._queued = task = self._queue.popleft()
+            self._queued = task = self._queue.pop(0)
             self._go_on(task, None)

@@ -18,7 +18,6 @@ Source: MQTT 5.0, sections 3.3.4, 4.3, 4.6 and 4.9."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from enum import Flag, auto
 
@@ -59,8 +58,7 @@ class Incoming:
     def __init__(self, most: int, answer: Callable[[Answer, str], None]) -> None:
         self._most = most
         self._answer = answer
-        self._arrivals: deque[Arrival] = deque()
-        self._by_seq: dict[int, Arrival] = {}
+        self._arrivals: dict[int, Arrival] = {}  # by their numbers, in the order in which they came
         self.taken: dict[int, int] = {}
         self.told: set[int] = set()
         self._open: set[int] = set()
@@ -81,7 +79,7 @@ class Incoming:
         broker is about to answer it anyway. Raises `MqttError` if there are too many."""
         id = packet.packet_id
         known = self.taken.get(id) if packet.qos == 2 else None
-        if known in self._by_seq:
+        if known in self._arrivals:
             return 0
         if known is not None and id in self._open:
             return self._tell_again(packet, known)
@@ -106,21 +104,20 @@ class Incoming:
     def begin(self, packet: Publish, seq: int, waits: Wait) -> None:
         """Note a publication, and what is to come before it is acknowledged."""
         arrival = Arrival(packet.packet_id, packet.qos, seq, waits)
-        self._arrivals.append(arrival)
-        self._by_seq[seq] = arrival
+        self._arrivals[seq] = arrival
         if packet.qos == 2:
             self.taken[packet.packet_id] = seq
 
     def answered(self, seq: int, what: Wait) -> None:
         """Handle what has come for the publication with this number."""
-        arrival = self._by_seq.get(seq)
+        arrival = self._arrivals.get(seq)
         if arrival is not None:
             arrival.waits &= ~what
             self._tell()
 
     def refused(self, seq: int, reason: Reason, words: str) -> bool:
         """Handle that the broker refuses a publication; return whether it is one of these."""
-        arrival = self._by_seq.get(seq)
+        arrival = self._arrivals.get(seq)
         if arrival is None:
             return False
         arrival.waits, arrival.reason, arrival.words = Wait.NOTHING, reason, words
@@ -130,7 +127,7 @@ class Incoming:
     def release(self, packet: Pubrel) -> bool:
         """Handle a PUBREL; return whether it is of a publication whose PUBREC was sent."""
         seq = self.taken.get(packet.packet_id)
-        if seq is None or seq in self._by_seq:
+        if seq is None or seq in self._arrivals:
             return False
         del self.taken[packet.packet_id]
         self._open.discard(packet.packet_id)
@@ -140,9 +137,8 @@ class Incoming:
     def _tell(self) -> None:
         """Acknowledge all publications that come first and have their answers."""
         arrivals = self._arrivals
-        while arrivals and not arrivals[0].waits:
-            arrival = arrivals.popleft()
-            del self._by_seq[arrival.seq]
+        while arrivals and not (arrival := next(iter(arrivals.values()))).waits:
+            del arrivals[arrival.seq]
             id, failed = arrival.packet_id, arrival.reason.is_failure
             if arrival.qos == 1:
                 self._open_of_qos_1 -= 1

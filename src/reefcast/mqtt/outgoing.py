@@ -17,7 +17,6 @@ Source: MQTT 5.0, sections 2.2.1, 4.3, 4.4 and 4.9."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
 
@@ -87,7 +86,7 @@ class Outgoing:
         self._write = write
         self._done = done
         self._begun = begun
-        self._waiting: deque[Delivery] = deque()
+        self._waiting: list[Delivery] = []  # as in `asking`; few have to wait
         self._sent: dict[int, Delivery] = {}
         self._reserved: set[int] = set()
         self._last = 0
@@ -136,7 +135,7 @@ class Outgoing:
     def take_back(self, keeps: Callable[[Publication], bool]) -> int:
         """Drop the waiting deliveries whose events are not to be sent any more; return how many."""
         gone = [each for each in self._waiting if each.event and not keeps(each.event)]
-        self._waiting = deque(each for each in self._waiting if each not in gone)
+        self._waiting = [each for each in self._waiting if each not in gone]
         for each in gone:
             self._over(each)
         return len(gone)
@@ -178,9 +177,9 @@ class Outgoing:
         del self._sent[delivery.packet_id]
         self._over(delivery)
         while self._waiting:
-            following = self._waiting.popleft()  # before it is written, which may drop others
+            following = self._waiting.pop(0)  # before it is written, which may drop others
             if not self._try(following):
-                self._waiting.appendleft(following)
+                self._waiting.insert(0, following)
                 break
 
     def _over(self, delivery: Delivery) -> None:

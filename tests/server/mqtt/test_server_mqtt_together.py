@@ -12,6 +12,8 @@ import reefcast
 from live_networks import make_network, until, url_of
 from mqtt_clients import MqttClient
 from reefcast.model.wire import StatusRequest
+from reefcast.mqtt.packets import Will
+from reefcast.mqtt.properties import Properties
 
 
 async def test_native_events_come_by_topic_with_their_attributes_as_json(
@@ -49,3 +51,19 @@ async def test_a_retained_message_is_found_at_every_broker(live: Live, tmp_path:
     async with reefcast.connect(url_of(network, "b")) as native:
         values = await native.retained("topic = 'state/1'")
     assert [value.payload for value in values] == [b"on"]
+
+
+async def test_a_broker_that_stops_publishes_the_wills_of_those_who_are_connected(
+    live: Live, tmp_path: Path
+) -> None:
+    """Also wills with a delay: nobody would publish them later."""
+    network = with_mqtt(make_network("ab", [("a", "b")]), tmp_path)
+    await live.up(network)
+    watcher = await MqttClient.connect(ports(live.nodes["b"])[0])
+    await watcher.subscribe("wills/#", 1)
+    late = Will("wills/device", b"gone", 1, properties=Properties(will_delay_interval=1000))
+    await MqttClient.connect(
+        ports(live.nodes["a"])[0], "device", will=late, session_expiry_interval=1000
+    )
+    await live.nodes["a"].stop()
+    assert (await watcher.event()).topic == "wills/device"

@@ -55,6 +55,8 @@ from reefcast.server.outbox import HIGH_WATER_BYTES
 from reefcast.server.web.proving import RequestGreeting, prove
 from reefcast.timing import MACHINE, now_us
 
+LATE_S = 0.05
+"""How long a broker still waits for a packet that is due."""
 CLOSING_S = 2.0
 """How long the last packet of a connection may take to be written."""
 
@@ -80,7 +82,7 @@ class MqttLine(asyncio.Protocol):
         self._proving: asyncio.Task[None] | None = None
         self._port: MqttPort | None = None
         self._session: ClientSession | None = None
-        self._connected = self._has_left = False
+        self._connected = self._has_left = self._is_late = False
         self.gateway: Gateway | None = None
         self.client_id = ""
         self.hello: Hello | None = None
@@ -424,6 +426,9 @@ class MqttLine(asyncio.Protocol):
         self._timer = None
         if self.over:
             self.transport.abort()
+        elif not (self._inflow.is_ready or self._is_late):
+            self._is_late = True  # if this broker was busy, what is due may have come: read it
+            self._set_timer(LATE_S)
         elif not self._inflow.is_ready:
             self.end(Reason.UNSPECIFIED_ERROR, f"no end of the greeting within {HELLO_S:g} s")
         else:

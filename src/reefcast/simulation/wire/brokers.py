@@ -21,7 +21,8 @@ Handle = Callable[[Any, LinkName, float], list[Effect]]
 
 class WireBroker:
     """`lost(publish)`: called with each publication that is lost, or was only in the memory of one
-    that died; `sent(link, message)`: called with each message of its core to neighbours. `gone`: it
+    that died; `sent(link, message)`: called with each message of its core to neighbours;
+    `forwarded(count)`: with how many copies the compiled path sent them. `gone`: it
     died, and will not come back. `failures`: its failures, and unexpected events, by kind."""
 
     def __init__(
@@ -32,6 +33,7 @@ class WireBroker:
         loop: SimulatedLoop,
         lost: Callable[[Publish], None],
         sent: Callable[[LinkName, Any], None],
+        forwarded: Callable[[int], None],
     ) -> None:
         self.name = name
         self.neighbours: tuple[LinkName, ...] = tuple(network.neighbours(name))
@@ -45,6 +47,7 @@ class WireBroker:
         self._loop = loop
         self._lost = lost
         self._sent = sent
+        self._forwarded = forwarded
         self._outside = copy_context()
         self._lives: list[tuple[SimulatedMachine, Node]] = []
 
@@ -108,6 +111,7 @@ class WireBroker:
         journal.lost = listening  # type: ignore[method-assign]  # the journal keeps no ids itself
         for name in ("handle", "handle_publications"):
             setattr(self.core, name, self._counting(getattr(self.core, name)))
+        self._count_compiled()
         self.up = True
         self._loop.create_task(self.node.start())
 
@@ -123,6 +127,17 @@ class WireBroker:
             return effects
 
         return handled
+
+    def _count_compiled(self) -> None:
+        """Count the copies for neighbours that the compiled path makes: no effect tells of them."""
+        way = self.core.plain_way
+        passed = way.passed
+
+        def counting(*what: Any) -> None:
+            passed(*what)
+            self._forwarded(sum(what[-1].values()))
+
+        setattr(way, "passed", counting)  # noqa: B010 (live brokers have no use for it)
 
     def kill(self, *, for_good: bool = False) -> None:
         """Kill the broker as `kill -9` does: its memory is gone."""

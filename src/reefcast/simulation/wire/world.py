@@ -121,10 +121,14 @@ class WireWorld(Stage):
 
     def _make_broker(self, name: str) -> WireBroker:
         seed = str(self.setup.seed)
-        return WireBroker(name, self._network, seed, self.loop, self._lost, self._sent)
+        said = self._lost, self._sent, self._forwarded
+        return WireBroker(name, self._network, seed, self.loop, *said)
 
     def _sent(self, link: LinkName, message: Any) -> None:
         self.record.sent(None, link, message, 0, 0, self.loop.time())
+
+    def _forwarded(self, count: int) -> None:
+        self.record.forwarded += count
 
     def _lost(self, publish: Publish) -> None:
         self.record.damaged.add(publish.publication.id)
