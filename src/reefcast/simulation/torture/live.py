@@ -20,6 +20,7 @@ from reefcast.client.settings import complete
 from reefcast.errors import RefusedError
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication, PublicationId, Value
+from reefcast.network.file import NetworkFile
 from reefcast.network.sections import LimitsSection
 from reefcast.overlay.topology import edges_of, graph
 from reefcast.protocol.client_ids import Identity
@@ -32,8 +33,9 @@ from reefcast.simulation.torture.disks import Disk
 from reefcast.simulation.torture.having import is_in_custody
 from reefcast.simulation.torture.record import Record, described
 from reefcast.simulation.torture.run import overlay_of
-from reefcast.simulation.wire.brokers import WireBroker
+from reefcast.simulation.wire.brokers import Observer, WireBroker
 from reefcast.simulation.wire.faults import Pieces, Sever, Vanish, Wire, WireFault
+from reefcast.simulation.wire.loop import SimulatedLoop
 from reefcast.simulation.wire.machines import SimulatedMachine
 from reefcast.simulation.wire.world import WireWorld
 from reefcast.simulation.world import Setup
@@ -49,8 +51,17 @@ PUBLICATIONS = 12
 class DurableBroker(WireBroker):
     """A live broker with a disk, which outlives it. `kills`: how often it was killed."""
 
-    def __init__(self, disk: Disk, rng: random.Random, *where: Any) -> None:
-        super().__init__(*where)
+    def __init__(
+        self,
+        disk: Disk,
+        rng: random.Random,
+        name: str,
+        network: NetworkFile,
+        seed: str,
+        loop: SimulatedLoop,
+        observer: Observer,
+    ) -> None:
+        super().__init__(name, network, seed, loop, observer)
         self.disk = disk
         self.kills = 0
         self._rng = rng
@@ -78,10 +89,9 @@ class DurableWorld(WireWorld):
     def _make_broker(self, name: str) -> WireBroker:
         seed = str(self.setup.seed)
         rng = random.Random(f"{seed}/disk/{name}")
-        where = (name, self._network, seed, self.loop, self._lost, self._sent)
-        return DurableBroker(self.disks[name], rng, *where)
+        return DurableBroker(self.disks[name], rng, name, self._network, seed, self.loop, self)
 
-    def _sent(self, link: str, message: Any) -> None:
+    def sent(self, link: str, message: Any) -> None:
         self.steps.step(f"{self.loop.time():.6f} to {link}: {described(message)}")
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextvars import copy_context
-from typing import Any
+from typing import Any, Protocol
 
 from reefcast.model.messages import Effect, LinkName, Publish, Send
 from reefcast.network.file import NetworkFile
@@ -19,11 +19,22 @@ from reefcast.simulation.wire.machines import SimulatedMachine
 Handle = Callable[[Any, LinkName, float], list[Effect]]
 
 
+class Observer(Protocol):
+    """Whoever is told what the brokers do."""
+
+    def lost(self, publish: Publish) -> None:
+        """Note a publication that is lost, or was only in the memory of a broker that died."""
+
+    def sent(self, link: LinkName, message: Any) -> None:
+        """Note a message of a broker's core to a neighbour."""
+
+    def forwarded(self, count: int) -> None:
+        """Note how many copies the compiled path sent to neighbours."""
+
+
 class WireBroker:
-    """`lost(publish)`: called with each publication that is lost, or was only in the memory of one
-    that died; `sent(link, message)`: called with each message of its core to neighbours;
-    `forwarded(count)`: with how many copies the compiled path sent them. `gone`: it
-    died, and will not come back. `failures`: its failures, and unexpected events, by kind."""
+    """`observer` is told what it does. `gone`: it died, and will not come back. `failures`: its
+    failures, and unexpected events, by kind."""
 
     def __init__(
         self,
@@ -31,9 +42,7 @@ class WireBroker:
         network: NetworkFile,
         seed: str,
         loop: SimulatedLoop,
-        lost: Callable[[Publish], None],
-        sent: Callable[[LinkName, Any], None],
-        forwarded: Callable[[int], None],
+        observer: Observer,
     ) -> None:
         self.name = name
         self.neighbours: tuple[LinkName, ...] = tuple(network.neighbours(name))
@@ -45,9 +54,7 @@ class WireBroker:
         self._brokers = frozenset(network.names)
         self._seed = seed
         self._loop = loop
-        self._lost = lost
-        self._sent = sent
-        self._forwarded = forwarded
+        self._observer = observer
         self._outside = copy_context()
         self._lives: list[tuple[SimulatedMachine, Node]] = []
 
@@ -106,7 +113,7 @@ class WireBroker:
 
         def listening(publish: Publish, reason: str, link: LinkName) -> None:
             lost(publish, reason, link)
-            self._lost(publish)
+            self._observer.lost(publish)
 
         journal.lost = listening  # type: ignore[method-assign]  # the journal keeps no ids itself
         for name in ("handle", "handle_publications"):
@@ -123,7 +130,7 @@ class WireBroker:
             effects = handle(what, link, now)
             for effect in effects:
                 if isinstance(effect, Send) and effect.link in self._brokers:
-                    self._sent(effect.link, effect.message)
+                    self._observer.sent(effect.link, effect.message)
             return effects
 
         return handled
@@ -135,7 +142,7 @@ class WireBroker:
 
         def counting(*what: Any) -> None:
             passed(*what)
-            self._forwarded(sum(what[-1].values()))
+            self._observer.forwarded(sum(what[-1].values()))
 
         setattr(way, "passed", counting)  # noqa: B010 (live brokers have no use for it)
 
@@ -147,9 +154,9 @@ class WireBroker:
         self.up = False
         for queue in self.node.host.outputs.links.values():
             for publish in queue.window.publications():
-                self._lost(publish)
+                self._observer.lost(publish)
         for publish in self.core.waiting():
-            self._lost(publish)
+            self._observer.lost(publish)
         self._loop.kill(self.machine)
 
     def stop(self, then: Callable[[], None]) -> None:

@@ -120,17 +120,15 @@ class WireWorld(Stage):
             raise ConfigurationError("traces of live brokers are not simulated")
 
     def _make_broker(self, name: str) -> WireBroker:
-        seed = str(self.setup.seed)
-        said = self._lost, self._sent, self._forwarded
-        return WireBroker(name, self._network, seed, self.loop, *said)
+        return WireBroker(name, self._network, str(self.setup.seed), self.loop, self)
 
-    def _sent(self, link: LinkName, message: Any) -> None:
+    def sent(self, link: LinkName, message: Any) -> None:
         self.record.sent(None, link, message, 0, 0, self.loop.time())
 
-    def _forwarded(self, count: int) -> None:
+    def forwarded(self, count: int) -> None:
         self.record.forwarded += count
 
-    def _lost(self, publish: Publish) -> None:
+    def lost(self, publish: Publish) -> None:
         self.record.damaged.add(publish.publication.id)
 
     def _failed(self, loop: object, context: dict[str, Any]) -> None:
