@@ -71,8 +71,9 @@ def test_importing_the_functions_for_spark_imports_no_spark() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\nReefcastSource match\n"
+    name = "nothing"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        getattr(reefcast.spark, "nothing")  # noqa: B009
+        getattr(reefcast.spark, name)
 
 
 # --- events as rows -------------------------------------------------------------------------------
