@@ -61,6 +61,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_sessionstart() -> None:
+    """Load the kernels as brokers do. With which others a kernel is compiled depends on what was
+    imported before, so that tests would compile, and try, other kernels than brokers have."""
+    from reefcast.matching import warm_up
+
+    warm_up()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect, not skip, tests that must be asked for. With `--soak`, every property is one of the
     long seeded tests, with many times its examples."""
