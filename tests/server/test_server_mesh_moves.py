@@ -92,7 +92,7 @@ async def becomes(nodes: dict[str, Node], tree: set[frozenset[str]]) -> None:
         assert links_told(node) == {link for link in tree if name in link}
 
 
-@pytest.mark.parametrize("strategy", ["S0", "S1", "S2"])
+@pytest.mark.parametrize("strategy", ["S0", pytest.param("S1", marks=pytest.mark.soak), "S2"])
 async def test_moves_one_after_the_other_under_load(live: Live, strategy: str):
     nodes = await live.up(nine(strategy=strategy))
     async with Members(nodes["a"].network, LEAVES) as members, members.publishing():
