@@ -364,7 +364,7 @@ def test_a_storage_that_is_killed_starts_again_on_what_it_has(other: bool) -> No
 
 @pytest.mark.long
 @pytest.mark.parametrize("link", [("c", "b3"), ("b2", "b3"), ("s", "b2")])
-@pytest.mark.parametrize("after_bytes", [1, 20_000])
+@pytest.mark.parametrize("after_bytes", [pytest.param(1, marks=pytest.mark.soak), 20_000])
 def test_an_answer_that_is_cut_goes_on(link: tuple[str, str], after_bytes: int) -> None:
     asked_s = START_S + 2
     cuts = [Sever(links=(link,), at_s=asked_s, at=end, after_bytes=after_bytes) for end in link]
