@@ -68,9 +68,9 @@ def union(*regions: Region) -> Region:
     exact = all(region.exact for region in regions)
     bounds = _joined(_terms(Or, regions))
     if Literal(True) in bounds:
-        return ALWAYS._replace(exact=exact or any(r == ALWAYS for r in regions))
+        return ALWAYS._replace(exact=exact or ALWAYS in regions)
     kept = [bound for bound in bounds if bound != Literal(False)]
-    size = sum(map(_size, kept))
+    size = _size_of(kept, regions)
     if size > LARGEST:
         return UNKNOWN
     if not kept:
@@ -85,7 +85,7 @@ def intersection(*regions: Region) -> Region:
     if Literal(False) in bounds:
         return NEVER
     kept = _without_implied([bound for bound in bounds if bound != Literal(True)])
-    size = sum(map(_size, kept))
+    size = _size_of(kept, regions)
     while size > LARGEST:
         size -= _size(kept.pop())
         exact = False
@@ -95,15 +95,20 @@ def intersection(*regions: Region) -> Region:
 
 
 def _terms(kind: type[And] | type[Or], regions: Iterable[Region]) -> list[Expression]:
-    """Return the bounds, those that are of the kind taken apart, each once."""
-    found: dict[Expression, None] = {}
+    """Return the bounds, those that are of the kind taken apart, and predicates once each."""
+    found: dict[object, Expression] = {}
     for region in regions:
         bound = region.bound
-        for term in (
-            bound.terms if isinstance(bound, And | Or) and type(bound) is kind else (bound,)
-        ):
-            found[term] = None
-    return list(found)
+        terms = bound.terms if isinstance(bound, And | Or) and type(bound) is kind else (bound,)
+        for term in terms:  # hashing a compound one would take too long
+            found.setdefault(id(term) if isinstance(term, And | Or) else term, term)
+    return list(found.values())
+
+
+def _size_of(bounds: list[Expression], regions: Iterable[Region]) -> int:
+    """Return the size of all bounds, which were made of the regions, or a little more."""
+    most = sum(region.size for region in regions)
+    return most if most <= LARGEST else sum(map(_size, bounds))
 
 
 def _joined(bounds: list[Expression]) -> list[Expression]:
@@ -131,15 +136,12 @@ def among(name: str, literals: Iterable[Literal]) -> Expression:
 
 def _without_implied(bounds: list[Expression]) -> list[Expression]:
     """Leave out `x IS NOT NULL` where another term demands a value of x."""
-    demanded: set[str] = set()
-    for bound in bounds:
-        if not isinstance(bound, IsNull):
-            demanded |= _demanded(bound)
-    return [
-        bound
-        for bound in bounds
-        if not (isinstance(bound, IsNull) and bound.negated and _demanded(bound) <= demanded)
-    ]
+    guards = [each for each in bounds if isinstance(each, IsNull) and each.negated]
+    if not guards:
+        return bounds
+    others = [each for each in bounds if each not in guards]
+    demanded = frozenset().union(*map(_demanded, others))
+    return [each for each in guards if not _demanded(each) <= demanded] + others
 
 
 def _demanded(bound: Expression) -> frozenset[str]:

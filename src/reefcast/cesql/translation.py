@@ -179,19 +179,18 @@ def _any(operands: Sequence[Regions]) -> Regions:
 
 
 def _odd(operands: Sequence[Regions]) -> Regions:
-    """Combine operands by XOR."""
+    """Combine operands by XOR. Each doubles what is to be said; beyond a few, only where there is
+    no error is said."""
     one = operands[0]
     for other in operands[1:]:
         sound = intersection(one.sound, other.sound)
         unlike = union(intersection(one.true, other.false), intersection(one.false, other.true))
         alike = union(intersection(one.true, other.true), intersection(one.false, other.false))
-        one = Regions(_or_else(unlike, sound), _or_else(alike, sound), sound)
+        if UNKNOWN in (unlike, alike):
+            whole = intersection(*(each.sound for each in operands)).roughly()
+            return Regions(whole, whole, whole)
+        one = Regions(unlike, alike, sound)
     return one
-
-
-def _or_else(region: Region, wider: Region) -> Region:
-    """Return the region, but if it became too large to say, a wider one."""
-    return wider.roughly() if region == UNKNOWN else region
 
 
 _COMBINED: dict[str, Callable[[Sequence[Regions]], Regions]] = {
