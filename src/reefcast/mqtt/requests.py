@@ -15,17 +15,16 @@ Rules
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
 
 from reefcast.errors import ReefcastError
 from reefcast.model.effort import FilterLimits
 from reefcast.model.messages import EntityId, Refused, Subscribe, Unsubscribe
-from reefcast.model.publication import Publication
-from reefcast.model.wire import decode_publication
 from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
+from reefcast.mqtt.begun import Changes
 from reefcast.mqtt.lasting import (
     SUBSCRIPTION,
     LastingSession,
@@ -50,8 +49,11 @@ class Client(Protocol):
 
     def write(self, packet: packets.Packet) -> None: ...
 
-    def send(self, event: Publication, match: Match) -> None:
-        """Send a retained value."""
+    def send_retained(self, values: Iterable[bytes], match: Match) -> None:
+        """Send retained values, as they are encoded."""
+
+    def change(self, former: Subscription | None, change: Callable[[], object]) -> Changes:
+        """Change the subscriptions, of which `former` ends; return what is to be noted."""
 
     async def attach(self, session: LastingSession) -> None:
         """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
@@ -145,14 +147,26 @@ class Requests:
         """Have the network serve a subscription, and remember it; return the former one of its
         topic filter."""
         await self._serve(subscription)
+        former = self._subscriptions.get(subscription.topic_filter)
+        notes = self._client.change(former, partial(self._subscriptions.put, subscription))
         if self.lasting is not None:
-            note = {SUBSCRIPTION + subscription.topic_filter: kept(subscription)}
-            await self.lasting.note(note)
-        former = self._subscriptions.put(subscription)
+            notes[SUBSCRIPTION + subscription.topic_filter] = kept(subscription)
+            try:
+                await self.lasting.note(notes)
+            except SessionFailed:
+                self._put_back(subscription, former)
+                raise
         if former is not None:
             await self._unserve(former)
         await self._consume(subscription)
         return former
+
+    def _put_back(self, subscription: Subscription, former: Subscription | None) -> None:
+        """Have a subscription that could not be noted no more, but the former one."""
+        if former is None:
+            self._subscriptions.remove(subscription.topic_filter)
+        else:
+            self._subscriptions.put(former)
 
     async def _serve(self, subscription: Subscription) -> None:
         filter = subscription.wanted.filter
@@ -220,14 +234,17 @@ class Requests:
         """Answer an UNSUBSCRIBE."""
         reasons = []
         for topic_filter in packet.topic_filters:
-            subscription = self._subscriptions.remove(topic_filter)
+            subscription = self._subscriptions.get(topic_filter)
             if subscription is None:
                 reasons.append(Reason.NO_SUBSCRIPTION_EXISTED)
                 continue
+            notes = self._client.change(
+                subscription, partial(self._subscriptions.remove, topic_filter)
+            )
             try:
-                await self._unserve(subscription)
                 if self.lasting is not None:
-                    await self.lasting.note({SUBSCRIPTION + topic_filter: None})
+                    await self.lasting.note(notes | {SUBSCRIPTION + topic_filter: None})
+                await self._unserve(subscription)
                 reasons.append(Reason.SUCCESS)
             except SessionFailed:
                 reasons.append(Reason.UNSPECIFIED_ERROR)
@@ -273,9 +290,8 @@ class Requests:
         identifiers = (subscription.identifier,) if subscription.identifier else ()
         match = Match(subscription.wanted.pattern, request.qos, True, identifiers)
         while isinstance(answer, Recalled):
-            for entry in answer.entries:
-                if self._subscriptions.get(subscription.topic_filter) is subscription:
-                    self._client.send(decode_publication(entry.body), match)
+            if self._subscriptions.get(subscription.topic_filter) is subscription:
+                self._client.send_retained((entry.body for entry in answer.entries), match)
             if not answer.more:
                 return
             answer = await self._asking.more(token, RecallOn(token=token))
