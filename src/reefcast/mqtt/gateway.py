@@ -334,9 +334,12 @@ class Gateway:
         self._handing.send_retained(values, match)
 
     def change(self, former: Subscription | None, change: Callable[[], object]) -> Changes:
-        """Change the subscriptions; return what is to be noted of the deliveries that have
-        begun."""
+        """Change the subscriptions; return what is to be noted before `changed`."""
         return self._handing.change(former, change)
+
+    def changed(self) -> None:
+        """Go on after a change of the subscriptions."""
+        self._handing.changed()
 
     def system(self, subscription: Subscription) -> None:
         """Send what the broker says of itself now."""

@@ -9,7 +9,8 @@ Rules
   to the own session if the client unsubscribes.
 - A retained value in answer to a SUBSCRIBE is sent at once, so that no newer one comes before it,
   and noted in the same turn.
-- When subscriptions change, what has begun goes on as it began (`begun`).
+- When subscriptions change, what has begun goes on as it began (`begun`). Nothing of the client's
+  own session begins before its disk knows the change.
 
 Source: MQTT 5.0, sections 4.3, 4.4 and 4.8.2."""
 
@@ -29,7 +30,7 @@ from reefcast.mqtt.packets import Packet, Pubrec, Pubrel
 from reefcast.mqtt.reasons import Reason
 from reefcast.mqtt.subscriptions import Match, Subscription, Way
 from reefcast.sessions.home import TAKEN_OVER
-from reefcast.sessions.messages import MOST_TEXT_BYTES, ConsumerEnded, Handed
+from reefcast.sessions.messages import MOST_TEXT_BYTES, ConsumerEnded, Handed, Owed
 
 AGAIN_S = 1.0
 """After how long a session is asked for again whose home cannot be reached."""
@@ -72,6 +73,7 @@ class Handing:
         self._options = Begun()
         self._to_note: Changes = {}
         self._last_us = 0
+        self._held: list[Owed] | None = None
         self.outgoing = Outgoing(most, broker.send, self._delivered, self._begun)
         self.delivering = make_delivering(self.outgoing)
         self.lasting: LastingSession | None = None
@@ -182,22 +184,34 @@ class Handing:
             return
         own = session is self.lasting
         for owed in handed.events:
-            if (session.source, owed.position) in self._owed:
-                continue  # on its way, or released: the connection stands
-            known = own and owed.position in self._known  # and completed since
-            begun = self._options if own else None
-            delivery = None if known else self.delivering.owed(session.source, owed, begun)
-            if delivery is None:
-                session.acknowledge(owed.position)
-                self._options.over(owed.position if own else 0)
+            if self._is_owed(session, owed):
+                continue
+            if own and owed.position in self._known:
+                session.acknowledge(owed.position)  # completed since
+            elif own and self._held is not None:
+                self._held.append(owed)
             else:
-                self._owed[session.source, owed.position] = delivery
-                if delivery.qos == 2 and not own and self.lasting is not None:
-                    self._asking.begin(self._take(session, self.lasting, delivery, owed.body))
-                else:
-                    self.outgoing.send(delivery)
+                self._hand_over(session, owed, own=own)
         self.flush()
         session.flush()
+
+    def _is_owed(self, session: LastingSession, owed: Owed) -> bool:
+        """Return whether an event is on its way, or released: the connection stands."""
+        return (session.source, owed.position) in self._owed
+
+    def _hand_over(self, session: LastingSession, owed: Owed, *, own: bool) -> None:
+        if self._is_owed(session, owed):
+            return
+        delivery = self.delivering.owed(session.source, owed, self._options if own else None)
+        if delivery is None:
+            session.acknowledge(owed.position)
+            self._options.over(owed.position if own else 0)
+            return
+        self._owed[session.source, owed.position] = delivery
+        if delivery.qos == 2 and not own and self.lasting is not None:
+            self._asking.begin(self._take(session, self.lasting, delivery, owed.body))
+        else:
+            self.outgoing.send(delivery)
 
     def send_retained(self, values: Iterable[bytes], match: Match) -> None:
         """Send retained values, as they are encoded, in answer to a SUBSCRIBE."""
@@ -233,8 +247,10 @@ class Handing:
         return self._last_us
 
     def change(self, former: Subscription | None, change: Callable[[], object]) -> Changes:
-        """Change the subscriptions of a client whose session outlasts its connection: `former`
-        ends. Return what is to be noted of the deliveries that have begun."""
+        """Change the subscriptions: `former` ends, if there is one. Return what the client's own
+        session is to note of the deliveries that have begun; `changed` follows when it has."""
+        if self.lasting is not None:
+            self._held = []
         if former is None or self.lasting is None:
             change()
             return {}
@@ -247,6 +263,15 @@ class Handing:
             self._adopt(former.served[0])
         notes, self._to_note = self._to_note | self._options.take(), {}
         return notes
+
+    def changed(self) -> None:
+        """Go on after a change of subscriptions, which is noted, or was taken back."""
+        held, self._held = self._held, None
+        if held and self.lasting is not None:
+            for owed in held:
+                self._hand_over(self.lasting, owed, own=True)
+            self.flush()
+            self.lasting.flush()
 
     def _adopt(self, source: int) -> None:
         """Have the client's own session take over what has begun of a shared subscription that the

@@ -55,6 +55,9 @@ class Client(Protocol):
     def change(self, former: Subscription | None, change: Callable[[], object]) -> Changes:
         """Change the subscriptions, of which `former` ends; return what is to be noted."""
 
+    def changed(self) -> None:
+        """Go on after a change, which is noted, or was taken back."""
+
     async def attach(self, session: LastingSession) -> None:
         """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
 
@@ -147,26 +150,35 @@ class Requests:
         """Have the network serve a subscription, and remember it; return the former one of its
         topic filter."""
         await self._serve(subscription)
-        former = self._subscriptions.get(subscription.topic_filter)
-        notes = self._client.change(former, partial(self._subscriptions.put, subscription))
-        if self.lasting is not None:
-            notes[SUBSCRIPTION + subscription.topic_filter] = kept(subscription)
-            try:
-                await self.lasting.note(notes)
-            except SessionFailed:
-                self._put_back(subscription, former)
-                raise
+        topic_filter = subscription.topic_filter
+        former = self._subscriptions.get(topic_filter)
+        await self._change(topic_filter, former, subscription)
         if former is not None:
             await self._unserve(former)
         await self._consume(subscription)
         return former
 
-    def _put_back(self, subscription: Subscription, former: Subscription | None) -> None:
-        """Have a subscription that could not be noted no more, but the former one."""
-        if former is None:
-            self._subscriptions.remove(subscription.topic_filter)
+    async def _change(
+        self, topic_filter: str, former: Subscription | None, now: Subscription | None
+    ) -> None:
+        """Have the subscription `now` in the place of `former`, once the session has noted it.
+        Raises `SessionFailed`, and changes nothing."""
+        notes = self._client.change(former, partial(self._put, topic_filter, now))
+        try:
+            if self.lasting is not None:
+                notes[SUBSCRIPTION + topic_filter] = None if now is None else kept(now)
+                await self.lasting.note(notes)
+        except SessionFailed:
+            self._put(topic_filter, former)
+            self._client.changed()
+            raise
+        self._client.changed()
+
+    def _put(self, topic_filter: str, subscription: Subscription | None) -> None:
+        if subscription is None:
+            self._subscriptions.remove(topic_filter)
         else:
-            self._subscriptions.put(former)
+            self._subscriptions.put(subscription)
 
     async def _serve(self, subscription: Subscription) -> None:
         filter = subscription.wanted.filter
@@ -238,12 +250,8 @@ class Requests:
             if subscription is None:
                 reasons.append(Reason.NO_SUBSCRIPTION_EXISTED)
                 continue
-            notes = self._client.change(
-                subscription, partial(self._subscriptions.remove, topic_filter)
-            )
             try:
-                if self.lasting is not None:
-                    await self.lasting.note(notes | {SUBSCRIPTION + topic_filter: None})
+                await self._change(topic_filter, subscription, None)
                 await self._unserve(subscription)
                 reasons.append(Reason.SUCCESS)
             except SessionFailed:
