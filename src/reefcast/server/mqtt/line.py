@@ -3,7 +3,8 @@
 Rules
 -----
 - The first packet is CONNECT; it must come within `HELLO_S`, and be answered within another
-  `HELLO_S`. The broker's authenticator proves who the client is, as for any other.
+  `HELLO_S`. When one of these is over, what has come is still read: this broker may have been
+  busy. Its authenticator proves who the client is, as for any other.
 - What comes behind a packet that is being worked on waits, and nothing more is read meanwhile: so
   does what comes while the client has no credit to publish.
 - After `SLICE_S` of work on one read the other connections get their turn.
@@ -212,6 +213,7 @@ class MqttLine(asyncio.Protocol):
         self._most_bytes = packet.properties.maximum_packet_size or NO_LIMIT
         assigned = not packet.client_id
         self.client_id = client_id_of(packet, self.version)
+        self._is_late = False
         self._set_timer(HELLO_S)
         self.hello = hello(Role.CLIENT, self.client_id, "", MACHINE.get().token(16))
         self._proving = self._loop.create_task(self._prove(packet, self.hello, assigned=assigned))
