@@ -241,6 +241,9 @@ class MqttLine(asyncio.Protocol):
         objection = front.node.of_users.objection(self)
         if objection:
             raise MqttError(Reason.QUOTA_EXCEEDED, objection)
+        wait_s = 0.0
+        if not assigned:
+            wait_s = front.wait_s(self.principal.user, self.client_id, self._loop.time())
         front.take_over(self, anew=packet.clean_start)
         identity = front.identity(
             self.principal.user, self.client_id, lasting=may_last(packet, self.version)
@@ -270,7 +273,10 @@ class MqttLine(asyncio.Protocol):
             left_s = self.principal.expires_at_s - now_us() / 1e6
             ends = f"the {self.principal.proof} of user {self.principal.user!r} has expired"
             self.later(max(0.0, left_s), lambda: self.end(Reason.MAXIMUM_CONNECT_TIME, ends))
-        self.gateway.begin()
+        if wait_s > 0:
+            self.later(wait_s, self.gateway.begin)
+        else:
+            self.gateway.begin()
 
     def _make_gateway(self, packet: Connect, identity: Identity, *, assigned: bool) -> Gateway:
         front = self._front
