@@ -107,7 +107,7 @@ class Outgoing:
 
     @property
     def sent(self) -> Iterable[Delivery]:
-        """Those that are sent and not over."""
+        """The deliveries that are sent and not over."""
         return self._sent.values()
 
     @property

@@ -133,8 +133,8 @@ class LimitsSection(Section):
       the network, counts by itself.
     - `user_bytes_per_s`: how many bytes of publications, likewise.
     - `user_searches_per_s`: how many MQTT clients of a user may have a broker search the network
-      for their sessions in a second; 0: no limit. More wait for their CONNACK, up to 3 s, or are told
-      to come again. Clients that have proved no user count together.
+      for their sessions in a second; 0: no limit. More wait for their CONNACK, up to 3 s, or are
+      told to come again. Clients that have proved no user count together.
     - `queue_bytes`: how many bytes wait for clients, in all queues together, and were sent to
       clients that have not acknowledged them. Beyond that, the longest queue gives way: its oldest
       publications are dropped, which its client learns, or its client is disconnected if its
