@@ -120,14 +120,16 @@ class MqttFront:
 
     def _own_key(self) -> bytes:
         """Return what the secrets of lasting sessions follow from: the network's key; without one,
-        the key of this broker's certificate; without users, nothing is secret."""
+        the key of this broker's certificate; without that, a secret of this process. Nothing is
+        secret where nobody proves who he is."""
         if self._key is None:
             network = self.node.network
             files = [network.security.key] if network.security else []
             if network.tls.on:
                 files.append(network.tls.files(self.node.name).key or network.tls.certificate)
             found = [Path(file).read_bytes() for file in files if file]
-            self._key = found[0] if found else b"a network without keys"
+            secret = MACHINE.get().token(SECRET_BYTES) if network.security else "no users"
+            self._key = found[0] if found else secret.encode()
         return self._key
 
     # --- what this broker says of itself ----------------------------------------------------------
