@@ -223,8 +223,8 @@ class Handing:
     def flush(self) -> None:
         """Have the client's own session note what it is to know of the deliveries that were begun,
         or are over."""
-        notes, self._to_note = self._to_note | self._options.take(), {}
         if self.lasting is not None:
+            notes, self._to_note = self._to_note | self._options.take(), {}
             self.lasting.note_later(notes)
 
     def _note_again(self) -> None:
