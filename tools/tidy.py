@@ -35,6 +35,7 @@ LAYERS = (
     ("errors",),
     ("directories", "extras", "logs"),
     ("model",),
+    ("cesql",),
     ("protocol",),
     ("matching",),
     ("overlay",),
@@ -70,6 +71,7 @@ LEVELS = {
 CORE = frozenset(
     {
         "model",
+        "cesql",
         "protocol",
         "matching",
         "overlay",
