@@ -161,7 +161,7 @@ class Torture:
             options["max_age_s"] = rng.choice((5.0, 50.0))
         if rng.random() < 0.2:
             options["expiry_s"] = 200.0
-        if self._expires and rng.random() < 0.5:
+        if self._expires and options["ack_wait_s"] == 2.0:
             options["expires"] = "fresh"
         return options
 
