@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from reefcast.http.problems import refused
 
@@ -29,15 +29,35 @@ def event_bytes(data: bytes, *, id: str = "", name: str = "") -> bytes:
     return b"%sdata: %s\n\n" % (head.encode(), data)
 
 
-def positions_text(positions: Iterable[int]) -> str:
-    """Return ascending positions as ranges."""
-    ranges: list[list[int]] = []
-    for position in positions:
+class Positions:
+    """A set of positions, which is told as ranges. Most come in their order."""
+
+    def __init__(self, positions: Iterable[int] = ()) -> None:
+        self._ranges: list[list[int]] = []
+        for position in sorted(positions):
+            self.add(position)
+
+    def add(self, position: int) -> None:
+        """Add a position."""
+        ranges = self._ranges
         if ranges and position == ranges[-1][1] + 1:
             ranges[-1][1] = position
-        else:
+        elif not ranges or position > ranges[-1][1]:
             ranges.append([position, position])
-    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges)
+        elif not any(first <= position <= last for first, last in ranges):
+            all_of_them = [*self, position]
+            ranges.clear()
+            for each in sorted(all_of_them):
+                self.add(each)
+
+    def __iter__(self) -> Iterator[int]:
+        for first, last in self._ranges:
+            yield from range(first, last + 1)
+
+    @property
+    def text(self) -> str:
+        """The positions as ranges."""
+        return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in self._ranges)
 
 
 def positions_in(text: str) -> list[int]:

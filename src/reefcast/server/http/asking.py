@@ -15,6 +15,7 @@ from reefcast.http.routes import Route
 from reefcast.model.json_attributes import JSON_TYPE, is_json_type
 from reefcast.protocol.principal import Principal
 from reefcast.protocol.privacy import Shown
+from reefcast.server.http.consumers import Consumers
 from reefcast.server.http.front import HttpFront
 from reefcast.server.web.visits import Visits
 
@@ -31,13 +32,15 @@ HEADERS = {
 @dataclass(slots=True, kw_only=True)
 class Asked:
     """A request. `route`: what it asks, with the varying `parts` of its path; `principal`: who
-    asks; `headers`: what its answer has besides `HEADERS`; `most_bytes`: of its body."""
+    asks; `headers`: what its answer has besides `HEADERS`; `most_bytes`: of its body; `consumers`:
+    those of durable sessions."""
 
     request: web.BaseRequest
     route: Route
     parts: dict[str, str]
     principal: Principal
     front: HttpFront
+    consumers: Consumers
     visits: Visits
     most_bytes: int
     headers: dict[str, str]

@@ -21,6 +21,7 @@ from reefcast.http.routes import Table
 from reefcast.protocol.principal import NOBODY
 from reefcast.protocol.privacy import is_loopback
 from reefcast.server.http.asking import HEADERS, Answering, Asked, problem_answer
+from reefcast.server.http.consumers import Consumers
 from reefcast.server.http.front import HttpFront
 from reefcast.server.http.proving import who_asks
 from reefcast.server.web.http import failed_words, host_in
@@ -34,6 +35,7 @@ class Handler:
     def __init__(
         self,
         front: HttpFront,
+        consumers: Consumers,
         table: Table,
         answers: Mapping[str, Answering],
         origins: Origins,
@@ -43,6 +45,7 @@ class Handler:
         here_only: bool,
     ) -> None:
         self._front = front
+        self._consumers = consumers
         self._table = table
         self._answers = answers
         self._origins = origins
@@ -96,6 +99,7 @@ class Handler:
             parts=parts,
             principal=NOBODY if route.open else await who_asks(node, request),
             front=self._front,
+            consumers=self._consumers,
             visits=self._visits,
             most_bytes=self._most_bytes,
             headers=headers,

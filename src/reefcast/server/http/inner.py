@@ -56,6 +56,14 @@ class Fate(NamedTuple):
     invalid: bool = False
 
 
+class Sent(NamedTuple):
+    """Events on their way: what is known of each, and the group of those that are to be
+    confirmed."""
+
+    fates: list[Fate]
+    group: Group
+
+
 class InnerClient(Client):
     """A client whose connection is a pipe to the broker of this process, for a proved user.
     `shown`: what is known of the connection of the request that it serves; `greet`: the
@@ -94,9 +102,16 @@ class InnerClient(Client):
     async def publish_each(
         self, events: Sequence[Posted], *, confirm: bool, patience_s: float
     ) -> list[Fate]:
-        """Publish events in their order; return what became of each. `confirm`: wait for at most
-        `patience_s` until they are confirmed or refused; else only until they are on their way,
-        which raises `TimeoutError` if the network is congested for so long."""
+        """Publish events in their order; return what became of each: `send_each`, and then
+        `confirmed`."""
+        sent = await self.send_each(events, confirm=confirm, patience_s=patience_s)
+        return await self.confirmed(sent, patience_s)
+
+    async def send_each(
+        self, events: Sequence[Posted], *, confirm: bool, patience_s: float
+    ) -> Sent:
+        """Publish events in their order, behind what was published before, and wait until they are
+        on their way. Raises `TimeoutError` if the network is congested for `patience_s`."""
         async with asyncio.timeout(patience_s):
             if confirm and self._session.unconfirmed.full:
                 await self._until_room_to_ask()
@@ -107,11 +122,10 @@ class InnerClient(Client):
         for seq in range(first, first + len(frames)) if confirm else ():
             self._expect(seq, group)
         self._publish_all(frames)
-        if confirm:
-            return await self._confirmed(fates, group, patience_s)
-        async with asyncio.timeout(patience_s):
-            await self._until_taken(self._outbox.seq)
-        return fates
+        if not confirm:
+            async with asyncio.timeout(patience_s):
+                await self._until_taken(self._outbox.seq)
+        return Sent(fates, group)
 
     def _made(self, events: Sequence[Posted]) -> tuple[list[Fate], list[bytes]]:
         """Return the frames of events that may be published, and the fates of all."""
@@ -145,9 +159,12 @@ class InnerClient(Client):
         made = Publication(*identity, now, event.attributes, event.topics, event.payload)
         return me.grant.objection(made) or ""
 
-    async def _confirmed(self, fates: list[Fate], group: Group, patience_s: float) -> list[Fate]:
-        """Wait until all of a group are answered; return the fates by then."""
-        session = self._session
+    async def confirmed(self, sent: Sent, patience_s: float) -> list[Fate]:
+        """Wait until those that are to be confirmed are confirmed or refused, for at most
+        `patience_s`; return what became of each by then."""
+        session, (fates, group) = self._session, sent
+        if not group.open and not group.refusals:
+            return fates
         try:
             async with asyncio.timeout(patience_s):
                 with session.awaiting_answer():

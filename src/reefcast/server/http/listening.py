@@ -15,6 +15,7 @@ from reefcast.logs import part
 from reefcast.protocol.privacy import is_loopback
 from reefcast.server.http.answers import ANSWERS
 from reefcast.server.http.asking import problem_answer
+from reefcast.server.http.consumers import Consumers
 from reefcast.server.http.front import HttpFront, HttpListener
 from reefcast.server.http.handling import Handler
 from reefcast.server.http.serving import Greet, ServingBroker
@@ -45,7 +46,9 @@ class ProgramConnection(HttpConnection):
 class ProgramListener:
     """The HTTP listener of one `[[listener]]`. `listener`: where it listens."""
 
-    def __init__(self, node: ServingBroker, front: HttpFront, entry: ListenerEntry) -> None:
+    def __init__(
+        self, node: ServingBroker, front: HttpFront, consumers: Consumers, entry: ListenerEntry
+    ) -> None:
         host, port = entry.address or ("", 0)
         self._node = node
         self._most = entry.max_connections
@@ -55,7 +58,8 @@ class ProgramListener:
             most_bytes=entry.max_body_bytes + MOST_BYTES,
         )
         handler = Handler(
-            *(front, Table(), ANSWERS, Origins(entry.allow_origins), self.visits),
+            *(front, consumers, Table(), ANSWERS),
+            *(Origins(entry.allow_origins), self.visits),
             most_bytes=entry.max_body_bytes,
             here_only=is_loopback(host) and node.network.security is None,
         )
@@ -95,7 +99,8 @@ class HttpListeners:
     def __init__(self, node: ServingBroker, greet: Greet) -> None:
         self.front = HttpFront(node, greet)
         own = [e for e in node.network.listener if e.broker == node.name and e.protocol == "http"]
-        self._all = [ProgramListener(node, self.front, entry) for entry in own]
+        self.consumers = Consumers(self.front)
+        self._all = [ProgramListener(node, self.front, self.consumers, entry) for entry in own]
         self.front.listeners += [HttpListener(each.listener, each.speaks_tls) for each in self._all]
         node.listeners += [each.listener for each in self._all]
 
@@ -109,8 +114,10 @@ class HttpListeners:
         for each in self._all:
             each.visits.tick(now)
         self.front.tick(now)
+        self.consumers.tick(now)
 
     async def close(self) -> None:
         """End all connections, and the clients behind them."""
         await asyncio.gather(*(each.close() for each in self._all))
+        self.consumers.close()
         await self.front.close()

@@ -40,7 +40,7 @@ async def publish_read(
     if events:
         async with asked.front.client_of(asked.principal, asked.shown) as client:
             fates = await client.publish_each(events, confirm=confirm, patience_s=CONFIRM_S)
-    told = Published(accepted=0, refused=0, events=list(_outcomes(read, iter(fates), confirm)))
+    told = Published(accepted=0, refused=0, events=list(outcomes(read, iter(fates), confirm)))
     lost = [each for each in told.events if each.state == "refused"]
     if lost and len(lost) == len(told.events):
         raise _all_refused(read, fates, told.events, is_list=is_list)
@@ -50,7 +50,7 @@ async def publish_read(
     return asked.json(told, status)
 
 
-def _outcomes(
+def outcomes(
     read: Iterable[Posted | Problem], fates: Iterable[Fate], confirm: bool
 ) -> Iterable[Outcome]:
     """Yield what became of each event."""

@@ -2,36 +2,52 @@
 
 The client of a stream is its own, so that its queue, and what happens when that is full, is that of
 any subscriber: a reader that is too slow stops the writing here, which stops the reading from the
-broker. A reader that takes nothing for `STALLED_S` is disconnected."""
+broker.
+
+A stream of a durable session
+-----------------------------
+- The id of an event says which positions its reader has not acknowledged yet (`streams`). One that
+  comes back with it acknowledges them.
+- A page cannot acknowledge by an EventSource, but it comes back by itself when a stream ends, with
+  the last id. So the stream ends when `prefetch` events are unacknowledged for `FULL_S`, or one of
+  them for `RENEW_S`, or half of the session's `ack_wait_s`. A reader that acknowledges by
+  `/v1/sessions/{session}/acknowledgements` in time never sees that."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import math
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
 from aiohttp import web
 
-from reefcast.client.event import Event
+from reefcast.client.durable import DurableSession
+from reefcast.client.event import Event, publication_of
+from reefcast.client.owed import OwedEvent
 from reefcast.errors import ReefcastError
 from reefcast.http.bodies import EventsQuery
-from reefcast.http.problems import error_of, refused
-from reefcast.http.streams import EVENT_STREAM, KEEP_ALIVE, event_bytes
+from reefcast.http.content import told
+from reefcast.http.problems import refused
+from reefcast.http.streams import EVENT_STREAM, Positions, event_bytes, positions_in
 from reefcast.server.http.asking import Asked
-from reefcast.server.http.filters import subscribed
+from reefcast.server.http.filters import admitted, subscribed
 from reefcast.server.http.inner import InnerClient
+from reefcast.server.http.writing import Writer
 
-KEEP_ALIVE_S = 15.0
-"""How often a stream that brings nothing says that it is there."""
-STALLED_S = 60.0
 WAITING = 256
 """How many events of a stream wait here, beyond those that wait at the broker."""
+FULL_S, RENEW_S = 1.0, 10.0
+RETRY = b"retry: 100\n\n"
+"""Tells an EventSource to come back soon (in milliseconds)."""
 
 
 async def events(asked: Asked) -> web.StreamResponse:
     """Answer with a stream of events."""
     query: EventsQuery = asked.query()
+    if query.session:
+        return await _of_session(asked, query)
     if not query.filter:
         said = "which events? Give a filter, as in ?filter=price > 100, or a session"
         raise refused(400, "query", said, where="query parameter filter")
@@ -39,37 +55,35 @@ async def events(asked: Asked) -> web.StreamResponse:
         subscription = await subscribed(asked.front, client, query.filter, WAITING)
         writer = Writer(asked.streams(EVENT_STREAM))
         await writer.begin(asked.request)
-        encoded = asked.front.encoded
-
-        def write(batch: Sequence[Event]) -> bytes:
-            return b"".join(
-                [
-                    event_bytes(encoded(event), id=f"{event.publisher}:{event.seq}")
-                    for event in batch
-                ]
-            )
-
         try:
             while True:
                 batch = await writer.wait_for(subscription.next_batch)
                 if lost := dropped.take():
                     await writer.write(event_bytes(b'{"count":%d}' % lost, name="dropped"))
-                await writer.write(write(batch))
+                await writer.write(_lines(asked, batch))
         except (ReefcastError, StopAsyncIteration) as error:
             await writer.end(error)
         return writer.response
 
 
+def _lines(asked: Asked, batch: Sequence[Event]) -> bytes:
+    encoded = asked.front.encoded
+    ids = [f"{event.publisher}:{event.seq}" for event in batch]
+    return b"".join([event_bytes(encoded(e), id=id) for e, id in zip(batch, ids, strict=True)])
+
+
 class Counted:
-    """Counts events that the broker dropped. `take` returns how many since it was last called."""
+    """Counts events that the broker dropped."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def add(self, count: int) -> None:
+        """Count some."""
         self._count += count
 
     def take(self) -> int:
+        """Return how many there were since this was last called."""
         count, self._count = self._count, 0
         return count
 
@@ -95,40 +109,74 @@ async def own_client(
         asked.front.leave(client)
 
 
-class Writer:
-    """Writes a stream of server-sent events."""
+# --- of a durable session ------------------------------------------------------------------------
 
-    def __init__(self, response: web.StreamResponse) -> None:
-        self.response = response
 
-    async def begin(self, request: web.BaseRequest) -> None:
-        """Send the head, so that the reader knows that it has subscribed."""
-        await self.response.prepare(request)
-        await self.write(KEEP_ALIVE)
-
-    async def write(self, data: bytes) -> None:
-        """Write, and wait until the reader has room for more. Raises `ConnectionError` if it takes
-        nothing for too long."""
-        if not data:
-            return
-        try:
-            async with asyncio.timeout(STALLED_S):
-                await self.response.write(data)
-        except TimeoutError:
-            raise ConnectionResetError("the reader of a stream takes nothing") from None
-
-    async def wait_for(self, batch: Callable[[], object]) -> Sequence[Event]:
-        """Wait for events; say meanwhile that the stream is there."""
-        while True:
+async def _of_session(asked: Asked, query: EventsQuery) -> web.StreamResponse:
+    """Answer with the events that a session owes."""
+    if len(query.filter) > 1:
+        said = "a stream of a session takes one filter; combine several with OR"
+        raise refused(400, "query", said, where="query parameter filter")
+    kept = admitted(asked.front, query.filter)
+    had = positions_in(asked.request.headers.get("Last-Event-ID") or query.last_event_id)
+    async with own_client(asked, query) as (client, _):
+        filter = query.filter[0] if query.filter else ""
+        durable = client.session(query.session, prefetch=query.prefetch, filter=filter)
+        row = await durable.status()  # whether there is one is told before the answer
+        if had:
+            await durable.ack_positions(had, wait=True)
+        del kept
+        writer = Writer(asked.streams(EVENT_STREAM))
+        await writer.begin(asked.request, RETRY)
+        with asked.consumers.streaming(asked.principal, durable):
+            stream = OwedStream(durable, query.prefetch, min(RENEW_S, row.options.ack_wait_s / 2))
             try:
-                async with asyncio.timeout(KEEP_ALIVE_S):
-                    return await batch()  # type: ignore[no-any-return, misc]  # any kind of event
-            except TimeoutError:
-                await self.write(KEEP_ALIVE)
+                while await stream.go_on(writer):
+                    pass
+                await writer.response.write_eof()
+            except (ReefcastError, StopAsyncIteration) as error:
+                await writer.end(error)
+        return writer.response
 
-    async def end(self, error: Exception) -> None:
-        """Say why there are no more events, as the last one, `end`."""
-        told = None if isinstance(error, StopAsyncIteration) else error_of(error)
-        data = b"{}" if told is None else msgspec.json.encode(told.problem)
-        await self.write(event_bytes(data, name="end"))
-        await self.response.write_eof()
+
+class OwedStream:
+    """The events of a session on their way to one reader, who has at most `prefetch` of them
+    unacknowledged, each for `renew_s` at most."""
+
+    def __init__(self, durable: DurableSession, prefetch: int, renew_s: float) -> None:
+        self._durable = durable
+        self._prefetch, self._renew_s = prefetch, renew_s
+        self._since_s: dict[int, float] = {}
+        self._loop = asyncio.get_running_loop()
+
+    async def go_on(self, writer: Writer) -> bool:
+        """Write the next events; return False if the reader is to come back for more."""
+        due_s = self._due_s()
+        batch = await writer.wait_for(self._durable.next_batch, due_s)
+        if not batch:
+            return self._due_s() > self._loop.time()  # it may have acknowledged meanwhile
+        fresh = {event.position for event in batch}
+        positions = Positions(each for each in self._durable.in_hand if each not in fresh)
+        pieces = []
+        for event in batch:
+            positions.add(event.position)
+            self._since_s[event.position] = self._loop.time()
+            pieces.append(event_bytes(owed_json(event), id=positions.text))
+        await writer.write(b"".join(pieces))
+        return True
+
+    def _due_s(self) -> float:
+        """Return when the reader is to come back, in seconds of the loop."""
+        in_hand = self._durable.in_hand
+        since_s = {each: self._since_s[each] for each in in_hand if each in self._since_s}
+        self._since_s = since_s
+        if not since_s:
+            return math.inf
+        due_s = min(since_s.values()) + self._renew_s
+        full = len(in_hand) >= self._prefetch
+        return min(due_s, max(since_s.values()) + FULL_S) if full else due_s
+
+
+def owed_json(event: OwedEvent) -> bytes:
+    """Return an event of a session as JSON, in one line."""
+    return msgspec.json.encode(told(publication_of(event), event.position, event.deliveries))
