@@ -15,7 +15,7 @@ from reefcast.http.routes import Answer, Route
 
 VERSION = "3.1.0"
 _COMPONENTS = "#/components/schemas/{name}"
-_SECURITY = [{"basic": []}, {"bearer": []}, {}]
+_SECURITY: list[dict[str, list[str]]] = [{"basic": []}, {"bearer": []}, {}]
 _SCHEMES = {
     "basic": {"type": "http", "scheme": "basic", "description": "A user and its password."},
     "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},

@@ -70,12 +70,12 @@ class Acknowledge(Said, frozen=True, kw_only=True, tag="acknowledge"):
 
 
 ANY = Publish | Subscribe | Replace | Unsubscribe | Attach | Acknowledge
-_decode = msgspec.json.Decoder(ANY).decode
+_decoder: msgspec.json.Decoder[ANY] = msgspec.json.Decoder(ANY)
 
 
 def said(text: str | bytes) -> ANY:
     """Return what a program says. Raises `DecodeError` for what has no meaning."""
-    return _decode(text)
+    return _decoder.decode(text)
 
 
 # --- what the listener says ----------------------------------------------------------------------

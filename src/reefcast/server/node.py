@@ -180,8 +180,8 @@ class Node:
         return HttpListeners(self, self._greet)
 
     def _listens_for(self, protocol: str) -> bool:
-        own = (each.protocol for each in self.network.listener if each.broker == self.name)
-        return protocol in own
+        own = [each for each in self.network.listener if each.broker == self.name]
+        return any(each.protocol == protocol for each in own)
 
     def say_no_tls(self, other: str, error: BaseException) -> None:
         words = "no TLS with %s: %s"

@@ -20,7 +20,7 @@ from reefcast.client.handles import Subscription
 from reefcast.errors import ReefcastError
 from reefcast.http import talk
 from reefcast.http.bodies import EventsQuery
-from reefcast.http.content import event_of
+from reefcast.http.content import Posted, event_of
 from reefcast.http.problems import HttpError, Problem, error_of, refused
 from reefcast.server.http.asking import Asked
 from reefcast.server.http.filters import admitted, subscribed
@@ -58,7 +58,7 @@ async def events_or_socket(asked: Asked) -> web.StreamResponse:
             raise refused(400, "unreadable", said) from None
         asked.visits.hold(asked.request.transport)
         try:
-            await talking.talk()
+            await talking.serve()
         finally:
             await talking.close()
         return socket
@@ -101,7 +101,7 @@ class Talking:
         for filter in query.filter:
             await self._subscribe(talk.Subscribe(filter=filter))
 
-    async def talk(self) -> None:
+    async def serve(self) -> None:
         """Handle what comes, until the end."""
         self._ready.set()
         for number in self._subscriptions:
@@ -137,7 +137,7 @@ class Talking:
             await self._say(answer)
 
     async def _publish(self, message: talk.Publish) -> talk.Told | None:
-        read = []
+        read: list[Posted | Problem] = []
         for event in message.events:
             try:
                 read.append(event_of(bytes(event), tuple(message.topics), message.expires_s))
