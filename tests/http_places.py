@@ -59,11 +59,11 @@ class Stream:
 
 
 class HttpPlace:
-    """A broker with an HTTP listener. `url`: of that; `web`: a client of it; `client`: a native
-    client of the broker, for what the network sees."""
+    """A broker with an HTTP listener. `url`: of that; `web`: a client of it; `native`: the URL of
+    the broker; `client`: a native client, for what the network sees."""
 
-    def __init__(self, node: Node, url: str, web: aiohttp.ClientSession) -> None:
-        self.node, self.url, self.web = node, url, web
+    def __init__(self, node: Node, url: str, web: aiohttp.ClientSession, native: str = "") -> None:
+        self.node, self.url, self.web, self.native = node, url, web, native
         self.client: reefcast.Client
 
     async def ask(self, method: str, path: str, **how: Any) -> tuple[int, Any]:
@@ -96,17 +96,28 @@ class HttpPlace:
 
 
 @asynccontextmanager
-async def http_broker(settings: str = "", **listener: Any) -> AsyncIterator[HttpPlace]:
+async def http_broker(**listener: Any) -> AsyncIterator[HttpPlace]:
     """Run a broker with durable sessions, history and a listener with these keys."""
-    (port,) = free_ports(1)
-    keys = {"broker": "b1", "protocol": "http", "listen": f"127.0.0.1:{port}", **listener}
-    text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in keys.items())
-    settings = f"{settings}\n[[listener]]\n{text}\n"
+    async with http_network("b1", **listener) as places, reefcast.connect(places["b1"].native) as c:
+        places["b1"].client = c
+        yield places["b1"]
+
+
+@asynccontextmanager
+async def http_network(links: str, **listener: Any) -> AsyncIterator[dict[str, HttpPlace]]:
+    """Run brokers, each with a listener with these keys."""
+    names = dict.fromkeys(links.replace(" - ", " ").split())
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    settings = ""
+    for name, port in ports.items():
+        keys = {"broker": name, "protocol": "http", "listen": f"127.0.0.1:{port}", **listener}
+        text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in keys.items())
+        settings += f"\n[[listener]]\n{text}\n"
     async with (
-        reefcast.testing.broker(settings) as broker,
+        reefcast.testing.network(links, settings) as brokers,
         aiohttp.ClientSession() as web,
-        reefcast.connect(broker.url) as client,
     ):
-        place = HttpPlace(broker.node, f"http://127.0.0.1:{port}", web)
-        place.client = client
-        yield place
+        yield {
+            name: HttpPlace(brokers[name].node, f"http://127.0.0.1:{port}", web, brokers[name].url)
+            for name, port in ports.items()
+        }

@@ -20,6 +20,7 @@ from live_networks import path_network, until
 from reefcast.network.file import NetworkFile
 from reefcast.network.listeners import ListenerEntry
 from reefcast.network.sections import CertificateEntry, RoleEntry
+from reefcast.security.tokens import LEEWAY_S
 from reefcast.server.node import Node
 from reefcast.server.supervisor import free_ports
 from secured import OTHER_PASSWORD, PASSWORD, secured, token, write_users
@@ -126,7 +127,7 @@ async def test_a_stream_ends_with_its_user(place: HttpPlace, tmp_path: Path) -> 
 
 
 async def test_a_stream_ends_with_its_token(place: HttpPlace) -> None:
-    headers = bearer(seconds=1.5)
+    headers = bearer(seconds=1.0 - LEEWAY_S)
     url = f"{place.url}/v1/events?filter=topic='fx/a'"
     async with place.web.get(url, headers=headers) as response:
         assert response.status == 200
