@@ -274,6 +274,12 @@ class DurableSession:
         return 0 if self._attachment is None else len(self._attachment.waiting)
 
     @property
+    def ended(self) -> bool:
+        """Whether this program was a consumer, and is none any more: the session ended, or the
+        client did."""
+        return self._attachment is not None and self._attachment.ended
+
+    @property
     def in_hand(self) -> list[int]:
         """The positions of the events that this consumer has read, and neither acknowledged nor
         rejected, in the order in which it got them."""

@@ -103,6 +103,25 @@ async def test_wishes_that_cannot_be(place: HttpPlace) -> None:
     assert status == 400
 
 
+async def test_a_session_that_comes_later_or_again(place: HttpPlace) -> None:
+    name = fresh("s")
+    for method, path, body in (
+        ("GET", "events", None),
+        ("POST", "acknowledgements", {"positions": [1]}),
+        ("POST", "subscriptions", {"filter": "TRUE"}),
+        ("DELETE", "subscriptions/1", None),
+    ):
+        status, problem = await place.ask(method, f"/v1/sessions/{name}/{path}", json=body)
+        assert (status, problem["type"]) == (404, "urn:reefcast:problem:gone"), path
+    for n in range(2):
+        await place.ask("PUT", f"/v1/sessions/{name}", json={"filters": [f"name = '{name}'"]})
+        await publish(place, name, n)
+        assert numbers(await fetch(place, name, wait_s=30)) == [n]
+        await place.client.session(name).close()
+        while (await place.ask("GET", f"/v1/sessions/{name}"))[0] != 404:
+            pass
+
+
 # --- fetching ------------------------------------------------------------------------------------
 
 

@@ -263,6 +263,20 @@ async def test_connections_that_say_nothing_keep_nobody_out(open_place: HttpPlac
     assert open_place.node.host.journal.counters["http_evicted"] > 0
 
 
+async def test_events_are_as_large_as_they_may_be(
+    live: Live, tmp_path: Path, web: aiohttp.ClientSession
+) -> None:
+    """To the byte as the broker counts it: what it would refuse later is refused at once."""
+    network = path_network(1, publication_bytes=2000)
+    place = place_of(await live.node(with_http(network, tmp_path), "b1"), web)
+    lengths = list(range(850, 1000, 3))
+    answers = [await place.post({"t": "x" * n}, "?confirm=true") for n in lengths]
+    statuses = [status for status, _ in answers]
+    assert statuses == [200] * statuses.count(200) + [413] * statuses.count(413)
+    assert 0 < statuses.count(200) < len(lengths)
+    assert place.node.host.journal.counters["http_refused_later"] == 0
+
+
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_no_http_is_answered_in_words(open_place: HttpPlace) -> None:
     host, _, port = open_place.url.removeprefix("http://").rpartition(":")

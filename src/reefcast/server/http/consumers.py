@@ -44,6 +44,11 @@ class Fetcher:
         self.until_s = 0.0
         self._turn = asyncio.Lock()
 
+    @property
+    def over(self) -> bool:
+        """Whether nobody can fetch by it any more."""
+        return self.client.ended is not None or self.durable.ended
+
     async def fetch(self, most: int, wait_s: float) -> list[OwedEvent]:
         """Return at most so many events; wait for the first one. One fetch waits for another."""
         durable = self.durable
@@ -100,11 +105,12 @@ class Consumers:
         """Return the consumer by which this user fetches from a session."""
         key = (key_of(principal), name)
         found = self._fetchers.get(key)
-        if found is None or found.client.ended is not None:
+        if found is None or found.over:
+            self.forget(principal, name)
             lasting = principal._replace(expires_at_s=float("inf"))
             client = await self._front.open_client(lasting, shown)
             other = self._fetchers.get(key)
-            if other is not None and other.client.ended is None:  # made meanwhile
+            if other is not None and not other.over:  # made meanwhile
                 self._front.leave(client)
                 found = other
             else:
@@ -171,7 +177,7 @@ class Consumers:
     def tick(self, now: float) -> None:
         """Have consumers leave by which nobody fetches any more; `now`: seconds of the loop."""
         for key, fetcher in list(self._fetchers.items()):
-            if now > fetcher.until_s or fetcher.client.ended is not None:
+            if now > fetcher.until_s or fetcher.over:
                 del self._fetchers[key]
                 self._front.leave(fetcher.client)
 

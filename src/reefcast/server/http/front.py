@@ -77,7 +77,8 @@ class HttpFront:
         self, principal: Principal, shown: Shown, **options: Unpack[Options]
     ) -> InnerClient:
         """Return a client of its own for one request; the caller closes it (`leave`)."""
-        return await InnerClient(self.node, self._greet, principal, shown, **options).opened()
+        settings: Options = {"on_refused": self._refused, **options}
+        return await InnerClient(self.node, self._greet, principal, shown, **settings).opened()
 
     @asynccontextmanager
     async def client_of(self, principal: Principal, shown: Shown) -> AsyncIterator[InnerClient]:
@@ -88,7 +89,7 @@ class HttpFront:
         if found is None or found.over:
             # Each request proves again who asks: the client's own proof need not end.
             lasting = principal._replace(expires_at_s=float("inf"))
-            opening = self.open_client(lasting, shown, on_refused=self._refused)
+            opening = self.open_client(lasting, shown)
             found = self._users[key] = UserClient(asyncio.ensure_future(opening))
             found.opening.add_done_callback(_heard)  # all who wait for it may have gone
         found.uses += 1

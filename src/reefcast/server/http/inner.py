@@ -19,6 +19,7 @@ from reefcast.client.settings import Options, complete
 from reefcast.client.unconfirmed import Group
 from reefcast.errors import ConnectionLostError, InvalidValueError, PeerError
 from reefcast.http.content import Posted
+from reefcast.model import wire
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.protocol.principal import Principal
 from reefcast.protocol.privacy import Shown
@@ -33,6 +34,8 @@ SHOWN = ("peername", "sockname", "ssl_object")
 """What is known of the connection of a request."""
 _HERE = Address("in this process", 0)
 _UNASKED = "nobody asks for it"
+_AROUND_BYTES = len(wire.encode_published(b""))
+"""What a frame has beside the encoded publication."""
 
 
 class Given(Authenticator):
@@ -47,13 +50,13 @@ class Given(Authenticator):
 
 class Fate(NamedTuple):
     """What became of an event. `id`: None if it was refused before it had one; `refused`: why it
-    was refused, "" if it was not; `known`: False if no confirmation came in time; `invalid`:
-    whether no client could publish it."""
+    was refused, "" if it was not; `kind`: of that refusal, the end of a problem's URN; `known`:
+    False if no confirmation came in time."""
 
     id: PublicationId | None
     refused: str = ""
+    kind: str = "refused"
     known: bool = True
-    invalid: bool = False
 
 
 class Sent(NamedTuple):
@@ -138,26 +141,30 @@ class InnerClient(Client):
             try:
                 frame = encode_event(identity, now, event.attributes, event.topics, event.payload)
             except InvalidValueError as error:
-                fates.append(Fate(None, str(error), invalid=True))
+                fates.append(Fate(None, str(error), "invalid"))
                 continue
-            why = self._objection(me, identity, now, event, len(frame))
-            fates.append(Fate(None if why else identity, why))
-            if not why:
+            fate = self._fate(me, identity, now, event, len(frame) - _AROUND_BYTES)
+            fates.append(fate)
+            if not fate.refused:
                 frames.append(frame)
         return fates, frames
 
-    def _objection(
+    def _fate(
         self, me: ClientState | None, identity: PublicationId, now: int, event: Posted, size: int
-    ) -> str:
-        """Return why the broker would not take an event, which it would say only later."""
+    ) -> Fate:
+        """Return what will become of an event: whether the broker would not take it, which it would
+        say only later."""
         most = self._node.host.limits.publication_bytes
         if size > most:
-            limit = "publication_bytes in [limits]"
-            return f"this event has {size} bytes, and may have {most} ({limit})"
+            said = (
+                f"this event has {size} bytes, and may have {most} (publication_bytes in [limits])"
+            )
+            return Fate(None, said, "too-large")
         if me is None or me.grant is None:
-            return ""
+            return Fate(identity)
         made = Publication(*identity, now, event.attributes, event.topics, event.payload)
-        return me.grant.objection(made) or ""
+        why = me.grant.objection(made)
+        return Fate(identity) if why is None else Fate(None, why)
 
     async def confirmed(self, sent: Sent, patience_s: float) -> list[Fate]:
         """Wait until those that are to be confirmed are confirmed or refused, for at most

@@ -12,6 +12,7 @@ from reefcast.http.problems import HttpError, Problem, problem, refused
 from reefcast.server.http.asking import Asked
 from reefcast.server.http.inner import Fate
 
+_STATUS = {"refused": 403, "invalid": 400, "too-large": 413}
 CONFIRM_S = 30.0
 """How long a request waits for confirmations, or for a network that is congested."""
 
@@ -79,9 +80,8 @@ def _all_refused(
     """Return the error of a request of which nothing was taken: that of its first event."""
     first = read[0]
     if not isinstance(first, Problem):
-        invalid = fates[0].invalid
-        status, kind = (400, "invalid") if invalid else (403, "refused")
-        first = problem(status, kind, fates[0].refused)
+        fate = fates[0]
+        first = problem(_STATUS[fate.kind], fate.kind, fate.refused)
     if not is_list:
         return HttpError(first)
     said = f"none of the {len(read)} events was taken; the first: {first.detail}"
