@@ -45,10 +45,11 @@ LAYERS = (
     ("history", "traces", "statistics", "keeping"),
     ("timing",),
     ("tls",),
-    ("mqtt",),
+    ("mqtt", "http"),
     ("network",),
     ("security",),
-    ("server", "client"),
+    ("client",),
+    ("server",),
     ("storage_node",),
     ("testing",),
     ("simulation",),
@@ -83,6 +84,7 @@ CORE = frozenset(
         "statistics",
         "keeping",
         "mqtt",
+        "http",
     }
 )
 FORBIDDEN_IN_CORE = frozenset(

@@ -10,8 +10,9 @@ Whatever a payload holds, this takes time and room in proportion to its size."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -33,6 +34,9 @@ MAX_TEXT_CHARS = MAX_LENGTH
 
 RESERVED = ("$", "content.", "mqtt.", "reply.")
 """How the names begin that a protocol gives to what it knows itself, and clients of our own."""
+CONTENT_TYPE = "content.type"
+"""The attribute that says of what kind a payload is, as a media type."""
+JSON_TYPE = "application/json"
 
 _MOST_LEVELS = MAX_DEPTH + 1
 """The object around everything is no level of `flat`."""
@@ -46,6 +50,22 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 def is_reserved_name(name: str) -> bool:
     """Return whether no payload can give an attribute this name."""
     return not name or name == TOPIC or name.startswith(RESERVED)
+
+
+def is_json_type(content_type: str) -> bool:
+    """Return whether a payload of this media type is JSON (RFC 8259; RFC 6839, section 3.1)."""
+    essence = content_type.partition(";")[0].strip().lower()
+    return essence == JSON_TYPE or essence.endswith("+json")
+
+
+def members_of(attributes: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the attributes that a JSON object shows in the place of a payload; it has no NaN and
+    no infinity."""
+    return {
+        name: value
+        for name, value in attributes.items()
+        if not is_reserved_name(name) and (type(value) is not float or math.isfinite(value))
+    }
 
 
 def attributes_of_json(payload: bytes) -> dict[str, Value] | None:
