@@ -94,30 +94,33 @@ class ProgramListener:
 
 
 class HttpListeners:
-    """All HTTP listeners of one broker, which opens them."""
+    """All HTTP listeners of one broker, which opens them. `front`, `consumers`: what they have in
+    common."""
 
     def __init__(self, node: ServingBroker, greet: Greet) -> None:
         self.front = HttpFront(node, greet)
         own = [e for e in node.network.listener if e.broker == node.name and e.protocol == "http"]
         self.consumers = Consumers(self.front)
-        self._all = [ProgramListener(node, self.front, self.consumers, entry) for entry in own]
-        self.front.listeners += [HttpListener(each.listener, each.speaks_tls) for each in self._all]
-        node.listeners += [each.listener for each in self._all]
+        self.listeners = [ProgramListener(node, self.front, self.consumers, entry) for entry in own]
+        self.front.listeners += [
+            HttpListener(each.listener, each.speaks_tls) for each in self.listeners
+        ]
+        node.listeners += [each.listener for each in self.listeners]
 
     def status(self) -> dict[str, object]:
         """Return how many clients there are, and where others may come in."""
-        connections = sum(len(each.visits) for each in self._all)
+        connections = sum(len(each.visits) for each in self.listeners)
         return {"connections": connections, **self.front.status()}
 
     def tick(self, now: float) -> None:
         """End what takes too long; `now`: seconds of the loop."""
-        for each in self._all:
+        for each in self.listeners:
             each.visits.tick(now)
         self.front.tick(now)
         self.consumers.tick(now)
 
     async def close(self) -> None:
         """End all connections, and the clients behind them."""
-        await asyncio.gather(*(each.close() for each in self._all))
+        await asyncio.gather(*(each.close() for each in self.listeners))
         self.consumers.close()
         await self.front.close()
