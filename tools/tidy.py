@@ -44,6 +44,7 @@ LAYERS = (
     ("history", "traces", "statistics", "keeping"),
     ("timing",),
     ("tls",),
+    ("cloudevents",),
     ("mqtt",),
     ("network",),
     ("security",),
@@ -81,6 +82,7 @@ CORE = frozenset(
         "statistics",
         "keeping",
         "mqtt",
+        "cloudevents",
     }
 )
 FORBIDDEN_IN_CORE = frozenset(

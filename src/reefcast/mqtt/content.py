@@ -24,7 +24,6 @@ and no `mqtt.qos`, its other attributes become its payload, a JSON object.
 
 from __future__ import annotations
 
-import math
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +31,15 @@ from typing import Any
 import msgspec
 
 from reefcast.model.filters import TOPIC
-from reefcast.model.json_attributes import MAX_ATTRIBUTES, attributes_of_json, is_reserved_name
+from reefcast.model.json_attributes import (
+    CONTENT_TYPE,
+    JSON_TYPE,
+    MAX_ATTRIBUTES,
+    attributes_of_json,
+    is_json_type,
+    is_reserved_name,
+    members_of,
+)
 from reefcast.model.patterns import is_topic_match
 from reefcast.model.publication import Publication, Value
 from reefcast.mqtt.fields import variable
@@ -43,8 +50,6 @@ from reefcast.sessions.events import EXPIRES, lifetime_of
 QOS, RETAIN, FORMAT = "mqtt.qos", "mqtt.retain", "mqtt.format"
 RESPONSE_TOPIC, CORRELATION = "mqtt.response_topic", "mqtt.correlation"
 USER_PROPERTIES = "mqtt.user_properties"
-CONTENT_TYPE = "content.type"
-JSON_TYPE = "application/json"
 NEVER_US = 1 << 62
 """A time that does not come."""
 AT_ONCE_S = 1e-6
@@ -112,10 +117,7 @@ def _add_properties(attributes: dict[str, Value], properties: Properties) -> Non
 
 
 def _is_json(content_type: str | None, options: ContentOptions) -> bool:
-    if content_type is None:
-        return options.json
-    essence = content_type.partition(";")[0].strip().lower()
-    return essence == JSON_TYPE or essence.endswith("+json")
+    return options.json if content_type is None else is_json_type(content_type)
 
 
 def publication_of(
@@ -201,7 +203,7 @@ def outbound_of(publication: Publication, now_us: int) -> Outbound | None:
         if interval is None:
             return None
     fields = _properties_of(attributes)
-    if qos is None and not payload and (members := _members_of(attributes)):
+    if qos is None and not payload and (members := members_of(attributes)):
         payload = _encode_json(members)
         fields |= {"content_type": JSON_TYPE, "payload_format_indicator": 1}
     properties = Properties(message_expiry_interval=interval, **fields)
@@ -306,15 +308,6 @@ def _interval_of(lifetime_s: float, elapsed_us: int) -> int | None:
     if left_us <= 0:
         return None
     return 0 if lifetime_s <= AT_ONCE_S else -(-left_us // 1_000_000)
-
-
-def _members_of(attributes: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the attributes that a JSON object shows; it has no NaN and no infinity."""
-    return {
-        name: value
-        for name, value in attributes.items()
-        if not is_reserved_name(name) and (type(value) is not float or math.isfinite(value))
-    }
 
 
 def _properties_of(attributes: Mapping[str, Value]) -> dict[str, Any]:
