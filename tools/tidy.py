@@ -35,6 +35,7 @@ LAYERS = (
     ("errors",),
     ("directories", "extras", "logs"),
     ("model",),
+    ("cesql",),
     ("protocol",),
     ("matching",),
     ("overlay",),
@@ -71,6 +72,7 @@ LEVELS = {
 CORE = frozenset(
     {
         "model",
+        "cesql",
         "protocol",
         "matching",
         "overlay",

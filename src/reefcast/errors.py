@@ -38,6 +38,22 @@ class FilterSyntaxError(LocalError):
         self.expected = expected
 
 
+class CesqlError(LocalError):
+    """A CESQL expression cannot be parsed, or its evaluation met an error.
+
+    `kind` is one of parse, math, cast, missingAttribute, missingFunction, functionEvaluation and
+    generic, as CESQL 1.0 (section 3.3) names them. `position` counts the characters of the
+    expression in front of the place from 0, `line` and `column` count from 1.
+    """
+
+    def __init__(self, message: str, *, kind: str, position: int, line: int, column: int):
+        super().__init__(message)
+        self.kind = kind
+        self.position = position
+        self.line = line
+        self.column = column
+
+
 class FilterWarning(UserWarning):
     """A filter is legal, but hardly says what its author meant: no event can match it, a string
     stands in double quotes, or a number in single ones. Silence it with

@@ -14,6 +14,7 @@ from reefcast.model import quick
 from reefcast.model.actions import Fault, transformer
 from reefcast.model.expression import Expression
 from reefcast.model.parameters import parameters_of
+from reefcast.model.places import listed, place_of
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -108,7 +109,6 @@ _WORDS = {
     "SLASH": "'/'",
     "$END": "the end of the filter",
 }
-_SHOWN_BEFORE, _SHOWN_AFTER = 50, 30
 
 
 def _explain(text: str) -> NoReturn:
@@ -132,7 +132,7 @@ def _explain(text: str) -> NoReturn:
     if not hint:
         position, hint = _foreign_sign(text, position)
     expected = _in_words(state.accepts())  # type: ignore[no-untyped-call]  # as above
-    _fail(text, position, hint or f"expected {_listed(expected)}, but {found}", expected)
+    _fail(text, position, hint or f"expected {listed(expected)}, but {found}", expected)
 
 
 def _hint_for_token(token: Token, state: InteractiveParser) -> str:
@@ -190,28 +190,8 @@ def _rank(terminal: str) -> tuple[int, str]:
     return (place, terminal)
 
 
-def _listed(words: tuple[str, ...]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-
-
 def _fail(text: str, position: int, message: str, expected: tuple[str, ...] = ()) -> NoReturn:
-    line = text.count("\n", 0, position) + 1
-    start = text.rfind("\n", 0, position) + 1
-    column = position - start + 1
+    place = place_of(text, position)
     raise FilterSyntaxError(
-        f"line {line}, column {column}: {message}\n{_shown(text, start, position)}",
-        line=line,
-        column=column,
-        expected=expected,
+        place.said(message), line=place.line, column=place.column, expected=expected
     ) from None
-
-
-def _shown(text: str, start: int, position: int) -> str:
-    """Return the line, cut to a readable width, with a caret below the position."""
-    end = text.find("\n", position)
-    end = len(text) if end < 0 else end
-    first, last = max(start, position - _SHOWN_BEFORE), min(end, position + _SHOWN_AFTER)
-    before = "..." if first > start else ""
-    after = "..." if last < end else ""
-    shown = "".join(c if c.isprintable() else " " for c in text[first:last])
-    return f"  {before}{shown}{after}\n  {' ' * (len(before) + position - first)}^"
