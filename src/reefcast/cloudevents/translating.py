@@ -63,7 +63,7 @@ ALWAYS_TEXTS = frozenset(("type", "subject", "source", "dataschema", DATA_TYPE, 
 MADE = frozenset(("id", "time", DATA_TYPE, EXPIRY_TIME, TOPIC, OTHERS, "dataschema"))
 """Attributes that an event may get, lose or change when it becomes a CloudEvent."""
 MADE_ALWAYS = frozenset((DATA_TYPE, EXPIRY_TIME))
-"""Those that also one that is published as a CloudEvent may get."""
+"""The ones that an event may get which is published as a CloudEvent."""
 _DIGITS = re.compile(r"-?[0-9]*", re.ASCII)
 _INT32 = "BETWEEN -2147483648 AND 2147483647"
 _REPLACED = "\ufffd"
