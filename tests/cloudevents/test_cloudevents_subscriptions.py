@@ -34,7 +34,11 @@ FULL: dict[str, Any] = {
 def test_what_is_read_is_kept_and_told_without_secrets() -> None:
     read = read_subscription(FULL, ALLOWED)
     assert read.id == ""  # the manager gives it one
-    assert kept_subscription(kept_text(read)) == read
+    assert kept_subscription(kept_text(read), "", ALLOWED) == read
+    assert kept_subscription(kept_text(read), "s1", ALLOWED).id == "s1"
+    for text in ("", "[]", kept_text(read).replace("sink.example", "evil.example")):
+        with pytest.raises(SubscriptionError):
+            kept_subscription(text, "s1", ALLOWED)
     said = told(read)
     assert said["sinkcredential"] == {"credentialtype": "PLAIN"}
     assert said["config"] == {"contentmode": "structured", "attempts": 3, "rate": 60}

@@ -164,6 +164,7 @@ def test_retry_after_in_the_past_or_far_away() -> None:
 
 SUBSCRIPTION = Subscription(
     id="s1",
+    protocol="HTTP",
     sink="https://sink.example/hook?x=1",
     config=Config(rate=90),
     protocolsettings=ProtocolSettings(headers={"X-Key": "k"}, method="PUT"),

@@ -101,7 +101,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     filters: tuple[dict[str, Any], ...] = ()
     sink: str
     sinkcredential: Credential | None = None
-    protocol: Literal["HTTP"] = "HTTP"
+    protocol: Literal["HTTP"]
     protocolsettings: ProtocolSettings = ProtocolSettings()
 
     @property
@@ -125,7 +125,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 _MEMBERS = {name.lower(): name for name in Subscription.__struct_fields__}
 _encode = msgspec.json.Encoder().encode
-_decode_kept = msgspec.json.Decoder(Subscription).decode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def kept_text(subscription: Subscription) -> str:
@@ -133,9 +133,15 @@ def kept_text(subscription: Subscription) -> str:
     return _encode(subscription).decode()
 
 
-def kept_subscription(text: str) -> Subscription:
-    """Return the subscription that a session keeps. Raises `msgspec.DecodeError`."""
-    return _decode_kept(text)
+def kept_subscription(text: str, id: str, allowed: AllowedSinks) -> Subscription:
+    """Return the subscription that a session keeps. It is checked like a proposed one: its user may
+    write whatever he likes into his session, and the operator may have changed the allowed sinks.
+    Raises `SubscriptionError`."""
+    try:
+        document = _decode(text)
+    except msgspec.DecodeError as error:
+        raise SubscriptionError("subscription", f"cannot be read: {error}") from None
+    return msgspec.structs.replace(read_subscription(document, allowed), id=id)
 
 
 def told(subscription: Subscription) -> dict[str, Any]:
@@ -182,6 +188,7 @@ def read_subscription(
         config=_config_in(given),
         filters=_filters_in(given),
         sink=sink,
+        protocol="HTTP",
         sinkcredential=_credential_in(given, former, sink),
         protocolsettings=_settings_in(given),
     )
@@ -267,12 +274,12 @@ def _config_in(given: Mapping[str, Any]) -> Config:
 
 def _number(config: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
     """Return a number, which may be a text: the values of the OpenAPI document are."""
-    value = config.get(name, default)
+    value: object = config.get(name, default)
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:20])
     if value is default:
         return default
-    if type(value) is not int or not least <= value <= most:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise SubscriptionError(f"config.{name}", f"must be a number from {least} to {most}")
     return value
 
