@@ -46,10 +46,11 @@ LAYERS = (
     ("timing",),
     ("tls",),
     ("cloudevents",),
-    ("mqtt",),
+    ("mqtt", "http"),
     ("network",),
     ("security",),
-    ("server", "client"),
+    ("client",),
+    ("server",),
     ("storage_node",),
     ("testing",),
     ("simulation",),
@@ -85,6 +86,7 @@ CORE = frozenset(
         "keeping",
         "mqtt",
         "cloudevents",
+        "http",
     }
 )
 FORBIDDEN_IN_CORE = frozenset(

@@ -5,24 +5,16 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
+from msgspec.structs import replace
 
-from reefcast.model.messages import LinkKind, LinkUp, Publish, Refused, Send
+from reefcast.model.messages import Confirmed, LinkKind, LinkUp, Publish, Refused, Send
 from reefcast.model.publication import Publication
 from reefcast.routing.broker import Broker
 from reefcast.routing.confirming import Confirming
-from reefcast.routing.mesh.options import MeshOptions
-from reefcast.routing.router import RoutingOptions
 
 
-@pytest.mark.parametrize(
-    ("routing", "options"),
-    [("gossip", None), ("mesh", MeshOptions(coordinator="a"))],
-)
-def test_a_routing_that_cannot_confirm_says_so(
-    routing: str, options: RoutingOptions | None
-) -> None:
-    core = Broker("a", routing, options=options)
+def test_a_routing_that_cannot_confirm_says_so() -> None:
+    core = Broker("a", "gossip")
     core.handle(LinkUp(LinkKind.CLIENT), "p", 1.0)
     publish = Publish(Publication("p", 1, 0, {"x": 1}, ("t",)), confirm=1)
     effects = core.handle_publications([publish], "p", 1.0)
@@ -43,3 +35,45 @@ def test_floods_are_sent_again_in_their_order_however_often() -> None:
     for waiting in (waits, []):
         again = confirming.sent_again("b", [], waiting)
     assert [copy.publication.seq for copy in again] == [1, 2, 3, 4]
+
+
+def test_what_begins_anew_is_owed_to_all_others_and_everybody_waits_for_these() -> None:
+    confirming = Confirming(False, Random(1), floods=True)
+    publish = Publish(Publication("p", 1, 0, {"n": 1}), confirm=1)
+    hops = [("b", publish.header), ("c", publish.header)]
+    work, _, _ = confirming.came(publish, hops, "p")
+    assert not confirming.answered(Confirmed("p", 1, 1), "c")
+    copies, answers = confirming.begin_anew("b", [*hops[1:], ("d", publish.header)])
+    assert not answers
+    assert [hop for hop, _ in copies] == ["c", "d"]
+    (attempt,) = {copy.confirm for _, copy in copies}
+    assert attempt != 1
+    assert all(copy.again for _, copy in copies)
+    assert not confirming.answered(Confirmed("p", 1, 1), "b")
+    assert not confirming.answered(Confirmed("p", 1, attempt), "d")
+    assert [send.link for send in confirming.answered(Confirmed("p", 1, attempt), "c")] == ["p"]
+    assert not len(confirming)
+    assert work.sent.keys() == {("c", (("p", 1), 1)), *((hop, (("p", 1), attempt)) for hop in "cd")}
+
+
+def test_what_begins_anew_with_nobody_left_is_answered() -> None:
+    confirming = Confirming(False, Random(1), floods=True)
+    publish = Publish(Publication("p", 1, 0, {"n": 1}), confirm=1)
+    confirming.came(publish, [("b", publish.header)], "p")
+    copies, answers = confirming.begin_anew("b", [])
+    assert not copies
+    assert [send.link for send in answers] == ["p"]
+
+
+def test_all_who_wait_for_several_attempts_wait_for_the_one_that_begins_anew() -> None:
+    """The publisher has sent the publication again, by another link."""
+    confirming = Confirming(False, Random(1), floods=True)
+    publish = Publish(Publication("p", 1, 0, {"n": 1}), confirm=1)
+    for attempt, link in ((1, "p"), (2, "q")):
+        confirming.came(replace(publish, confirm=attempt), [("b", publish.header)], link)
+    copies, _ = confirming.begin_anew("b", [("c", publish.header)])
+    ((hop, copy),) = copies
+    assert hop == "c"
+    answers = confirming.answered(Confirmed("p", 1, copy.confirm), "c")
+    assert sorted(send.link for send in answers) == ["p", "q"]
+    assert not len(confirming)

@@ -210,10 +210,10 @@ def test_what_was_in_custody_is_new_to_sessions(monkeypatch: pytest.MonkeyPatch)
     assert 2 not in publisher.kept and not judge(network)
     came = Confirming.came
 
-    def mutant(self: Confirming, *args: Any) -> Any:
+    def mutant(self: Confirming, *args: Any, **more: Any) -> Any:
         for work in self._works.values():
             work.restored = False
-        return came(self, *args)
+        return came(self, *args, **more)
 
     monkeypatch.setattr(Confirming, "came", mutant)
     assert 2 in blocked_and_restarted()[1].kept
@@ -424,7 +424,8 @@ def test_an_operator_routes_again_what_is_kept() -> None:
     """The session has moved to e, which replaces d."""
     network, _ = away_with_three()
     network.names = list("abce")
-    network._neighbours = {"a": ["b"], "b": ["a", "c"], "c": ["b", "e"], "e": ["c"]}
+    network.edges = [("a", "b"), ("b", "c"), ("c", "e")]
+    network.moves.filed = {name: network.linked(name) for name in network.names}
     network.disks["e"] = Disk()
     network.kill("c")
     network.start("c")

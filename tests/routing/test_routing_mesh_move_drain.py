@@ -169,3 +169,15 @@ def test_a_link_that_opens_later_is_waited_for() -> None:
     assert not drain.over
     drain.confirmed("c")
     assert drain.over
+
+
+def test_nothing_is_said_to_be_drained_on_a_link_for_which_copies_wait_here() -> None:
+    held = {"b"}
+    mom = neighbourhood({"a": ["b"], "b": ["a"]}, "a", 2)
+    drain = Drain(mom, ["b"], frozenset("ab"), {}, lambda link: link in held)
+    drain.heard("b")
+    assert not drain.to_say()
+    assert not drain.over
+    held.clear()
+    assert drain.to_say() == ["b"]
+    assert drain.over

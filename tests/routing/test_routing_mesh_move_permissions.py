@@ -6,12 +6,14 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from routing_mesh_network import some_tree
 
-from reefcast.routing.mesh.move_messages import Permission, Wish
-from reefcast.routing.mesh.permissions import Permissions
+from reefcast.model.keeping import Change, PutRow
+from reefcast.routing.mesh.move_messages import Permission, Step, Wish
+from reefcast.routing.mesh.permissions import GRANTED_MOVES, Permissions
 
 SEEDS = st.integers(0, 2**32)
 
@@ -209,3 +211,111 @@ def test_a_wish_of_a_later_life_is_another_one_however_soon_that_begins() -> Non
     assert [ask.wish for ask in asks] == [("b", 7_000_000, 1), ("b", 7_000_000, 2)]
     again = Permissions("b", "c", lambda: 7.001).ask("old", "new")
     assert all(coordinator.handle(ask) for ask in (*asks, again))
+
+
+@given(st.lists(st.sampled_from(["restart", "crash", "ask", "done", "abandon"]), max_size=12))
+def test_a_coordinator_with_a_disk_grants_nothing_before_it_knows_what_became_of_the_last_move(
+    events: list[str],
+) -> None:
+    """It tells of the same grant again, under the same number; a number is never given twice."""
+    disk: dict[bytes, bytes] = {}
+
+    def started() -> Permissions:
+        permissions = Permissions("c", "c", lambda: 0.0)
+        permissions.keep(write, dict(disk))
+        return permissions
+
+    def write(change: Change) -> None:
+        assert isinstance(change, PutRow)
+        assert change.table == GRANTED_MOVES
+        disk[change.key] = change.row
+
+    coordinator, runs, granted = started(), None, list[Permission]()
+    for number, event in enumerate(events):
+        coordinator.handle(Permission(step="ask", mover="m", life=number, number=1))
+        grant = coordinator.grant()
+        if runs is None:
+            assert grant is not None
+            runs = grant
+            granted.append(grant)
+            if event != "crash":
+                coordinator.handle(grant)
+        else:
+            assert grant is None
+        if event in ("restart", "crash"):
+            coordinator = started()
+            assert coordinator.open() == [runs]
+        elif event in ("done", "abandon"):
+            assert coordinator.handle(
+                runs.then("done" if event == "done" else "abandon", runs.move)
+            )
+            runs = None
+            coordinator = started()
+            assert coordinator.open() == []
+    assert [each.move for each in granted] == list(range(1, len(granted) + 1))
+    assert len(disk) <= 1
+
+
+def test_what_was_asked_for_by_a_grant_that_is_told_again_is_granted_once() -> None:
+    disk: dict[bytes, bytes] = {}
+    before, after = (Permissions("c", "c", lambda: 0.0) for _ in range(2))
+
+    def write(change: Change) -> None:
+        assert isinstance(change, PutRow)
+        disk[change.key] = change.row
+
+    before.keep(write, {})
+    ask = Permission(step="ask", mover="m", life=1, number=1)
+    before.handle(ask)
+    grant = before.grant()
+    assert grant is not None
+    after.keep(write, disk)
+    assert not after.handle(ask)
+    assert after.handle(grant.then("done", grant.move))
+    assert after.grant() is None
+
+
+def test_who_comes_up_is_told_of_the_last_move_of_each_mover_that_was_carried_out() -> None:
+    here, late = (Permissions(name, "c", lambda: 1.0) for name in "bz")
+    for move, mover in enumerate("mnm", 1):
+        grant = Permission(step="grant", mover=mover, life=1, number=move, move=move)
+        here.handle(grant)
+        here.handle(grant.carried_out(move, left=((f"old{move}", move),)))
+    for message in here.open():
+        assert late.handle(message)
+    assert late.last == here.last
+    assert {name: each.left for name, each in late.carried_out.items()} == {
+        "n": (("old2", 2),),
+        "m": (("old3", 3),),
+    }
+    assert late.carried_out == here.carried_out
+
+
+def test_of_brokers_that_were_taken_out_links_and_wishes_are_forgotten() -> None:
+    """That their moves were carried out stays known: others have reached these epochs."""
+    here, late = (Permissions(name, "c", lambda: 1.0) for name in "bz")
+    for move, mover in enumerate("mn", 1):
+        grant = Permission(step="grant", mover=mover, life=1, number=1, move=move)
+        links = (("m", move), ("x", move))
+        here.handle(grant.carried_out(move, left=(("o", move),), come=links))
+    for mover in "mn":
+        here.handle(Permission(step="ask", mover=mover, life=1, number=2))
+    assert here.forget(["m"]) is None
+    for message in here.open():
+        late.handle(message)
+    for known in (here, late):
+        assert [each.mover for each in known.open() if each.step == "ask"] == ["n"]
+        assert {name: (x.move, x.left, x.come) for name, x in known.carried_out.items()} == {
+            "m": (1, (), ()),
+            "n": (2, (("o", 2),), (("x", 2),)),
+        }
+
+
+@pytest.mark.parametrize("step", ["grant", "end", "done", "abandon"])
+def test_whose_mover_was_taken_out_a_move_that_runs_is_to_be_concluded(step: Step) -> None:
+    here = Permissions("b", "c", lambda: 1.0)
+    grant = Permission(step="grant", mover="m", life=1, number=1, move=3)
+    here.handle(grant if step == "grant" else grant.then(step, 3))
+    assert here.forget(["n"]) is None
+    unended = here.forget(["m"])
+    assert (unended is not None) == (step in ("grant", "end"))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from msgspec.structs import replace
 from routing_harness import link_up
 
 from reefcast.errors import LocalError, ProtocolError
@@ -97,12 +98,34 @@ def targets(effects: Iterable[Effect]) -> list[str]:
 
 
 @pytest.mark.parametrize("anchor", ["Z", "A"])
-def test_an_anchor_that_is_not_behind_the_sender_is_refused(anchor: str) -> None:
-    made = broker()
-    message = Anchored(id=("z", 1), filter="x > 0", anchor=anchor, token=9)
-    with pytest.raises(ProtocolError, match="give all brokers the same delta"):
-        made.handle(message, "B", 0.0)
-    assert len(mesh(made).prt) == 3
+def test_a_neighbour_takes_the_place_of_an_anchor_that_is_not_behind_it(anchor: str) -> None:
+    made = broker(MeshOptions(strategy="S2"))
+    soft(made, "D")
+    message = Anchored(id=("z", 1), filter="x < 0", anchor=anchor, token=9)
+    made.handle(message, "B", 0.0)
+    row = mesh(made).prt.get(("z", 1))
+    assert row is not None and row.next_hop == "B"
+    effects = made.handle(Publish(Publication("p", 1, 0, {"x": -1}), Header()), "p", 0.0)
+    assert targets(effects) == ["B"]
+
+
+def test_a_row_goes_on_without_an_anchor_that_is_not_behind_its_last_hop_any_more() -> None:
+    """C comes up beside B: it was moved here, and B has not heard of that yet."""
+    made = broker(client=False)
+    link_up(made, "C", 1.0)
+    told = made.handle(Vicinity(brokers=(("D", "C"),), token=1), "C", 1.0)
+    assert mesh(made).mesh.mom.path("D") == ("C", "D")
+    rows = {row.id: row for row in mesh(made).prt}
+    assert rows["sD", 1].last_hop == "B"
+    assert {mesh(made).mesh.anchor_for(row, "C") for row in rows.values()} == {"A"}
+    assert Send("B", Vicinity(brokers=(("C", "A"), ("D", "C")))) in [_plain(each) for each in told]
+
+
+def _plain(effect: Effect) -> Effect:
+    """Return a message without its token."""
+    if isinstance(effect, Send) and isinstance(effect.message, Vicinity):
+        return Send(effect.link, replace(effect.message, token=0))
+    return effect
 
 
 def test_a_subscription_without_an_anchor_is_refused() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reefcast.model.messages import MOST_MORE, Confirmed, Send, Settled
-from reefcast.routing.confirming import together
+from reefcast.routing.together import together
 
 ANSWERS = st.builds(
     Confirmed,

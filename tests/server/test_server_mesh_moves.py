@@ -8,6 +8,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +16,13 @@ from live_brokers import Live
 from live_mesh import TREE, Members, counted, mesh_network
 from raw_client import LARGE
 
-from live_networks import linked, path_network, until
+import reefcast
+from live_networks import linked, path_network, until, url_of
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import MoveLink, Unsubscribe
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile
-from reefcast.network.sections import LinkEntry
+from reefcast.network.sections import LinkEntry, SessionsSection
 from reefcast.overlay.topology import graph, hops_from
 from reefcast.routing.mesh.moving import Moving
 from reefcast.server.connection import Connection
@@ -461,6 +463,91 @@ async def test_brokers_restart_with_the_links_that_there_are_then(live: Live):
         async with Members(network, "ad") as members:
             await members.everybody_publishes(20)
             await members.all_got_everything_once()
+    assert not counted(nodes.values(), "failures")
+
+
+def forget(directory: Path, name: str) -> None:
+    """Remove what a broker has on disk."""
+    paths = [path for path in directory.rglob("*") if path.is_file()]
+    its = [path for path in paths if name in (path.parent.name, path.name.split(".")[0])]
+    assert its, paths
+    for path in its:
+        path.unlink()
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+@pytest.mark.parametrize("mover", ["d", "a"])
+async def test_brokers_with_disks_restart_with_their_links_by_the_old_file(
+    live: Live, tmp_path: Path, mover: str, forgets: bool
+):
+    """Nobody has changed the network file; all have stopped at once."""
+    old, new = ("c", "b") if mover == "d" else ("b", "c")
+    network = mesh_network("abcd", [*pairwise("abcd")], {}, coordinator="b")
+    network.sessions = SessionsSection(directory=str(tmp_path))
+    nodes = dict(await live.up(network.validate()))
+    tree = after([*pairwise("abcd")], mover + old + new)
+    await move(nodes, mover + old + new)
+    await becomes(nodes, tree)
+    for node in nodes.values():
+        assert node.host.keeper is not None
+        await live.crash(node)
+        await node.host.keeper.close()
+    if forgets:
+        forget(tmp_path, new)
+    again = {name: await live.node(network, name) for name in "abcd"}
+    await becomes(again, tree)
+    client = await reefcast.connect(url_of(network, mover))
+    await client.publish({"n": 1}, confirm=True)
+    await client.close()
+    assert not counted(again.values(), "failures")
+
+
+async def test_a_mover_dials_its_new_neighbour_that_does_not_know_of_the_link_any_more(
+    live: Live, tmp_path: Path
+) -> None:
+    """That one would dial by its name; it has started by the old file, and without its disk."""
+    network = mesh_network("abcd", [*pairwise("abcd")], {"link_patience_s": 0.5}, coordinator="a")
+    network.sessions = SessionsSection(directory=str(tmp_path))
+    nodes = await live.up(network.validate())
+    await move(nodes, "dcb")
+    await becomes(nodes, after([*pairwise("abcd")], "dcb"))
+    keeper = nodes["b"].host.keeper
+    assert keeper is not None
+    await live.crash(nodes["b"])
+    await keeper.close()
+    forget(tmp_path, "b")
+    await live.node(network, "b")
+    await becomes(nodes, after([*pairwise("abcd")], "dcb"))
+
+
+async def test_a_mover_at_its_end_refuses_its_old_neighbour_that_begins_the_link_anew(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That one has given the link up, and has not heard yet that the move is carried out."""
+    network = mesh_network("abcd", [*pairwise("abcd")], {}, coordinator="a")
+    network.sessions = SessionsSection(directory=str(tmp_path))
+    nodes = await live.up(network.validate())
+    mover, old = nodes["d"], nodes["c"]
+    unheard: list[Connection] = []
+    end = Moving._end
+
+    def ends(moving: Moving) -> Any:
+        if moving is mover.host.core.router.moving:
+            connection = old.links["b"].connection
+            assert connection is not None
+            connection.transport.pause_reading()
+            unheard.append(connection)
+            old.links["d"].give_up()
+            abort(old, "d")
+        return end(moving)
+
+    monkeypatch.setattr(Moving, "_end", ends)
+    ask(nodes, "dcb")
+    await until(lambda: "broker d has no link to 'c' now" in caplog.text)
+    assert mover.host.core.router.brokers == ["b"]
+    assert old.host.core.router.brokers == ["b", "d"]
+    unheard[0].transport.resume_reading()
+    await becomes(nodes, after([*pairwise("abcd")], "dcb"))
     assert not counted(nodes.values(), "failures")
 
 

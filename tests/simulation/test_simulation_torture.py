@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 
 from reefcast.model.messages import Publish, Send
+from reefcast.routing.mesh.moving import Moving
 from reefcast.routing.registry import routing_named
-from reefcast.routing.router import Shape
+from reefcast.routing.router import Action, Shape
 from reefcast.simulation.torture.live import LiveTorture
 from reefcast.simulation.torture.network import Network
 from reefcast.simulation.torture.run import routings, torture
@@ -37,6 +38,7 @@ def test_what_is_promised_holds(routing: str, seed: int) -> None:
         pytest.param("idr-mesh", 714, id="an event expires to the microsecond"),
         pytest.param("spr", 1157, id="a path to a session that has ended"),
         pytest.param("flooding", 20464, id="a cycle whose broker loses its memory"),
+        pytest.param("mesh", 46159, id="a link that is wanted again while it closes"),
     ],
 )
 def test_what_the_checkers_took_for_a_mistake(routing: str, seed: int) -> None:
@@ -86,8 +88,9 @@ def test_the_runs_try_what_they_are_for() -> None:
     assert not all(run.disturbed for run in runs)
 
 
-def test_the_runs_of_meshes_use_soft_links(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runs_of_meshes_use_soft_links_and_move_links(monkeypatch: pytest.MonkeyPatch) -> None:
     carried: Counter[type] = Counter()
+    moves: Counter[str] = Counter()
     carry = Network.carry
 
     def counted(self: Network, name: str, send: Send) -> None:
@@ -96,10 +99,52 @@ def test_the_runs_of_meshes_use_soft_links(monkeypatch: pytest.MonkeyPatch) -> N
             assert not isinstance(send.message, Publish) or not send.message.confirm
         carry(self, name, send)
 
+    end, abandoned = Moving._end, Moving.abandoned
+
+    def ends(self: Moving) -> list[Action]:
+        moves["carried out"] += self.plan.mover == self._me
+        return end(self)
+
+    def abandons(self: Moving) -> list[Action]:
+        moves["abandoned"] += self.plan.mover == self._me
+        return abandoned(self)
+
     monkeypatch.setattr(Network, "carry", counted)
+    monkeypatch.setattr(Moving, "_end", ends)
+    monkeypatch.setattr(Moving, "abandoned", abandons)
     for seed in range(40, 55):
         assert not torture(seed, "mesh")[1]
     assert carried[Publish] > 3
+    assert min(moves["carried out"], moves["abandoned"]) > 1
+
+
+def test_what_comes_when_a_broker_waits_no_longer_for_an_advertisement_may_be_lost() -> None:
+    network = Network(LINE, 1)
+    network.settle()
+    publisher = network.publisher("p0", "a", "x >= 0")
+    publisher.publish({"x": 1}, confirm=False)
+    assert not network.let_go
+    network.pass_time(3.0)
+    for confirm in (False, True):
+        publisher.publish({"x": 2}, confirm=confirm)
+    assert network.let_go == {("p0", 1), ("p0", 2)}
+    network.settle()
+    publisher.publish({"x": 3}, confirm=False)
+    assert network.let_go == {("p0", 1), ("p0", 2)}
+
+
+def test_a_session_is_alone_from_when_its_home_starts() -> None:
+    """Its owner comes a moment later, when all the neighbours are there."""
+    network = Network([("a", other) for other in "bcdefgh"], 1)
+    network.want("s0", "a", "x >= 0", {"expiry_s": 200.0})
+    network.settle()
+    network.kill("a")
+    network.start("a")
+    network.pass_time(190.0)
+    assert not network.sessions["s0"].ended
+    network.pass_time(20.0)
+    assert network.sessions["s0"].ended
+    assert not network.problems
 
 
 def test_two_brokers_are_killed_at_each_step_of_a_subscription() -> None:

@@ -393,7 +393,8 @@ class Consuming:
     def _answered(self, answer: Answer | Failed) -> None:
         if isinstance(answer, Failed) and answer.again and self._goes_on(answer):
             return
-        result = RefusedError(answer.reason) if isinstance(answer, Failed) else answer
+        failed = isinstance(answer, Failed)
+        result = RefusedError(answer.reason, gone=answer.gone) if failed else answer
         call = self._calls.pop(answer.token, None)
         if call is not None:
             call.finish(result)

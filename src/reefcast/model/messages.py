@@ -168,6 +168,11 @@ class PeerMessage(Control, frozen=True, kw_only=True):
     token: int = 0
 
     @property
+    def after_disk(self) -> bool:
+        """Whether it leaves a broker only when all is on disk that was to be written before it."""
+        return False
+
+    @property
     def tells(self) -> tuple[EntityId, ...]:
         """The advertisements whose brokers it tells of a subscription; another subscription that
         needs the same (`SettlesTogether.needs`) settles when this is answered."""
@@ -328,9 +333,16 @@ Wish = MoveLink | GiveUp | ManageSession
 
 class Neighbours(msgspec.Struct, frozen=True):
     """The brokers to which this one has links in the overlay from now on, up or not: an operator
-    added some, or took some out, which own nothing any more (`Broker.objection_to_leaving`)."""
+    added some, or took some out, which own nothing any more (`Broker.objection_to_leaving`).
+    `gone`: all brokers that the operator took out, neighbours or not."""
 
     links: tuple[LinkName, ...]
+    gone: tuple[LinkName, ...] = ()
+
+
+class TakenOut(msgspec.Struct, frozen=True):
+    """This broker itself was taken out of the network, and ends for good: another one of its name
+    may come, with its disk, and is to have the links of the network file then."""
 
 
 class Leave(msgspec.Struct, frozen=True):
@@ -370,6 +382,7 @@ Input = (
     | Fetched
     | Regrant
     | Neighbours
+    | TakenOut
 )
 
 

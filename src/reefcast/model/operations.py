@@ -25,7 +25,7 @@ class Drain(msgspec.Struct, frozen=True, tag="drain"):
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
     """An operator's wish: the broker's process is to end in order; `again`: so that whatever
-    watches it starts it again, and else for good."""
+    watches it starts it again, and else for good: it was taken out of the network."""
 
     again: bool
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.network.admin_addresses import EVERYWHERE
@@ -16,8 +19,16 @@ _LIMITS = {
     "session_expiry_s": (0, (1 << 32) - 1),
     "topic_alias_maximum": (0, 65_535),
     "keep_alive_s": (0, 65_535),
+    "max_body_bytes": (1, 1 << 30),
+    "max_connections": (1, 1 << 20),
 }
-"""The least and the greatest value of keys, as far as MQTT can say them."""
+"""The least and the greatest value of keys, as far as MQTT can say them, and memory allows."""
+_OF_MQTT = (
+    *("websocket", "content", "user_properties", "receive_maximum", "maximum_packet_size"),
+    *("session_expiry_s", "topic_alias_maximum", "keep_alive_s"),
+)
+_OF_HTTP = ("allow_origins", "max_body_bytes", "max_connections")
+_ORIGIN = re.compile(r"https?://[^/?#@\s]+|null|\*")
 
 
 class ListenerEntry(Section):
@@ -26,10 +37,10 @@ class ListenerEntry(Section):
     restart of its broker.
 
     - `broker`: the broker.
-    - `protocol`: "mqtt": MQTT 5.0 and 3.1.1.
+    - `protocol`: "mqtt": MQTT 5.0 and 3.1.1; "http": HTTP and WebSocket for programs and pages.
     - `listen`: its address for TCP, host:port; empty: there is none.
-    - `websocket`: its address for WebSocket, host:port, with the path `/mqtt`; empty: there is
-      none.
+    - `websocket`: of MQTT: its address for WebSocket, host:port, with the path `/mqtt`; empty:
+      there is none. HTTP has its WebSocket at its one address.
     - `tls`: whether it speaks TLS, with the certificate of `[tls]`; by default where there is such
       a section, but not on loopback. Off loopback it must, unless `[network]` has `insecure =
       true`.
@@ -43,10 +54,15 @@ class ListenerEntry(Section):
     - `session_expiry_s`: for how many seconds at most the session of a client that is away is kept.
     - `topic_alias_maximum`: how many topic aliases a client may use.
     - `keep_alive_s`: the keep-alive interval of all clients, in seconds; 0: each has its own.
+    - `allow_origins`: of HTTP: the origins of pages in browsers that may send requests besides
+      those of its own host, such as "https://app.example"; "*": all.
+    - `max_body_bytes`: of HTTP: how many bytes the body of a request, or a message of WebSocket,
+      has at most.
+    - `max_connections`: of HTTP: how many connections there are at most.
     """
 
     broker: str
-    protocol: Literal["mqtt"]
+    protocol: Literal["mqtt", "http"]
     listen: str = ""
     websocket: str = ""
     tls: bool | None = None
@@ -57,11 +73,15 @@ class ListenerEntry(Section):
     session_expiry_s: int = 604_800
     topic_alias_maximum: int = 16
     keep_alive_s: int = 0
+    allow_origins: list[str] = msgspec.field(default_factory=list)
+    max_body_bytes: int = 1 << 20
+    max_connections: int = 1000
 
     @property
     def address(self) -> tuple[str, int] | None:
         """Where it listens for TCP: host and port; None if it does not."""
-        return self._address("listen", self.listen, "127.0.0.1:1883")
+        port = 1883 if self.protocol == "mqtt" else 8080
+        return self._address("listen", self.listen, f"127.0.0.1:{port}")
 
     @property
     def websocket_address(self) -> tuple[str, int] | None:
@@ -90,6 +110,13 @@ class ListenerEntry(Section):
         """Return whether it speaks TLS on an address with this host. `has_tls`: whether the network
         file has a certificate."""
         return has_tls and not is_loopback(host) if self.tls is None else self.tls
+
+
+_DEFAULTS = msgspec.structs.asdict(ListenerEntry(broker="", protocol="mqtt"))
+_ADDRESSES = {
+    "mqtt": 'give it listen, such as "127.0.0.1:1883", or websocket, such as "127.0.0.1:8083"',
+    "http": 'give it listen, such as "127.0.0.1:8080"',
+}
 
 
 def name_of(broker: str, listen: str, websocket: str) -> str:
@@ -130,13 +157,27 @@ def check_listeners(
                 f"{', '.join(machines)}"
             )
         if not each.addresses:
-            raise ConfigurationError(
-                f'{each.where} has no address: give it listen, such as "127.0.0.1:1883", or '
-                'websocket, such as "127.0.0.1:8083"'
-            )
+            raise ConfigurationError(f"{each.where} has no address: {_ADDRESSES[each.protocol]}")
+        _check_keys(each)
         _check_limits(each)
         _check_tls(each, has_tls, insecure)
     _check_places([*taken, *_places(listeners, machines)])
+
+
+def _check_keys(entry: ListenerEntry) -> None:
+    """Check that an entry says nothing that its protocol does not know."""
+    others = {"mqtt": _OF_HTTP, "http": _OF_MQTT}[entry.protocol]
+    for key in others:
+        if getattr(entry, key) != _DEFAULTS[key]:
+            raise ConfigurationError(
+                f"{entry.where}: {key} is not for protocol {entry.protocol!r}; leave it out"
+            )
+    for origin in entry.allow_origins:
+        if not _ORIGIN.fullmatch(origin):
+            raise ConfigurationError(
+                f"{entry.where}: allow_origins has {origin!r}, which is no origin, such as "
+                '"https://app.example", and not "*"'
+            )
 
 
 def _check_limits(entry: ListenerEntry) -> None:

@@ -93,7 +93,7 @@ class AwayNeighbours:
         return self._then.holding.reopen(link)
 
     def forget(self, link: LinkName) -> None:
-        """Forget a neighbour that was taken out of the network, and is owed nothing."""
+        """Forget a neighbour that is one no longer, and is owed nothing."""
         self._returned(link)
         self._told.pop(link, None)
         self._deputies.pop(link, None)

@@ -59,6 +59,7 @@ from reefcast.model.messages import (
     Subscribe,
     Synced,
     TableChange,
+    TakenOut,
     Timer,
     Unadvertise,
     Unsubscribe,
@@ -100,7 +101,7 @@ _CHANGES = (Advertise, Unadvertise, Subscribe, Unsubscribe)
 Handler = Callable[[Any, LinkName, float], list[Effect]]
 OF_THE_DRIVER = (
     *(LinkUp, LinkDown, Timer, MoveLink, GiveUp, ManageSession, Leave, Kept, Fetched),
-    *(Regrant, Neighbours),
+    *(Regrant, Neighbours, TakenOut),
 )
 """Inputs that come by no link that must be up."""
 
@@ -204,6 +205,7 @@ class Broker(Observed):
             Regrant: self._regrant,
             Leave: self.neighbours.leave,
             Neighbours: self._neighbours_are,
+            TakenOut: self.neighbours.ends_for_good,
         }
 
     def _new_consequences(self, most_held: int) -> Consequences:
@@ -248,8 +250,8 @@ class Broker(Observed):
         if isinstance(item, Timer) and item.key.startswith(ORDER_TIMER):
             return self._ordering.due(item.key.removeprefix(ORDER_TIMER), now)
         effects = self.delivering.begin(now) + self._enter(item, link, now)
-        effects = self.delivering.end_input(item, effects, now)
-        return self._failures.told(self.name, self._ordering.arranged(effects, now))
+        effects = self._ordering.arranged(self.delivering.end_input(item, effects, now), now)
+        return self._failures.told(self.name, effects)
 
     def _enter(self, item: Input, link: LinkName, now: float) -> list[Effect]:
         return self._handlers.get(type(item), self._peer_message)(item, link, now)
@@ -374,16 +376,15 @@ class Broker(Observed):
             effects += self.delivering.taken_out(each)
             if each in self.router.brokers:
                 effects += self.neighbours.lose(each)
-            self.neighbours.forget(each)
             effects += self._then.act(self._services.link_down(each, client=False))
-            effects += self.neighbours.lost(each)
-        return effects
+            effects += self.neighbours.parted(each)
+        return effects + self.neighbours.taken_out(item.gone)
 
     def objection_to_leaving(self, link: LinkName) -> str:
         """Return why this neighbour must not be taken out of the network now; "" if it may. It must
         have no rows here, neither its own nor of brokers behind it."""
         rows = len(self.router.prt.from_hop(link))
-        for table in capability(self.router, KeepsRows).durable_tables().values():
+        for table in capability(self.router, KeepsRows).row_tables().values():
             rows += 0 if table is self.router.prt else len(table.from_hop(link))
         if not rows:
             return ""
@@ -405,9 +406,10 @@ class Broker(Observed):
         if up.kind is LinkKind.SOFT:
             effects += self._then.act(self._opens_links.soft_up(link))
             return effects + self._then.unopened.came_up(link)
+        self._neighbours = (*dict.fromkeys((*self._neighbours, link)),)  # one may be moved here
         effects += self.neighbours.up(self.delivering.link_up(up, link), link)
         effects += self._then.act(self._services.link_up(link, client=False))
-        return effects + self.neighbours.greet(link)
+        return effects + self.delivering.begin_anew(link) + self.neighbours.greet(link)
 
     def _neighbour_relearned(self, _: Relearned, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
@@ -449,6 +451,7 @@ class Broker(Observed):
     def _link_down(self, down: LinkDown, link: LinkName, now: float) -> list[Effect]:
         then = self._then
         if link in self.soft_links or down.lost:
+            self.delivering.soft_gone(link)
             lost = (*down.lost, *then.holding.given_up(link))
             effects = then.act(self._opens_links.soft_down(link, lost)) + then.unopened.went(link)
             effects += then.finish(then.settlement.forget(link, then.unopened.tokens(link)))

@@ -7,13 +7,14 @@ routings there are."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import Filter
+from reefcast.model.keeping import Change
 from reefcast.model.messages import CloseLink, EntityId, Header, LinkName, Publish, Send
 from reefcast.model.publication import Publication
 from reefcast.routing.courses import Course
@@ -119,9 +120,13 @@ class KeepsRows:
     sessions find their way by them; `on_disk` asks for them when the broker starts. What such rows
     make necessary is done when neighbours come up, as for those that were told."""
 
-    def durable_tables(self) -> Mapping[str, Table[Any]]:
-        """Return these tables, by their names."""
+    def row_tables(self) -> Mapping[str, Table[Any]]:
+        """Return the tables that have what neighbours told, by their names."""
         return {}
+
+    def durable_tables(self) -> Mapping[str, Table[Any]]:
+        """Return those of them that are written to the disk."""
+        return self.row_tables()
 
     def restore(self, table: str, id: EntityId, filter: Filter, link: LinkName) -> None:
         """Enter a row that a neighbour told before the broker started; none is up."""
@@ -233,6 +238,51 @@ class MovesLinks(ABC):
 
     leaving: bool = False
     """Kept by the broker: whether it is about to stop, and takes part in no further move."""
+
+    is_broker: Callable[[LinkName], bool] = staticmethod(lambda name: True)
+    """Whether the network has a broker of this name; the shell says what its network file has."""
+
+    floods_anew: bool = False
+    """Whether publications that are to be confirmed are flooded, and what is sent again is, too."""
+
+    def keep_moves(
+        self,
+        write: Callable[[Change], None],
+        rows: Mapping[str, Mapping[bytes, bytes]],
+        unheard: Callable[[], Iterable[LinkName]],
+    ) -> None:
+        """Go on with what is on disk of moves (table -> key -> row), and write what changes; called
+        before the first link is up. `unheard`: returns the neighbours that have not told yet what
+        they know, up or not."""
+        return
+
+    def taken_out(self, brokers: Sequence[LinkName]) -> Sequence[Action]:
+        """Forget what is known of moves of links of brokers that an operator took out of the
+        network."""
+        return []
+
+    def ends_for_good(self) -> None:
+        """Forget the moved links of this broker, which an operator took out of the network."""
+        return
+
+    @property
+    def moved_to(self) -> LinkName:
+        """The broker to which this one has moved a link last; "": it has moved none."""
+        return ""
+
+    def may_have_link(self, other: LinkName) -> bool:
+        """Return whether a link to this broker, of which nothing is known here, may be one that was
+        moved."""
+        return False
+
+    def begins(self) -> Sequence[tuple[LinkName, Header]]:
+        """Return the neighbours to which such a publication goes that begins here, with its
+        headers."""
+        return ()
+
+    def released(self) -> Sequence[Action]:
+        """Go on, now that a neighbour gets what has waited for it."""
+        return []
 
     @abstractmethod
     def move(self, old: LinkName, new: LinkName) -> Sequence[Action]:

@@ -35,15 +35,13 @@ each copy under way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 from msgspec.structs import replace
 
 from reefcast.model.messages import (
     MOST_ATTEMPTS,
-    MOST_MORE,
     Confirmed,
     Header,
     LinkName,
@@ -53,6 +51,7 @@ from reefcast.model.messages import (
 from reefcast.model.publication import PublicationId
 from reefcast.routing.custody import CopyId, Custody, Stored
 from reefcast.routing.recent import RecentIds
+from reefcast.routing.together import together
 
 _WorkId = tuple[PublicationId, int, LinkName]
 _Out = tuple[LinkName, CopyId]
@@ -114,10 +113,16 @@ class Confirming:
     # --- a publication comes ----------------------------------------------------------------------
 
     def came(
-        self, publish: Publish, hops: Iterable[tuple[LinkName, Header]], link: LinkName
+        self,
+        publish: Publish,
+        hops: Iterable[tuple[LinkName, Header]],
+        link: LinkName,
+        *,
+        root: bool = False,
     ) -> tuple[Work, list[tuple[LinkName, Publish]], bool]:
-        """Begin or join the work on a publication that came by `link` and is to go to `hops`.
-        Return it, the copies that are to be sent now, and whether it is new here."""
+        """Begin or join the work on a publication that came by `link` and is to go to `hops`, in an
+        attempt of its own if this broker is its `root`. Return it, the copies that are to be sent
+        now, and whether it is new here."""
         id = publish.publication.id
         key = (id, 0, "") if self._one_way else (id, publish.confirm, link)
         work = self._works.get(key)
@@ -131,11 +136,19 @@ class Confirming:
         waiter.attempt = publish.confirm
         waiter.knows = False
         copies: list[tuple[LinkName, Publish]] = []
+        if root:
+            publish = replace(publish, confirm=self._new_attempt(id)[1])
         if anew or self._one_way:
             for hop, header in hops:
                 if hop != link or not self._one_way:
                     copies += self._pass_on(work, waiter, publish, hop, header)
         return work, copies, is_new
+
+    def _new_attempt(self, id: PublicationId) -> CopyId:
+        """Return the copies of an attempt that begins here: what of it comes back ends here."""
+        new: CopyId = (id, self._rng.randrange(2**32, MOST_ATTEMPTS))
+        self._begun.is_new(new)
+        return new
 
     def _pass_on(
         self, work: Work, waiter: Waiter, publish: Publish, hop: LinkName, header: Header
@@ -366,8 +379,7 @@ class Confirming:
         new = again.get(old[0])
         made: list[Publish] = []
         if new is None:
-            new = again[old[0]] = (old[0], self._rng.randrange(2**32, MOST_ATTEMPTS))
-            self._begun.is_new(new)
+            new = again[old[0]] = self._new_attempt(old[0])
             made = [replace(copy, confirm=new[1], again=True)]
             self._out[link][new] = (work, made[0])
             self._also[link, new] = works[1:]
@@ -388,6 +400,75 @@ class Confirming:
                     each.kept.add((link, new))
         return made
 
+    def begin_anew(
+        self, link: LinkName, hops: Sequence[tuple[LinkName, Header]]
+    ) -> tuple[list[tuple[LinkName, Publish]], list[Send]]:
+        """Owe what `link` has not answered to all of `hops` instead, each publication in one
+        attempt of its own (where copies are flooded, and links are moved). Return the copies that
+        are to be sent, and the answers if nobody is left who is to have them."""
+        before = self._out.pop(link, {})
+        begun: dict[PublicationId, list[CopyId]] = {}
+        for old in before:
+            begun.setdefault(old[0], []).append(old)
+        copies, answers = list[tuple[LinkName, Publish]](), list[Send]()
+        for id, olds in begun.items():
+            new = self._new_attempt(id)
+            copy = replace(before[olds[0]][1], confirm=new[1], again=True)
+            made = [(hop, replace(copy, header=header)) for hop, header in hops]
+            works = self._instead(link, {old: before[old][0] for old in olds}, new, made)
+            self._keep_instead(link, olds, new, made)
+            copies += made
+            answers += [send for work in works for send in self.answers(work)]
+        return copies, answers
+
+    def _instead(
+        self,
+        link: LinkName,
+        olds: Mapping[CopyId, Work],
+        new: CopyId,
+        made: Sequence[tuple[LinkName, Publish]],
+    ) -> list[Work]:
+        """Let who waits for these copies to `link` wait for those `made`; return their works."""
+        works: dict[Work, None] = {}
+        outs = {(hop, new) for hop, _ in made}
+        for old, work in olds.items():
+            for each in (work, *self._also.pop((link, old), ())):
+                works[each] = None
+                del each.sent[link, old]
+                each.kept.discard((link, old))
+                each.sent |= dict.fromkeys(outs, False)
+                for waiter in each.waiters.values():
+                    if (link, old) in waiter.copies:
+                        waiter.copies.remove((link, old))
+                        waiter.copies |= outs
+        first, *others = works
+        for hop, copy in made:
+            self._out.setdefault(hop, {})[new] = (first, copy)
+            if others:
+                self._also[hop, new] = others
+        return list(works)
+
+    def _keep_instead(
+        self,
+        link: LinkName,
+        olds: Iterable[CopyId],
+        new: CopyId,
+        made: Sequence[tuple[LinkName, Publish]],
+    ) -> None:
+        """Keep the copies `made` in custody, if any of the old ones was there, from the same write
+        on; else those for neighbours that are away, as far as there is room."""
+        if (custody := self.custody) is None:
+            return
+        were_there = [old for old in olds if custody.has(link, old)]
+        for hop, copy in made:
+            if were_there:
+                custody.put(hop, new, copy)
+            if custody.has(hop, new) or (hop in custody.owed and custody.take(hop, new, copy)):
+                for work in (self._out[hop][new][0], *self._also.get((hop, new), ())):
+                    work.kept.add((hop, new))
+        for old in were_there:
+            custody.drop(link, old)
+
     def _copy_ids(self, publications: Iterable[Publish]) -> set[CopyId]:
         """Return what tells these copies apart."""
         return {self._copy_id(each) for each in publications if each.confirm}
@@ -405,26 +486,3 @@ class Confirming:
     def under_way(self) -> Sequence[Publish]:
         """Return the copies that are not answered."""
         return [copy for out in self._out.values() for _, copy in out.values()]
-
-
-def together(answers: Iterable[Send]) -> list[Send]:
-    """Return messages with the answers as one (`Confirmed.more`) that go to one link, one behind
-    the other, and say the same of consecutive publications of one publisher."""
-    found: list[Send] = []
-    for _, run in groupby(enumerate(answers), _run_of):
-        sends = [send for _, send in run]
-        first = sends[0]
-        if len(sends) > 1:
-            sends = [Send(first.link, replace(first.message, more=len(sends) - 1))]
-        found += sends
-    return found
-
-
-def _run_of(numbered: tuple[int, Send]) -> tuple[object, ...]:
-    """Return what is the same for messages of which `together` makes one."""
-    at, send = numbered
-    message = send.message
-    if not isinstance(message, Confirmed) or message.more:
-        return (at,)
-    said = (message.publisher, message.attempt, message.kept, message.refused)
-    return (send.link, *said, message.seq - at, at // MOST_MORE)

@@ -4,6 +4,7 @@ everything that the input caused is done, and the work that waited for that (see
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from reefcast.model.messages import (
     Advertise,
@@ -23,7 +24,7 @@ from reefcast.routing.capabilities import OpensLinks, Relearns, SettlesTogether,
 from reefcast.routing.confirming import Confirming
 from reefcast.routing.holding import HELD, Holding
 from reefcast.routing.relearning import Relearning
-from reefcast.routing.router import Action, Await, Route, Router
+from reefcast.routing.router import Action, Await, OnceKept, Part, Route, Router
 from reefcast.routing.settlement import PendingWork, Settlement, brought_by, kept_by
 from reefcast.routing.unopened import Unopened
 
@@ -33,8 +34,9 @@ class Consequences:
     it relearns; `is_up`: whether a link of that name can be sent on; `changed` is told of links
     that come to belong to the overlay, or cease to; `routed` routes publications as if they had
     come by that link; `confirming`: keeps those that are to be confirmed; `most_held`: see
-    `holding`. `due`: what to do next, because what it waited for is over. `restored`: whether the
-    broker began with rows from its disk."""
+    `holding`. `due`: what to do next, because what it waited for is over; `once_kept` does
+    something when the disk has what was written; `parted` are told of a neighbour that leaves the
+    overlay. `restored`: whether the broker began with rows from its disk."""
 
     def __init__(
         self,
@@ -53,6 +55,8 @@ class Consequences:
         self.confirming = confirming
         self.unopened = Unopened(capability(router, OpensLinks))
         self.due: list[Callable[[], list[Effect]]] = []
+        self.once_kept: Callable[[Callable[[], list[Effect]]], list[Effect]] = lambda then: then()
+        self.parted: list[Callable[[LinkName], list[Effect]]] = []
         self._awaited: dict[object, PendingWork] = {}
         self._router = router
         self.restored = False
@@ -106,6 +110,10 @@ class Consequences:
                 effects += self._await(work, action)
             elif isinstance(action, Route):
                 effects += self._routed(action.publications, action.link)
+            elif isinstance(action, OnceKept):
+                effects += self.once_kept(partial(self._do, action))
+            elif isinstance(action, Part):
+                effects += [effect for tell in self.parted for effect in tell(action.link)]
             elif isinstance(action, Send):
                 message = action.message
                 if isinstance(message, Control):
@@ -129,6 +137,9 @@ class Consequences:
             awaited.parents.append(work)
             work.outstanding += 1
         return effects
+
+    def _do(self, action: OnceKept) -> list[Effect]:
+        return self.act(action.then())
 
     def _over(self, action: Await) -> None:
         self._awaited.pop(action.key, None)

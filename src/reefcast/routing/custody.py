@@ -127,16 +127,28 @@ class Custody:
         """Take a copy into custody, behind all before; return whether there is room for it."""
         if link in self._without_room:
             return False
-        body = copy.body or wire.encode_publication(copy.publication)
-        row = wire.encode_publish(msgspec.structs.replace(copy, body=body, again=True))
+        row = self._row(copy)
         if self.size + len(row) > self._most_bytes:
             self._without_room.add(link)
             return False
+        self._put(link, copy_id, row)
+        return True
+
+    def put(self, link: LinkName, copy_id: CopyId, copy: Publish) -> None:
+        """Take a copy into custody whether there is room or not, because another copy was there
+        that it stands for."""
+        self._put(link, copy_id, self._row(copy))
+
+    def _put(self, link: LinkName, copy_id: CopyId, row: bytes) -> None:
         self._last += 1
         key = _encode((link, self._last))
         self._disk.write(PutRow(CUSTODY, key, row))
         self.enter(link, copy_id, Item(key, len(row)))
-        return True
+
+    @staticmethod
+    def _row(copy: Publish) -> bytes:
+        body = copy.body or wire.encode_publication(copy.publication)
+        return wire.encode_publish(msgspec.structs.replace(copy, body=body, again=True))
 
     def drop(self, link: LinkName, copy_id: CopyId) -> None:
         """Drop a copy, if it is here: it is answered, or owed no longer."""

@@ -37,6 +37,7 @@ from reefcast.model.messages import (
     LinkName,
     LinkUp,
     ManageSession,
+    PeerMessage,
     Publish,
     Refused,
     Regrant,
@@ -47,7 +48,8 @@ from reefcast.model.messages import (
 )
 from reefcast.routing.advising import Advising
 from reefcast.routing.away import AwayNeighbours
-from reefcast.routing.confirming import Confirming, Work, together
+from reefcast.routing.capabilities import MovesLinks, OpensLinks, SoftLink, capability
+from reefcast.routing.confirming import Confirming, Work
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.custody import CUSTODY, Custody, CustodyLimits
 from reefcast.routing.hosting import NO_HOME, Hosting
@@ -57,6 +59,7 @@ from reefcast.routing.reserve import Reserve
 from reefcast.routing.router import Decision, Router
 from reefcast.routing.services import Services
 from reefcast.routing.standing import STANDING, STANDING_TIMER, Standing
+from reefcast.routing.together import together
 from reefcast.sessions.home import Home
 
 HOME_TIMER = "home"
@@ -101,6 +104,8 @@ class Delivering:
         self._home = home
         self._disk = OnDisk()
         self._enter = enter
+        self._ready: list[Send] = []
+        self._opens_links = capability(router, OpensLinks)
         self._started = False
         self._timer_s: float | None = None
         self._neighbours = neighbours
@@ -109,8 +114,12 @@ class Delivering:
         self.patience_s = patience_s
         self._reserve = reserve
         self.advising: Advising | None = None
+        then.parted.append(self.parted)
         if home is not None:
+            then.once_kept = self._disk.once_kept
             then.restored = restore(router, rows, neighbours(), self._disk)
+            if isinstance(router, MovesLinks):
+                router.keep_moves(self._disk.write, rows, lambda: then.relearning.unheard)
             custody = Custody(self._disk, router.header, limits.most_bytes)
             confirming.restore(custody.stored(rows.get(CUSTODY, {})), custody)
             self.standing = Standing(router, self._disk, rows.get(STANDING, {}))
@@ -136,12 +145,16 @@ class Delivering:
     def pass_on(self, publish: Publish, decision: Decision, link: LinkName) -> list[Effect] | None:
         """Return the effects of a publication that is to be confirmed, or may be for a session of
         this broker; None if it ends here, and nobody wanted it."""
+        if decision.waits:
+            return []
         local, work = decision.local, None
         copies = [
             (hop, msgspec.structs.replace(publish, header=header)) for hop, header in decision.hops
         ]
         if publish.confirm:
-            work, copies, anew = self.confirming.came(publish, decision.hops, link)
+            work, copies, anew = self.confirming.came(
+                publish, decision.hops, link, root=decision.anew
+            )
             local = local if anew else {}
         effects = self._send(copies)
         if local:
@@ -163,7 +176,7 @@ class Delivering:
             if hop in holding.closed:
                 effects += holding.pass_on(Send(hop, copy))
                 links.waits(hop)
-            else:
+            elif hop in self._router.brokers or not copy.confirm:  # else it goes when that comes up
                 effects.append(Send(hop, copy))
                 links.goes(hop)
         return effects
@@ -199,7 +212,22 @@ class Delivering:
         """Handle that changes are synced."""
         if self._home is not None:
             self._home.kept(kept.token, now)
-        return []
+        ready = self._disk.kept(kept.token)
+        self._ready += together(e for e in ready if isinstance(e, Send) and self._may_go(e))
+        return self._disk.due()
+
+    def _may_go(self, send: Send) -> bool:
+        """Return whether a message that waited for the disk may still go by its link: by one that
+        is being closed only answers may."""
+        link, router = send.link, self._router
+        closing = self._opens_links.soft_links.get(link) is SoftLink.CLOSING
+        return not (
+            closing and link not in router.brokers and isinstance(send.message, PeerMessage)
+        )
+
+    def soft_gone(self, link: LinkName) -> None:
+        """Handle that a soft link is over: what waits for it is for no later one of that name."""
+        self._disk.forget(link)
 
     def fetched(self, fetched: Fetched, link: LinkName, now: float) -> list[Effect]:
         """Handle bodies that came from the disk."""
@@ -229,8 +257,28 @@ class Delivering:
         self.confirming.forgets(link)
         self._disk.forget(link)
         waits = self._then.holding.for_link(link)
+        if isinstance(self._router, MovesLinks) and self._router.floods_anew:
+            plain = tuple(each for each in up.kept if not each.confirm)
+            return msgspec.structs.replace(up, kept=plain)
         again = self.confirming.sent_again(link, up.kept, waits)
         return up if again == up.kept else msgspec.structs.replace(up, kept=again)
+
+    def begin_anew(self, link: LinkName, *, without: bool = False) -> list[Effect]:
+        """Begin anew, as floods, what a neighbour has not answered that has come up without memory,
+        or (`without`) is one no longer, if the routing needs that: it may lead to other brokers
+        now."""
+        router = self._router
+        if not (isinstance(router, MovesLinks) and router.floods_anew):
+            return []
+        self._then.holding.drop_confirmed(link)
+        hops = [each for each in router.begins() if not (without and each[0] == link)]
+        copies, answers = self.confirming.begin_anew(link, hops)
+        return self._send(copies) + self._then.finish(answers)
+
+    def parted(self, link: LinkName) -> list[Effect]:
+        """Handle that a neighbour leaves the overlay."""
+        self.confirming.forgets(link)
+        return self.begin_anew(link, without=True)
 
     def give_up(self, wish: GiveUp, link: LinkName, now: float) -> list[Effect]:
         """Route again by the rows, or drop, what is owed to a neighbour that never comes back.
@@ -247,7 +295,8 @@ class Delivering:
         self._then.holding.drop_confirmed(name)
         counted = "custody_rerouted" if wish.reroute else "custody_dropped"
         self._router.counters[counted] += len(owed)
-        effects: list[Effect] = []
+        effects = self.begin_anew(name, without=True) if wish.reroute else []
+        owed = self.confirming.owed_to(name)
         for copy in owed:
             effects += (
                 self._move(copy, name)
@@ -381,7 +430,7 @@ class Delivering:
         outcome = self._home.take(self._disk.next_token)
         answers = [send for id in outcome.taken for send in self.confirming.unblocked(id)]
         effects += self._then.finish(answers)
-        ready = self._disk.kept(item.token) if isinstance(item, Kept) else []
+        ready, self._ready = self._ready, []
         effects = self._disk.behind(effects, outcome.changes)
         if outcome.fetch:
             effects.append(Fetch(outcome.fetch))
@@ -390,9 +439,10 @@ class Delivering:
         self._timer_s = outcome.timer_s
         if self.advising is not None:
             effects += self.advising.told(outcome.advisories, now)
+        if ready:
+            effects = self._then.finish(ready) + effects
         told = self.relay.outward(self.hosting.told(outcome))
-        sends = together(e for e in ready if isinstance(e, Send)) + told
-        return effects + self._then.finish(sends) + self.hosting.news(outcome)
+        return effects + self._then.finish(told) + self.hosting.news(outcome)
 
     def _wishes(self, effects: list[Effect], now: float) -> list[Effect]:
         """Do what the sessions wish of the core, until they wish for nothing more; what it answers

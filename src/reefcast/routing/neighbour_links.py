@@ -19,7 +19,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from reefcast.model.filters import TRUE
@@ -38,6 +38,7 @@ from reefcast.model.messages import (
     SetTimer,
     Settled,
     Synced,
+    TakenOut,
     Unadvertise,
 )
 from reefcast.routing.away import AWAY_TIMER, AwayNeighbours
@@ -78,6 +79,7 @@ class NeighbourLinks:
         self._router = router
         self._relearns = capability(router, Relearns)
         self._hands_over = capability(router, HandsOver)
+        self._moves = router if isinstance(router, MovesLinks) else None
         self._then = then
         self._relearning = then.relearning
         self._relearns.relearning = self._relearning.active
@@ -85,6 +87,7 @@ class NeighbourLinks:
         self.patience_s = patience_s
         self._lent = 0
         self._absent: set[LinkName] = set()
+        then.parted.append(self.parted)
         if away is not None:
             away.hand_over = self._hand_over
 
@@ -161,10 +164,26 @@ class NeighbourLinks:
         effects += then.act(self._router.link_down(link)) + self._no_longer_absent(link)
         return effects + then.finish(then.settlement.forget(link))  # may release what was held
 
-    def forget(self, link: LinkName) -> None:
-        """Forget a neighbour that was taken out of the network."""
+    def parted(self, link: LinkName) -> list[Effect]:
+        """Forget a neighbour that has left the overlay, or was taken out of the network, as far as
+        this broker still waits for it: its link may not have come up in this life."""
+        self._owed.pop(link, None)
         if self.away is not None:
             self.away.forget(link)
+        effects: list[Effect] = [
+            Discard(p, "link_lost", link) for p in self._holding.given_up(link)
+        ]
+        return effects + self._no_longer_absent(link) + self.lost(link)
+
+    def taken_out(self, brokers: Sequence[LinkName]) -> list[Effect]:
+        """Forget what is known of moves of links of brokers that were taken out of the network."""
+        return [] if self._moves is None else self._then.act(self._moves.taken_out(brokers))
+
+    def ends_for_good(self, _: TakenOut, link: LinkName, now: float) -> list[Effect]:
+        """Forget the moved links of this broker, which was taken out of the network."""
+        if self._moves is not None:
+            self._moves.ends_for_good()
+        return []
 
     def stays_away(self, link: LinkName) -> None:
         """Hold what is for a neighbour that has been away for long, and is not given up."""
@@ -231,7 +250,11 @@ class NeighbourLinks:
                 strays.append(effect.message)
             else:
                 effects.append(effect)
-        return effects + self._then.act(self._hands_over.reroute(strays)) if strays else effects
+        if strays:
+            effects += self._then.act(self._hands_over.reroute(strays))
+        if released and self._moves is not None:
+            effects += self._then.act(self._moves.released())
+        return effects
 
     def _said_all(self, link: LinkName) -> list[Effect]:
         """Remove the rows that the neighbour has not repeated: it no longer has them."""
@@ -260,8 +283,8 @@ class NeighbourLinks:
             self._unanswered.intersection_update(links)
             return self._answer_those_who_leave()
         self._leaving = True
-        if isinstance(self._router, MovesLinks):
-            self._router.leaving = True
+        if self._moves is not None:
+            self._moves.leaving = True
         told = [link for link in links if link in self._router.brokers]
         self._unanswered.update(told)
         effects: list[Effect] = [SetTimer(TOGETHER_TIMER, now + TOGETHER_S)]

@@ -19,7 +19,7 @@ Source: `delivery.md`, rule 3.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -31,6 +31,7 @@ from reefcast.model.messages import (
     EntityId,
     Keep,
     LinkName,
+    PeerMessage,
     Send,
     ServiceMessage,
     Settled,
@@ -42,6 +43,7 @@ from reefcast.routing.tables import Row
 
 Rows = Mapping[str, Mapping[bytes, bytes]]
 """Table -> key -> row, as the store has them."""
+Then = Callable[[], list[Effect]]
 _encode = msgspec.msgpack.Encoder().encode
 _decode_key = msgspec.msgpack.Decoder(tuple[EntityId, LinkName]).decode
 _decode_text = msgspec.msgpack.Decoder(str).decode
@@ -55,6 +57,7 @@ class OnDisk:
         self._changes: list[Change] = []
         self._last = self._kept = 0
         self._answers: deque[tuple[int, list[Effect]]] = deque()
+        self._then: deque[tuple[int, Then]] = deque()
 
     @property
     def next_token(self) -> int:
@@ -81,6 +84,18 @@ class OnDisk:
             self._answers.append((self._last, answers))
         return onward
 
+    def once_kept(self, then: Then) -> list[Effect]:
+        """Have something done when all is synced that was written so far, this input included."""
+        self._then.append((self._last + bool(self._changes), then))
+        return []
+
+    def due(self) -> list[Effect]:
+        """Do what had to wait until what was written is synced; return the effects."""
+        effects: list[Effect] = []
+        while self._then and self._then[0][0] <= self._kept:
+            effects += self._then.popleft()[1]()
+        return effects
+
     def kept(self, token: int) -> list[Effect]:
         """Return the answers that may go: the changes up to `token` are synced."""
         self._kept = max(self._kept, token)
@@ -101,7 +116,7 @@ def _is_answer(effect: Effect) -> bool:
         return False
     message = effect.message
     return isinstance(message, Settled | Confirmed) or (
-        isinstance(message, ServiceMessage) and message.after_disk
+        isinstance(message, ServiceMessage | PeerMessage) and message.after_disk
     )
 
 

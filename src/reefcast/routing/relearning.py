@@ -41,6 +41,11 @@ class Relearning:
         return not (self._missing or self._absent)
 
     @property
+    def unheard(self) -> set[LinkName]:
+        """The neighbours that are missing or absent."""
+        return self._missing | self._absent
+
+    @property
     def absent(self) -> list[LinkName]:
         """The neighbours that were given up, by name."""
         return sorted(self._absent)

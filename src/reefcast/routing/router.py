@@ -70,7 +70,22 @@ class Route:
     link: LinkName
 
 
-Action = Send | OpenLink | CloseLink | Promote | Demote | Await | Route
+@dataclass(frozen=True, slots=True)
+class Part:
+    """This neighbour leaves the overlay: what it is owed is flooded anew to the others (a routing
+    that moves links)."""
+
+    link: LinkName
+
+
+@dataclass(frozen=True, slots=True)
+class OnceKept:
+    """When all that was written so far is on disk, do what `then` returns; at once without one."""
+
+    then: Callable[[], Sequence[Action]]
+
+
+Action = Send | OpenLink | CloseLink | Promote | Demote | Await | Route | Part | OnceKept
 """What a router wants done."""
 
 
@@ -81,6 +96,9 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     get a copy, each with its header. `matched`: rows that matched, None where the publication was
     not matched at all. `duplicate`: a copy was here before, so this one ends here. What the choice
     of next hops took: `checked` links whose load was looked up, `searched` rows looked through.
+
+    Of one that is to be confirmed: `anew`: its copies are of an attempt that begins here; `waits`:
+    the router keeps it, and has it routed later (`Route`).
     """
 
     local: dict[LinkName, list[int]]
@@ -89,6 +107,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     duplicate: bool = False
     checked: int = 0
     searched: int = 0
+    anew: bool = False
+    waits: bool = False
 
 
 class Shape(Enum):
@@ -149,10 +169,10 @@ class Router(ABC):
     unconfirmed: str = ""
     """Why it does not say when a publication is everywhere where it must be (`confirming`), and
     what to do: a sentence for who asks for that; empty if it does say so."""
-    one_way: ClassVar[bool] = False
+    one_way: bool = False
     """Whether a copy goes from a broker the same way whichever it comes by, so that what comes
     again need not go where it has been sent."""
-    floods: ClassVar[bool] = False
+    floods: bool = False
     """Whether a broker passes on the first copy of each attempt to all neighbours, at least of what
     is to be confirmed, so that the copies of an attempt form a tree; what is sent again needs an
     attempt of its own then."""

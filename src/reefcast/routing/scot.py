@@ -367,7 +367,7 @@ class ScotRouter(Router, Relearns, SettlesTogether, KeepsRows, SetsCourses):
 
     # --- disk -------------------------------------------------------------------------------------
 
-    def durable_tables(self) -> Mapping[str, Table[Any]]:
+    def row_tables(self) -> Mapping[str, Table[Any]]:
         return {SUBSCRIPTIONS: self.prt, "CLT": self.clt}  # in the order in which they are restored
 
     def restore(self, table: str, id: EntityId, filter: Filter, link: LinkName) -> None:

@@ -144,7 +144,7 @@ class TreeRouter(Router, Relearns, SettlesTogether, HandsOver, KeepsRows):
 
     # --- disk -------------------------------------------------------------------------------------
 
-    def durable_tables(self) -> Mapping[str, Table[Any]]:
+    def row_tables(self) -> Mapping[str, Table[Any]]:
         return {"SRT": self.srt, SUBSCRIPTIONS: self.prt}
 
     def deputy(self, advertisement: EntityId, link: LinkName) -> Filter | None:

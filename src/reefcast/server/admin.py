@@ -241,9 +241,9 @@ class AdminConnection:
         return await self._ask(FrameKind.WISH, Drain(on), RefusedError)
 
     async def stop(self, *, again: bool) -> dict[str, Any]:
-        """Ask the broker's process to end, for good, or so that whatever watches it starts it
-        `again`; return its last status. Raises `RefusedError` with the broker's reason if it does
-        not do so."""
+        """Ask the broker's process to end, for good (it was taken out of the network), or so that
+        whatever watches it starts it `again`; return its last status. Raises `RefusedError` with
+        the broker's reason if it does not do so."""
         return await self._ask(FrameKind.WISH, Stop(again), RefusedError)
 
     async def apply(self, fingerprint: str, *, dry: bool) -> list[dict[str, Any]]:

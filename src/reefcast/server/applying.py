@@ -56,7 +56,8 @@ SCOT = (
 )
 MOVED = (
     "only a link of a broker that comes or goes itself can come or go: on a mesh, move it "
-    "(reefcast network move-link); else stop all brokers, and start them with the new file"
+    "(reefcast network move-link), and wait for one that moves; else stop all brokers, and start "
+    "them with the new file"
 )
 NOT_MINE = "it does not concern this broker"
 ONLY_TOGETHER = "brokers and links come and go together, and something else of it cannot be"
@@ -112,6 +113,7 @@ class Applying:
                 "the file given says: copy that there first"
             )
         found = [self._judged(each, network) for each in changes(self._running(network), network)]
+        found = _all_members_or_none(found)
         return found if dry else self._carry_out(network, found)
 
     def _running(self, network: NetworkFile) -> NetworkFile:
@@ -212,7 +214,8 @@ class Applying:
     # --- what is done -----------------------------------------------------------------------------
 
     def _carry_out(self, network: NetworkFile, found: list[Applied]) -> list[Applied]:
-        found = self._take_members(network, found)
+        if any(_of_members(each) and each.outcome == APPLIED for each in found):
+            self._take_members(network)
         steps: list[tuple[Callable[[str], bool], Callable[[NetworkFile], None]]] = [
             (lambda what: what.startswith(_USERS), self._take_users),
             (lambda what: what.startswith("[limits]"), self._take_limits),
@@ -230,28 +233,18 @@ class Applying:
                 found = [refused[its.index(each)] if each in its else each for each in found]
         return found + self._other_files()
 
-    def _take_members(self, network: NetworkFile, found: list[Applied]) -> list[Applied]:
-        """Take over brokers and links that come and go: all of them, or none."""
+    def _take_members(self, network: NetworkFile) -> None:
+        """Take over brokers and links that come and go."""
         node, known = self._node, self._node.network
-        its = [each for each in found if _of_members(each)]
-        if any(each.outcome != APPLIED for each in its):
-            return [
-                each._replace(outcome=REFUSED, why=ONLY_TOGETHER)
-                if each in its and each.outcome == APPLIED
-                else each
-                for each in found
-            ]
-        if its:
-            entries = {entry.name: entry for entry in known.broker}
-            brokers = [entries.get(entry.name, entry) for entry in network.broker]
-            now = replace(known, broker=brokers, link=network.link)
-            node.broker_names.clear()
-            node.broker_names.update(now.names)
-            node.become(now)
-            node.clients.is_broker = now.is_node
-            node.soft_links.network = now
-            node.overlay_links.become(now)
-        return found
+        entries = {entry.name: entry for entry in known.broker}
+        brokers = [entries.get(entry.name, entry) for entry in network.broker]
+        now = replace(known, broker=brokers, link=network.link)
+        node.broker_names.clear()
+        node.broker_names.update(now.names)
+        node.become(now)
+        node.clients.is_broker = now.is_node
+        node.soft_links.network = now
+        node.overlay_links.become(now)
 
     def _take_users(self, network: NetworkFile) -> None:
         self._node.become(users_of(self._node.network, network))
@@ -302,6 +295,19 @@ class Applying:
             outcome = REFUSED if wrong else APPLIED
             found.append(Applied("the broker's certificate", None, None, outcome, wrong))
         return found
+
+
+def _all_members_or_none(found: list[Applied]) -> list[Applied]:
+    """Refuse all brokers and links that come and go if any of them cannot."""
+    its = [each for each in found if _of_members(each)]
+    if all(each.outcome == APPLIED for each in its):
+        return found
+    return [
+        each._replace(outcome=REFUSED, why=ONLY_TOGETHER)
+        if each in its and each.outcome == APPLIED
+        else each
+        for each in found
+    ]
 
 
 def _of_members(applied: Applied) -> bool:

@@ -30,11 +30,13 @@ async def keep_connected(
     new_connection: Callable[[], Connection],
     rng: random.Random,
     connection: Connection | None = None,
+    wanted: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Keep a connection until cancelled, which leaves the present one open. `connection`: one that
-    exists already. After a connection that was greeted, pauses start short again."""
+    """Keep a connection until cancelled, which leaves the present one open, or as long as it is
+    `wanted`, which is asked before each attempt. `connection`: one that exists already. After a
+    connection that was greeted, pauses start short again."""
     backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, rng)
-    while True:
+    while wanted():
         if connection is None:
             connection = await dial(shared, address, new_connection)
         if connection is not None:

@@ -24,6 +24,7 @@ from reefcast.model.messages import (
     Publish,
     Send,
     SetTimer,
+    TakenOut,
     Timer,
     Wish,
 )
@@ -174,7 +175,7 @@ class Driver:
         self._run_later()
         return done
 
-    def wish(self, item: Wish) -> None:
+    def wish(self, item: Wish | TakenOut) -> None:
         """Handle an operator's wish. Raises `LocalError` if it cannot be met."""
         self._enter(item, "")
         self._run_later()

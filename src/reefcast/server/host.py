@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from reefcast.history.service import HistoryService
 from reefcast.logs import about, part
 from reefcast.model import wire
-from reefcast.model.keeping import Contents
+from reefcast.model.keeping import Contents, DropRow
 from reefcast.model.messages import LinkName
 from reefcast.model.versions import Offer
 from reefcast.model.wire import Codec, Hello, Role
@@ -26,6 +26,8 @@ from reefcast.retaining.service import RetainingService
 from reefcast.retaining.values import Limits
 from reefcast.routing.broker import Broker
 from reefcast.routing.custody import CustodyLimits
+from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks, said_by_file
+from reefcast.routing.on_disk import Rows
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import RoutingOptions, Shape
 from reefcast.security.audit import Audit
@@ -55,7 +57,8 @@ class Host(NamedTuple):
     is a random text drawn when the broker started. `codec`: encodes messages between brokers.
     `statistics`: None where the routing keeps none; `requests`: None where requests are not logged;
     `passage`: None where all publications take the readable path; `keeper`: None where the broker
-    has no disk. `audit`: the audit log. `samples`: delays, None where nobody can see them.
+    has no disk; `moved`: the links that were moved, where they are not as in the network file, when
+    the broker started. `audit`: the audit log. `samples`: delays, None where nobody can see them.
     `watching`: the publications that operators watch for."""
 
     me: Hello
@@ -70,6 +73,7 @@ class Host(NamedTuple):
     requests: LiveRequestLog | None
     passage: Passage | None
     keeper: Keeping | None
+    moved: MovedLinks
     audit: Audit
     samples: Samples | None
     watching: Watching
@@ -88,10 +92,11 @@ def make_host(
     take the readable path, also plain ones. `keeper`: the broker's disk, if not the one that the
     network file names."""
     machine = MACHINE.get()
-    session = machine.token(8)
-    me = wire.hello(Role.BROKER, name, network.network.name, session, offer=offer)
+    me = wire.hello(Role.BROKER, name, network.network.name, machine.token(8), offer=offer)
+    keeper = keeper or open_keeper(network.sessions, name)
+    rows, moved, dropped = _rows(network, name, keeper)
     limits = replace(network.limits)  # changes while the broker runs, and is another broker's, too
-    neighbours, scot = network.neighbours(name), network.scot()
+    neighbours, scot = moved.applied_to(network.neighbours(name)), network.scot()
     journal = Journal(name, open_trace(network.trace, name))
     outputs = Outputs()
     tree = is_tree(network.graph())
@@ -103,7 +108,6 @@ def make_host(
         name, machine.now_us() * 1000, outputs.grant, outputs.flood, sources
     )
     options = network.routing_options(name)
-    keeper = keeper or open_keeper(network.sessions, name)
     statistics = _statistics(network, name, options)
     core = Broker(
         name,
@@ -119,7 +123,7 @@ def make_host(
         most_held=limits.link_buffer,
         patience_s=limits.link_patience_s,
         home=_home(network.sessions, limits, keeper),
-        rows={} if keeper is None else keeper.contents.rows,
+        rows=rows,
         most_sessions=network.sessions.max_sessions,
         custody=CustodyLimits(network.sessions.custody_after_s, network.sessions.custody_bytes),
         advisories=network.sessions.advisories,
@@ -134,6 +138,7 @@ def make_host(
     if keeper is not None:
         keeper.contents = Contents()  # a backlog is large, and the core has it now
         driver.keep_with(keeper)
+        keeper.keep(dropped, 0)
     codec = Codec(core.messages, core.header)
     requests = open_request_log(network.requests, name)
     # Rows about single publications are written where there are objects of them.
@@ -142,7 +147,20 @@ def make_host(
     if passage is not None:
         watching.readable = passage.watch_below
     shared = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
-    return Host(*shared, passage, keeper, audit_of(network, name), samples, watching)
+    return Host(*shared, passage, keeper, moved, audit_of(network, name), samples, watching)
+
+
+def _rows(
+    network: NetworkFile, name: str, keeper: Keeping | None
+) -> tuple[Rows, MovedLinks, list[DropRow]]:
+    """Return the rows on a broker's disk without those of moved links that the network file has by
+    now, the moved links that remain, and the removal of the others."""
+    rows = {} if keeper is None else keeper.contents.rows
+    moved = rows.get(MOVED_LINKS, {})
+    dropped = said_by_file(moved, network.neighbours(name), network.names)
+    gone = {each.key for each in dropped}
+    left = {key: row for key, row in moved.items() if key not in gone}
+    return ({**rows, MOVED_LINKS: left} if gone else rows), MovedLinks(left), dropped
 
 
 def _epoch_s() -> float:

@@ -1,7 +1,9 @@
 """The links of one broker to its neighbours in the overlay: which there are, who dials, and who
 may.
 
-At first they are the links of the network file. When the core moves one (`Promote`, `Demote`), a
+At first they are the links of the network file, but for those that were moved since by what is on
+disk (`MovedLinks`). A broker dials the one to which it has moved its link, too, which may have
+stopped before it knew of that. When the core moves one (`Promote`, `Demote`), a
 soft link becomes a link of the overlay as it is, with its connection, its numbers and its queue
 (`take_in`), and another one becomes a soft link (`release`).
 
@@ -25,6 +27,7 @@ from reefcast.errors import ProtocolError
 from reefcast.model.messages import LinkDown, LinkName, Neighbours, Publish
 from reefcast.model.wire import Hello, Role
 from reefcast.network.file import NetworkFile
+from reefcast.routing.capabilities import MovesLinks
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.connection import Connection
 from reefcast.server.dialing import keep_connected
@@ -46,8 +49,15 @@ class OverlayLinks:
         self._dials: dict[LinkName, asyncio.Task[None]] = {}
         self._stopping = False
         self._near: set[LinkName] = set()
-        for name in network.neighbours(host.me.name):
+        self._tell_brokers()
+        for name in host.moved.applied_to(network.neighbours(host.me.name)):
             self._new_link(name)
+
+    def _tell_brokers(self) -> None:
+        """Tell the core which brokers there are."""
+        router = self._host.core.router
+        if isinstance(router, MovesLinks):
+            router.is_broker = self._network.is_node
 
     def _new_link(self, name: LinkName) -> BrokerLink:
         host = self._host
@@ -69,7 +79,11 @@ class OverlayLinks:
             self._keep_connected(link)
 
     def _keep_connected(self, link: BrokerLink) -> None:
-        if link.dials:
+        # Who has a link by a move that its other end may not know of dials, too, at first.
+        router = self._host.core.router
+        moved = isinstance(router, MovesLinks) and link.name == router.moved_to
+        introduces = moved and not link.dials
+        if link.dials or introduces:
             self._dials[link.name] = self._loop.create_task(
                 keep_connected(
                     self._shared,
@@ -77,6 +91,7 @@ class OverlayLinks:
                     partial(self.new_connection, link),
                     random.Random(f"{self._host.me.session}{link.name}"),
                     link.connection,
+                    lambda: not introduces or (link.connection is None and not link.peer_session),
                 )
             )
 
@@ -104,14 +119,17 @@ class OverlayLinks:
     def arrive(self, connection: Connection, hello: Hello) -> End | None:
         """Accept a neighbour that dialled; None if it is refused. Raises `ProtocolError` if it is
         no neighbour."""
+        known = hello.name in self.links
         link = self._link_of(hello)
-        if link.dials:
+        if link.dials and known:
             me = self._host.me.name
             raise ProtocolError(f"broker {me} dials {hello.name}, not the other way round")
         if self._is_late(connection, hello, link):
             return None
         connection.say_hello(link.answer(hello))
         link.greeted(connection, hello)
+        if not known:
+            self._keep_connected(link)
         return link
 
     def _is_late(self, connection: Connection, hello: Hello, link: BrokerLink) -> bool:
@@ -149,6 +167,8 @@ class OverlayLinks:
         if link is not None and self.is_soft(hello.name) and not link.knows(hello):
             self.lose(hello.name)
             link = None
+        if link is None and hello.role is Role.BROKER and self._may_have_moved(hello.name):
+            link = self._new_link(hello.name)
         if hello.role is not Role.BROKER or link is None:
             raise ProtocolError(
                 f"broker {me.name} has no link to {hello.name!r} now; unless one is being moved, "
@@ -156,12 +176,23 @@ class OverlayLinks:
             )
         return link
 
+    def _may_have_moved(self, name: LinkName) -> bool:
+        """Return whether a link that this broker does not know may have been moved to it: it may
+        have stopped before it heard of that. The other end has it on disk."""
+        router, taken = self._host.core.router, name in self._host.outputs.links
+        if taken or self._stopping or not isinstance(router, MovesLinks):
+            return False
+        known = self._network.is_node(name) and name != self._host.me.name
+        return known and self._host.keeper is not None and router.may_have_link(name)
+
     # --- brokers that come and go -----------------------------------------------------------------
 
     def become(self, network: NetworkFile) -> None:
         """Take over the links of this network file: those to brokers that it has besides are made,
         and those to brokers that it no longer has end."""
+        gone = tuple(name for name in self._network.names if name not in network.names)
         self._network = network
+        self._tell_brokers()
         known, wanted = self.links, network.neighbours(self._host.me.name)
         for name, link in known.items():
             if name not in network.names:
@@ -170,7 +201,7 @@ class OverlayLinks:
                 del self._host.outputs.links[name]
         new = [name for name in wanted if name not in known]
         there = [name for name in known if name in network.names]
-        self._host.driver.handle(Neighbours((*there, *new)), "")
+        self._host.driver.handle(Neighbours((*there, *new), gone), "")
         for name in new:
             self._keep_connected(self._new_link(name))
 
@@ -218,6 +249,9 @@ class OverlayLinks:
         else:
             link.give_up()
             self._host.driver.handle(LinkDown(), link.name)
+            attempts = self._dials.get(link.name)
+            if not self._stopping and (attempts is None or attempts.done()):
+                self._keep_connected(link)  # the other end may not know of it any more
 
     # --- the broker's end -------------------------------------------------------------------------
 

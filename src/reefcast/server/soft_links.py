@@ -38,6 +38,7 @@ from reefcast.errors import ProtocolError
 from reefcast.logs import about, part
 from reefcast.model import wire
 from reefcast.model.messages import (
+    Confirmed,
     ControlMessage,
     LinkDown,
     LinkKind,
@@ -120,7 +121,7 @@ class SoftLink(BrokerEnd):
         super().run(run)
 
     def control(self, message: ControlMessage) -> None:
-        is_answer = isinstance(message, Settled | Refused)
+        is_answer = isinstance(message, Settled | Refused | Confirmed)
         if is_answer and self._done_received:
             return  # the core no longer waits for it
         if self._done_received or (isinstance(message, TableChange | Synced) and not self._former):

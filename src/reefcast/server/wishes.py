@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from reefcast.errors import LocalError
 from reefcast.logs import about, part
-from reefcast.model.messages import Wish
+from reefcast.model.messages import TakenOut, Wish
 from reefcast.model.operations import Apply, Drain, OperatorWish, Stop
 from reefcast.server.draining import Draining
 
@@ -25,7 +25,9 @@ class Wishes:
     its network file again; None for a broker without one. `draining`: hands its clients to
     others. `end_process`: ends its process, to be started again or not; None inside a program."""
 
-    def __init__(self, of_core: Callable[[Wish], None], name: str, draining: Draining) -> None:
+    def __init__(
+        self, of_core: Callable[[Wish | TakenOut], None], name: str, draining: Draining
+    ) -> None:
         self._of_core = of_core
         self._name = name
         self.draining = draining
@@ -57,6 +59,8 @@ class Wishes:
             raise LocalError(f"broker {self._name} runs inside a program: only that can end it")
         words, what = "broker %s ends %s", "to be started again" if again else "for good"
         log.warning(words, self._name, what, extra=about(broker=self._name))
+        if not again:
+            self._of_core(TakenOut())
         self.end_process(again)
 
     def status(self) -> dict[str, object]:

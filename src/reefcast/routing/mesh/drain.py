@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from reefcast.model.messages import LinkName
 from reefcast.routing.capabilities import SoftLink
@@ -12,7 +12,8 @@ from reefcast.routing.mesh.maps import Neighbourhood
 
 class Drain:
     """The drain of one affected broker. `mom`: before the move. `primary`: its affected primary
-    neighbours before the move; `near`: all affected brokers that it knows."""
+    neighbours before the move; `near`: all affected brokers that it knows; `holds_for` tells
+    whether publications wait here for a neighbour (`holding`), which follow."""
 
     def __init__(
         self,
@@ -20,11 +21,13 @@ class Drain:
         primary: list[LinkName],
         near: frozenset[LinkName],
         soft_links: Mapping[LinkName, SoftLink],
+        holds_for: Callable[[LinkName], bool] = lambda link: False,
     ) -> None:
         self._mom = mom
         self._primary = primary
         self._near = near
         self._soft_links = soft_links
+        self._holds_for = holds_for
         self._heard: set[LinkName] = set()
         self._said: set[LinkName] = set()
         self._confirmed: set[LinkName] = set()
@@ -63,6 +66,8 @@ class Drain:
         return self._mom.branch(a) == self._mom.branch(b)
 
     def _can_say(self, link: LinkName, soft: list[LinkName]) -> bool:
+        if self._holds_for(link):
+            return False
         if link in soft:
             return self._soft_links[link].up
         return not any(

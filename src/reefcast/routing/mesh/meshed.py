@@ -3,14 +3,16 @@
 A routing that derives from `Meshed` has a subscription tree over its primary links whose rows have
 their anchors as next hops, and sends copies as its `mesh` decides.
 
-A publication that is to be confirmed goes by primary links only. Unless they are moved (see
-`movable`), these stay: it has one way from each broker, and what a next hop has not answered waits
-for it in custody. Soft links come and go: what was under way on one that broke would have to begin
-again as another attempt (`delivery.md`, rule 7).
+A publication that is to be confirmed goes by primary links only. Unless they may be moved (see
+`move`: then it is flooded), these stay: it has one way from each broker, and what a next hop has
+not answered waits for it in custody. Soft links come and go: what was under way on one that broke
+would have to begin again as another attempt (`delivery.md`, rule 7).
 
 Rows on disk have no anchors: after a start their last hops take the place, until the neighbours
 have told them again. That is never wrong. An anchor that is nearer than it could be lies on the way
-to all that is behind it, so that no copy goes past it to these.
+to all that is behind it, so that no copy goes past it to these. For the same reason a neighbour
+itself takes the place of an anchor that is not behind it by what is known here: while links move,
+what neighbours tell may not fit together (see `vicinity`).
 """
 
 from __future__ import annotations
@@ -167,8 +169,8 @@ class Meshed(Router, Relearns, OpensLinks, KeepsRows, SetsCourses):
         if not isinstance(message, Anchored):
             return self.mesh.handle(message, link)
         filter = parse_filter(message.filter)
-        self.mesh.named(message.anchor, link)
-        return self.take_in(Row(message.id, filter, link, False, message.anchor))
+        anchor = self.mesh.nearest(message.anchor, link)
+        return self.take_in(Row(message.id, filter, link, False, anchor))
 
     # --- links ------------------------------------------------------------------------------------
 
@@ -271,9 +273,15 @@ class Meshed(Router, Relearns, OpensLinks, KeepsRows, SetsCourses):
             if tunnel is not None:
                 yield from self._tunnelled(publish, next_hops, tunnel, link)
             elif publish.confirm:
-                yield from self.decide((publish,), (self._primary_hops(next_hops),), link)
+                yield from self.confirmed(publish, next_hops, link)
             else:
                 yield from Meshed.route(self, (publish,), (next_hops,), link)
+
+    def confirmed(
+        self, publish: Publish, next_hops: NextHops, link: LinkName
+    ) -> Iterable[Decision]:
+        """Decide about a publication that is to be confirmed."""
+        return self.decide((publish,), (self._primary_hops(next_hops),), link)
 
     def _primary_hops(self, found: NextHops) -> NextHops:
         """Return next hops with the first primary hop in the place of each anchor: a copy for such

@@ -69,19 +69,88 @@ Who is dry does not know whether A has come to *end*. Its word goes up to A, whi
 abandoned, or goes on; until it hears which, it tells neighbours without memory nothing. Once A has
 come to the end, there is no way back, nor need there be: the new tables are complete. Who misses a
 wave, because a broker on its way failed, hears of the end from that one when it is back: neighbours
-tell it how far the move has come, and it tells those who had not heard. If A itself fails, B knows:
-it came to the end before all others, or nobody did. A, when it is back, goes by what it is told.
+tell it how far the move has come (or the wave of the *end* does, which reaches it later), and it
+tells those who had not heard. If A itself fails, B knows: it came to the end before all others, or
+nobody did. A, when it is back, goes by what it is told.
 
 The next move may begin when the coordinator hears that this one is over: each link keeps its order,
 so that no wave overtakes that word.
 
+Publications that are to be confirmed
+-------------------------------------
+Where links may be moved, a publication that is to be confirmed follows no tables: it is flooded
+over the primary links, each attempt by itself. A flood reaches every broker if all pass it on along
+one tree. Brokers that die and come back know different ones; so each copy names the tree that it
+goes by, and nothing depends on what a move has done when.
+
+- The *epoch* of a broker is the number of the last move that it knows to be carried out (0: none);
+  T(e) is the tree after move e. Invariant: a broker of epoch e has at least its links in T(e). The
+  mover and the old end drop the old link and reach the epoch in one step, and in one write; the
+  mover has the new link by then. The new end reaches it only when it has the new link. All others
+  have the same links in both trees, and reach it when they hear of the move. Who restarts has the
+  epoch and the links of its disk (`moved_links`).
+- A broker passes on a copy of its own epoch. A copy of an earlier one begins anew there: as an
+  attempt of its own, over all links of that broker, also the one that it came by; when that is
+  answered, so is the copy. A copy of a later epoch waits until this broker has reached that.
+- What a neighbour has not answered that comes up without memory begins anew in the same way. So
+  does what is owed to one that is left (`Part`); it goes over in custody in the same write.
+
+Why no confirmation comes too early: let all copies of an attempt be answered. If a broker has begun
+it anew, that attempt was answered before, and reached everybody (by induction on when attempts
+end). If none has, all brokers that got it got it in one epoch e, and each has sent it over all of
+its links in T(e), and waited for the answers. So the neighbours in T(e) of all that got it got it,
+too; T(e) is connected, so that these are all brokers. Restarts, and links that break, make
+copies begin anew; they take no broker out of this. What is in custody is a copy like others, and
+goes by the same rules when it is handed over.
+
+Why it comes at last: when all brokers are up, each hears from its neighbours of the last move that
+was carried out; then all have the same epoch, and nothing waits or begins anew any more. The mover
+and both ends tell of the move in each life. Until then a publication waits; it is not lost.
+
+Moves and disks
+---------------
+- *The mover's disk decides.* At its end it writes which links it has, and only when that is synced
+  does it send *end* (and nobody sends *begin*, *end* or a permission before what it wrote is
+  synced). With disks the other end of the new link therefore waits when the mover is gone, and
+  abandons nothing that it has reported dry. A mover that comes back says what its disk says: that
+  the move was carried out, to all, in every life; or that it is abandoned. Brokers remember the
+  last word of each mover (`Permissions.carried_out`), and tell it to who comes up: one that has
+  slept through a move learns so that a link of it is gone.
+- Who hears so that a move was carried out, and not by the wave, is over with it at once, and tells
+  its neighbours (`MoveOver`): what they say plainly before they are over with it, too, is of old
+  tables, and is dropped.
+- *The coordinator's disk* has the number of the last move, so that none is given again
+  (`permissions`).
+- Two brokers are linked if one of them has the link, by the network file or by its disk, and
+  neither has left the other: the new neighbour takes the mover in that it does not know of.
+- On a link for whose other end publications wait here (`holding`) nothing is said to be drained.
+
+Brokers that come and go
+------------------------
+An operator adds leaves, and takes out leaves that own nothing any more (`Neighbours`), also while a
+link moves: a move that affects a new neighbour, or one that is gone, is abandoned, as when a broker
+fails. The number of the last move stays, and floods take the links that each broker has. Who has no
+settled session yet, or none any more, need not be reached.
+
+Of brokers that were taken out all others forget the wishes, and which links they had by moves
+(`taken_out`); only that those moves were carried out is still told, for the epoch. Otherwise who
+restarts would wait for such a link, and the coordinator for the end of such a move; and a broker
+that comes again under that name would be left by those whom the former one had left. Who knows by
+its network file that a mover is gone waits for none of its links either (`is_broker`).
+
+Rows of both trees on disk, in place of floods, would not do: who restarts between two neighbours of
+different trees has rows of both, and none of them says to which tree a copy in custody belongs. The
+price is that each publication that is to be confirmed reaches every broker.
+
 Limits
 ------
 Subscriptions, advertisements and publications come and go all the while, soft links may fail, and a
-broker at a time. One that is about to stop has a move abandoned that begins to affect it. If a
-second one fails before the first one's failure is dealt with, the two trees may get mixed up. If a
-broker does not come back, those that reported their dryness to it and heard no more wait for it for
-ever; they are off from A then, by primary links.
+broker at a time (with disks, any number). One that is about to stop has a move abandoned that
+begins to affect it. Without disks, if a second one fails before the first one's failure is dealt
+with, the two trees may get mixed up. If a broker does not come back, those that reported their
+dryness to it and heard no more wait for it for ever; they are off from A then, by primary links.
+When the network file has got the moved links, it is the file of all brokers: one that starts with
+an old file, and has slept through the move, takes part in floods by the old tree.
 
 Source: section 6 of the paper ("Primary link management"), Fig. 7. Departures: its update loses
 publications; so all within Delta - 1 of the whole move path are affected and place all anchors anew

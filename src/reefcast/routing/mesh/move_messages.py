@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar, Literal
 
 import msgspec
@@ -24,6 +25,8 @@ Step = Literal["ask", "grant", "end", "done", "abandon"]
 RANKS: dict[Step, int] = {"ask": -1, "grant": 0, "end": 1, "done": 2, "abandon": 2}
 Wish = tuple[LinkName, int, int]
 """Mover, life, number: see `Permission`."""
+LinkAndMove = tuple[LinkName, int]
+"""The other end of a link, and the number of the move that changed it last."""
 Phase = Literal["begin", "build", "switch", "end", "forget"]
 
 
@@ -32,7 +35,9 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
     be abandoned; the message reaches every broker, once. `life`: from when on the mover lives, in
     microseconds; `number`: of its wishes since. `move`: the number of the move that is granted. The
     step *end* is said only when brokers failed: the move is being carried out, and `old` is no
-    neighbour of the mover any more."""
+    neighbour of the mover any more. With *done*: `moved`, whether the move was carried out; if so,
+    `left`, all whom the mover has left, and `come`, to whom it has links by its moves, with the
+    numbers of these."""
 
     step: Step
     mover: LinkName
@@ -40,6 +45,15 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
     number: int
     move: int = 0
     old: LinkName = ""
+    moved: bool = False
+    left: tuple[LinkAndMove, ...] = ()
+    come: tuple[LinkAndMove, ...] = ()
+
+    @property
+    def after_disk(self) -> bool:
+        """Return True: who says that a move is carried out has it on disk; and none of these
+        overtakes another."""
+        return True
 
     @property
     def wish(self) -> Wish:
@@ -53,7 +67,32 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
 
     def then(self, step: Step, move: int, old: LinkName = "") -> Permission:
         """Return the permission that follows for the same wish."""
-        return msgspec.structs.replace(self, token=0, step=step, move=move, old=old)
+        mover, life, number = self.wish
+        return Permission(step=step, mover=mover, life=life, number=number, move=move, old=old)
+
+    def carried_out(
+        self,
+        move: int,
+        left: tuple[LinkAndMove, ...] = (),
+        come: tuple[LinkAndMove, ...] = (),
+    ) -> Permission:
+        """Return the word that the move was carried out, with what is known of the mover's
+        links."""
+        done = self.then("done", move)
+        return msgspec.structs.replace(done, moved=True, left=left, come=come)
+
+    def with_links_of(self, other: Permission) -> Permission:
+        """Return this permission with what the other one says of the same mover's links, too."""
+        left, come = {*self.left, *other.left}, {*self.come, *other.come}
+        return self.carried_out(self.move, tuple(sorted(left)), tuple(sorted(come)))
+
+    def without(self, brokers: Collection[LinkName]) -> Permission:
+        """Return this permission without links of brokers that are no longer in the network."""
+        left, come = (
+            tuple(each for each in links if not {self.mover, each[0]}.intersection(brokers))
+            for links in (self.left, self.come)
+        )
+        return msgspec.structs.replace(self, left=left, come=come)
 
 
 class MoveWave(PeerMessage, frozen=True, kw_only=True, tag="move"):
@@ -63,6 +102,11 @@ class MoveWave(PeerMessage, frozen=True, kw_only=True, tag="move"):
     move: int
     mover: LinkName
     path: tuple[LinkName, ...]
+
+    @property
+    def after_disk(self) -> bool:
+        """Return whether it overtakes no permission, and what is to be on disk before."""
+        return self.phase in ("begin", "end")
 
 
 class MoveJoin(PeerMessage, frozen=True, kw_only=True, tag="move-join"):
@@ -86,6 +130,13 @@ class MoveDry(PeerMessage, frozen=True, kw_only=True, tag="move-dry"):
 
 class MoveFailed(PeerMessage, frozen=True, kw_only=True, tag="move-failed"):
     """To the mover: a broker that the move affects lost its memory, or is gone."""
+
+    move: int
+
+
+class MoveOver(PeerMessage, frozen=True, kw_only=True, tag="move-over"):
+    """The move is over at the sender, who heard that it was carried out: what follows, and does not
+    come as `Beside`, is of the new tables."""
 
     move: int
 
@@ -121,4 +172,13 @@ def plainly(id: EntityId) -> EntityId:
     return (id[0].removesuffix(BESIDE), id[1])
 
 
-MOVE_MESSAGES = (Permission, MoveWave, MoveJoin, MoveDrained, MoveDry, MoveFailed, Beside)
+MOVE_MESSAGES = (
+    Permission,
+    MoveWave,
+    MoveJoin,
+    MoveDrained,
+    MoveDry,
+    MoveFailed,
+    MoveOver,
+    Beside,
+)

@@ -8,9 +8,10 @@ from reefcast.model.messages import LinkName, OpenLink, Promote, Publish, Send
 from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.mesh.move import Plan
 from reefcast.routing.mesh.move_messages import MoveJoin
+from reefcast.routing.mesh.moved_links import MovedLinks
 from reefcast.routing.mesh.moving import Abandon, Moving
 from reefcast.routing.mesh.router import Mesh
-from reefcast.routing.router import Action, Await, Surroundings
+from reefcast.routing.router import Action, Await, OnceKept, Surroundings
 
 TRIES = 8
 """Attempts to open the new link; it may fail for a moment, or its other end may have just closed
@@ -26,9 +27,10 @@ class Mover(Moving):
         plan: Plan,
         where: Surroundings,
         abandon: Abandon,
+        links: MovedLinks,
         over: Callable[[], Sequence[Action]],
     ) -> None:
-        super().__init__(tables, plan, where, abandon)
+        super().__init__(tables, plan, where, abandon, links)
         self._over = over
         self._linking = False
         self._tries = 0
@@ -73,12 +75,25 @@ class Mover(Moving):
         if not self._linking:
             return []
         self._linking, self._joined = False, True
+        self._links.open(link)
         built = self._and_then(self.phase("build", None), lambda: self.phase("switch", None))
         return [Promote(link), *built]
 
     def dry(self) -> list[Action]:
-        """End the move at the other end of the new link before all others but this one: if either
-        fails now, the remaining one knows."""
+        """Decide that the move is carried out, and end it when that is on disk."""
+        self._links.write_ahead(self.plan.old, self.plan.move, "gone", mine=True)
+        self._links.write_ahead(self.plan.new, self.plan.move, "here", mine=True)
+        return [OnceKept(lambda: () if self.left else self._decided())]
+
+    def abandoned(self) -> list[Action]:
+        """Take a decision back that is not on disk yet; nobody hears of it before it is."""
+        if self._reported:
+            self._links.take_back(self.plan.old, self.plan.new)
+        return super().abandoned()
+
+    def _decided(self) -> list[Action]:
+        """End the move at the other end of the new link before all others but this one: without
+        disks, if either fails now, the remaining one knows."""
         first = Send(self.plan.new, self.plan.wave("end"))
         return self._and_then([first, *self._end()], self._new_ended)
 

@@ -33,11 +33,13 @@ from reefcast.routing.mesh.move_messages import (
     MoveDry,
     MoveFailed,
     MoveJoin,
+    MoveOver,
     Phase,
     TreeMessage,
 )
+from reefcast.routing.mesh.moved_links import MovedLinks
 from reefcast.routing.mesh.router import Mesh
-from reefcast.routing.router import Action, Await, Decision, Surroundings
+from reefcast.routing.router import Action, Await, Decision, Part, Surroundings
 from reefcast.routing.tables import NextHops, Row
 
 Change = Callable[[Mesh], Sequence[Send]]
@@ -49,8 +51,16 @@ class Moving:
     """See the module's docstring. `tables`: the broker's own, old ones until *end*. `abandon`: has
     all brokers give the move up."""
 
-    def __init__(self, tables: Mesh, plan: Plan, where: Surroundings, abandon: Abandon) -> None:
+    def __init__(
+        self,
+        tables: Mesh,
+        plan: Plan,
+        where: Surroundings,
+        abandon: Abandon,
+        links: MovedLinks,
+    ) -> None:
         mom = tables.mesh.mom
+        self._links = links
         self.plan = plan
         self.next: Mesh | None = None
         self.parent: LinkName | None = None
@@ -69,11 +79,13 @@ class Moving:
         self._after = plan.links_after(self._me, before)
         self._egress = Egress()
         self._switched = False
-        self._drain = Drain(mom, before, self._near, self._soft_links)
+        held = where.links.held
+        self._drain = Drain(mom, before, self._near, self._soft_links, lambda x: held(x) > 0)
         self._dry: set[LinkName] = set()
         self._reported = False
         self._joined = False
         self._lost: set[LinkName] = set()
+        self._over_at: set[LinkName] = set()
 
     # --- phases -----------------------------------------------------------------------------------
 
@@ -149,7 +161,7 @@ class Moving:
     def change(self, link: LinkName, change: Change) -> list[Send]:
         """Apply a change that a client or a neighbour told of (plainly) to its own tables."""
         if self.ended:
-            stale = link in self._before and link not in self._lost and not self._forgetting
+            stale = link in self.not_over and not self._forgetting
             return [] if stale else self._said(change(self._tables), NEW)
         if link in self._lost:
             return self._where_it_fits(link, change)
@@ -188,7 +200,7 @@ class Moving:
                 found.append(send)
         return found
 
-    def _end(self) -> list[Send]:
+    def _end(self) -> list[Action]:
         """Make the new tables those of the broker from now on, and the links, too."""
         new, old, plan = self.next, self._tables.mesh, self.plan
         assert new is not None, "build comes before end"
@@ -203,7 +215,23 @@ class Moving:
             self._soft_links[other] = SoftLink.CLOSING
         self.relink()
         sends += self._said(new.mesh.takes_over(old, outer), NEW)
-        return sends + self._said(self._untold(), NEW)
+        actions: list[Action] = [*sends, *self._said(self._untold(), NEW)]
+        self._note_links()
+        if self._me in (plan.mover, plan.old):
+            actions.append(Part(other))
+        return actions
+
+    def _note_links(self) -> None:
+        """Note how the links of this broker have changed."""
+        plan, links = self.plan, self._links
+        links.reach(plan.move)
+        if self._me == plan.mover:
+            links.note(plan.old, plan.move, "gone", mine=True)
+            links.note(plan.new, plan.move, "here", mine=True)
+        elif self._me == plan.old:
+            links.note(plan.mover, plan.move, "gone", mine=False)
+        elif self._me == plan.new:
+            links.note(plan.mover, plan.move, "here", mine=False)
 
     def _untold(self) -> list[Send]:
         """Return everything that the tables have to tell neighbours without memory."""
@@ -216,7 +244,7 @@ class Moving:
             sends += tables.tree.catch_up(link)
         return sends
 
-    def catch_up(self) -> list[Send]:
+    def catch_up(self) -> list[Action]:
         """End the move here too: others have come to the end."""
         return [] if self.ended else self._end()
 
@@ -225,6 +253,21 @@ class Moving:
         sends = self.catch_up()
         self.left = True
         return [*sends, *self._part()]
+
+    @property
+    def not_over(self) -> set[LinkName]:
+        """The neighbours that may have old tables yet, when this broker has none."""
+        return {*self._before} - self._lost - self._over_at
+
+    def is_over(self, link: LinkName) -> list[Action]:
+        """Handle that the move is over at a neighbour, which heard that it was carried out."""
+        self._over_at.add(link)
+        return self.catch_up()
+
+    def over(self) -> list[Send]:
+        """Tell neighbours that what this broker says from now on is of the new tables."""
+        near = [x for x in self._tables.brokers if x in self._near and x not in self._lost]
+        return [Send(link, MoveOver(move=self.plan.move)) for link in near]
 
     def _part(self) -> list[Action]:
         """Demote or leave the old link; its far end, the last to know, closes it."""
@@ -256,7 +299,8 @@ class Moving:
         plan = self.plan
         if self.ended:
             return []
-        if not self._reported or self.parent is None or (self._me, link) == (plan.new, plan.mover):
+        decides = (self._me, link) == (plan.new, plan.mover) and self._links.write is None
+        if not self._reported or self.parent is None or decides:
             return self._abandon()
         if self.parent == link:
             return []
@@ -273,7 +317,7 @@ class Moving:
             self.next = None
         other = self.plan.new if self._me == self.plan.mover else self.plan.mover
         if self._joined and other in self._soft_links:
-            actions.append(Demote(other))
+            actions += [Demote(other), Part(other)]
         return actions
 
     def link_up(self, link: LinkName) -> list[Send]:
@@ -359,8 +403,11 @@ class Moving:
             if stamp is not None and stamp.move == self.plan.move:
                 new = stamp.new
             sends += self._by(new).tunnel(link, [self._with_stamp(publish, new)])
-        if self._joined and self.next is not None and self.plan.joins(self._me, link):
-            return [*sends, *self.lost(link)]  # before *build* the mover opens it again
+        if self._joined and self.plan.joins(self._me, link):
+            if self.next is not None:
+                return [*sends, *self.lost(link)]
+            self._joined = False  # the mover has closed it, or opens it again
+            sends.append(Demote(link))
         return [*sends, *self.drained()]
 
     def joined(self, link: LinkName) -> list[Action]:
@@ -369,6 +416,7 @@ class Moving:
         if not self._soft_links.get(link, SoftLink.CLOSING).up:
             return []
         self._joined = True
+        self._links.open(link)
         return [Promote(link), Send(link, MoveJoin(move=self.plan.move))]
 
     def handle(

@@ -30,7 +30,7 @@ class MeshOptions(CoveringOptions, frozen=True):
     - `capacity_per_s`: how many publications a second the broker's uplink can carry (0: enough).
     - `load_threshold`: the share of that above which a broker counts as loaded.
     - `coordinator`: the broker that grants moves of primary links, one at a time; without one,
-      links cannot be moved; with one, publications cannot be confirmed.
+      links cannot be moved; with one, publications that are to be confirmed go to all brokers.
     """
 
     strategy: StrategyName = "S2"

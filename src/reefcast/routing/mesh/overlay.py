@@ -20,7 +20,6 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from reefcast.errors import ProtocolError
 from reefcast.model.messages import CloseLink, Header, LinkName, OpenLink, Publish, Send
 from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.links import Links
@@ -156,19 +155,19 @@ class MeshOverlay:
 
     # --- anchors ----------------------------------------------------------------------------------
 
-    def named(self, anchor: LinkName, link: LinkName) -> None:
-        """Check an anchor that primary neighbour `link` named. Raises `ProtocolError` if it is not
-        behind that neighbour."""
-        if anchor not in self.mom or self.mom.branch(anchor) != link:
-            raise ProtocolError(
-                f"neighbour {link!r} sent a subscription with the anchor {anchor!r}, which is not "
-                "behind it; give all brokers the same delta"
-            )
+    def nearest(self, anchor: LinkName, link: LinkName) -> LinkName:
+        """Return the anchor that primary neighbour `link` named, if it is behind that neighbour by
+        what is known here (see `vicinity`), else the neighbour itself: it lies on the way."""
+        return anchor if self._is_behind(anchor, link) else link
+
+    def _is_behind(self, broker: LinkName, link: LinkName) -> bool:
+        return broker in self.mom and self.mom.branch(broker) == link
 
     def anchor_for(self, row: Row, link: LinkName) -> LinkName:
         """Return the anchor with which the subscription is sent to this primary neighbour: this
-        broker itself also for a row from its disk whose last hop has not come up yet."""
-        if row.local or row.next_hop not in self.mom:
+        broker itself also for a row whose anchor is not behind its last hop now, or has not come up
+        yet since the row was read from disk."""
+        if row.local or not self._is_behind(row.next_hop, row.last_hop):
             return self.me
         return towards(self.mom, row.next_hop, link, self.options.delta)
 

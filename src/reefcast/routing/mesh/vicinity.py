@@ -4,6 +4,13 @@ A broker tells a neighbour U which brokers are on its own side within Delta - 1 
 has changed; U then knows them within Delta. Primary links form a tree, so that what is told comes
 from one side only, and telling ends.
 
+While links move, and brokers die meanwhile, what two neighbours tell may not fit together: each
+says that a broker is behind it, the one by the tree before and the other by the one after. Then a
+broker takes the *nearest known*: who is a neighbour is one, and others are where the path is
+shortest; all that are told stay in the MOM. What a neighbour is told follows from what all others
+told, and not from what it told itself: so it is never told of a broker that is known from it alone,
+and telling ends even while links form a cycle, as nothing is told beyond Delta.
+
 A broker that restarts tells what it knows in parts, as it relearns. Until it has said `Synced`,
 what it told in its former life holds beside that, like the rows that came from it (`tables`): so
 the anchors of these rows stay in the MOM.
@@ -11,7 +18,7 @@ the anchors of these rows stay in the MOM.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.model.messages import LinkName, Send
@@ -76,12 +83,9 @@ class VicinityTable:
         return self._changed()
 
     def _check(self, told: dict[LinkName, LinkName], link: LinkName) -> None:
-        others = (closer for other, closer in self._told.items() if other != link)
-        known = {self.me, *self._told}.union(*others)
-        twice = sorted(known & told.keys())
         try:
-            if twice:
-                raise ConfigurationError(f"{twice[0]!r} is elsewhere, too")
+            if self.me in told:
+                raise ConfigurationError(f"{self.me!r} itself is in it")
             heard = Neighbourhood(link, told)
         except ConfigurationError as error:
             raise ProtocolError(
@@ -94,25 +98,43 @@ class VicinityTable:
             )
 
     def _changed(self) -> list[Send]:
-        closer = dict.fromkeys(self._told, self.me)
-        for told in self._told.values():
-            closer.update(told)
-        for unconfirmed in self._unconfirmed.values():
-            closer = unconfirmed | closer
-        self.mom = Neighbourhood(self.me, closer)
+        known = {link: self._unconfirmed.get(link, {}) | told for link, told in self._told.items()}
+        self.mom = self._nearest(known)
+        fits = len(self.mom.closer) == len(known) + sum(map(len, known.values()))
         sends = []
-        for link in self._told:
-            known = self._known_to(link)
-            if self._said.get(link) != known:
-                self._said[link] = known
-                sends.append(Send(link, Vicinity(brokers=known)))
+        for link in known:
+            mom = self.mom if fits else self._nearest({x: known[x] for x in known if x != link})
+            to_tell = self._known_to(link, mom)
+            if self._said.get(link) != to_tell:
+                self._said[link] = to_tell
+                sends.append(Send(link, Vicinity(brokers=to_tell)))
         return sends
 
-    def _known_to(self, link: LinkName) -> Known:
+    def _nearest(self, known: Mapping[LinkName, Mapping[LinkName, LinkName]]) -> Neighbourhood:
+        """Return the MOM by what these neighbours know; where it does not fit together, by the
+        nearest one, and rather by what it told in this life."""
+        claims = sorted(
+            (broker not in self._told[link], _hops(link, broker, closer), link, broker)
+            for link, closer in known.items()
+            for broker in closer
+        )
+        closer = dict.fromkeys(self._told, self.me)
+        for _, _, link, broker in claims:
+            closer.setdefault(broker, known[link][broker])
+        return Neighbourhood(self.me, closer)
+
+    def _known_to(self, link: LinkName, mom: Neighbourhood) -> Known:
         """Return what to tell this neighbour."""
-        mom = self.mom
         return tuple(
             (broker, mom.closer[broker])
             for broker in mom.brokers
             if mom.distance(broker) < self.delta and mom.branch(broker) != link
         )
+
+
+def _hops(link: LinkName, broker: LinkName, closer: Mapping[LinkName, LinkName]) -> int:
+    """Return the hops from a broker to the neighbour `link`, behind which it is."""
+    hops = 0
+    while broker != link:
+        broker, hops = closer[broker], hops + 1
+    return hops

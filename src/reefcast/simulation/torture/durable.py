@@ -156,8 +156,6 @@ class Wanted:
     def started(self, broker: str) -> None:
         """Ask again what was not answered, if it was the session's home that started."""
         if broker == self.home:
-            if self.life is not None:
-                self.life.restarted(self._network.now)
             self._attach()
             for what in list(self.open.values()):
                 self._say(what)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reefcast.routing.custody import CUSTODY
+from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.simulation.torture.having import queue_of
 from reefcast.simulation.torture.network import Network
 
+VALUES = range(10)
+"""The values of `x` that filters tell apart."""
 WINDOW = 8
 """The window of the consumers that empty all queues."""
 
@@ -24,6 +27,9 @@ def judge(network: Network) -> list[str]:
     network.problems += check_progress(network)
     network.problems += check_drained(network)
     network.problems += check_unconfirmed(network)
+    if network.movable:
+        network.problems += check_moves(network)
+        network.problems += check_tables(network)
     return network.problems
 
 
@@ -134,3 +140,29 @@ def check_drained(network: Network) -> Iterator[str]:
         owed = {each.event for s in disk.synced.sessions.values() for each in s.owed.values()}
         if idle := disk.synced.events.keys() - owed:
             yield f"rule 9: {name} keeps events {sorted(idle)} that nobody is owed"
+
+
+def check_moves(network: Network) -> Iterator[str]:
+    """Check that all moves have come to an end, and that all brokers agree on the links."""
+    for name, core in network.cores.items():
+        router = core.router
+        assert isinstance(router, MovableMesh), "others move no links"
+        if router.moving is not None:
+            yield f"P4: {name} is still part of a move: {router.moving.plan}"
+        elif router.brokers != network.linked(name):
+            yield f"P4: {name} has the links {router.brokers}, and not {network.linked(name)}"
+    if len(network.edges) != len(network.names) - 1:
+        yield f"P4: the links are no tree: {network.edges}"
+
+
+def check_tables(network: Network) -> Iterator[str]:
+    """Check that tables lead everywhere, whatever happened before: what is published now without
+    confirmation arrives."""
+    published = [
+        (publisher, publisher.publish({"x": x}, confirm=False))
+        for publisher in network.publishers.values()
+        for x in VALUES
+    ]
+    network.settle()
+    for publisher, seq in published:
+        yield from publisher.check_loss(seq, "P5", "was published in the end", may_refuse=True)

@@ -3,6 +3,8 @@ it. A session that is opened again under the same name is another one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from reefcast.model.keeping import Position, SessionOptions
 from reefcast.model.publication import PublicationId
 from reefcast.simulation.torture.noting import Noting
@@ -55,12 +57,14 @@ class Life:
         if not self.attached and self.alone_since_s is None:
             self.alone_since_s = now
 
-    def restarted(self, now: float) -> None:
-        """Note that the home has started: nobody is attached."""
+    def restarted(self, notes: Mapping[str, str], now: float) -> Iterator[str]:
+        """Note that the home starts, with these notes on its disk: nobody is attached. Yield what
+        is wrong with the notes."""
         self.attached.clear()
         self.holders.clear()
         self.delays.clear()
         self.alone_since_s = now
+        yield from self.noting.check(notes, self.noting.done)
 
     def held(self, consumer: str, now: float) -> list[Position]:
         """Return the positions that this consumer has and whose time is not over."""

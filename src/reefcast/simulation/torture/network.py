@@ -21,6 +21,7 @@ from reefcast.model.messages import (
     Away,
     Back,
     CloseLink,
+    Demote,
     Effect,
     Fetch,
     Keep,
@@ -28,6 +29,7 @@ from reefcast.model.messages import (
     LinkKind,
     LinkUp,
     OpenLink,
+    Promote,
     Publish,
     Send,
     SessionNews,
@@ -49,10 +51,11 @@ from reefcast.simulation.torture.durable import Options, Wanted
 from reefcast.simulation.torture.having import is_owed
 from reefcast.simulation.torture.links import Directed, Link, Queues
 from reefcast.simulation.torture.lives import Life
+from reefcast.simulation.torture.moves import Moves
 from reefcast.simulation.torture.passing import Passing
 from reefcast.simulation.torture.publishers import Publisher
 from reefcast.simulation.torture.record import Record, described
-from reefcast.simulation.torture.soft import SoftLinks
+from reefcast.simulation.torture.soft import ANSWERS, SoftLinks
 from reefcast.simulation.torture.travellers import Traveller
 from reefcast.simulation.torture.watch import Watch
 
@@ -98,16 +101,13 @@ class Network:
         self._custody = CustodyLimits(most_bytes=custody_bytes)
         self.edges = list(edges)
         self.names = sorted({name for edge in edges for name in edge})
-        self._neighbours = {
-            name: sorted({b if a == name else a for a, b in self.edges if name in (a, b)})
-            for name in self.names
-        }
         self.now = 1.0
         self.disks = {name: Disk() for name in self.names}
         self.watches: dict[str, Watch] = {}
         self.cores: dict[str, Broker] = {}
         self.links: dict[Directed, Link] = {}
         self.soft = SoftLinks(self, self.put)
+        self.moves = Moves(self, {name: self.linked(name) for name in self.names})
         self.cut: set[Directed] = set()
         self.timers: dict[str, dict[str, float]] = {}
         self.publishers: dict[str, Publisher] = {}
@@ -134,6 +134,11 @@ class Network:
         return kind.keeps_order and (is_tree or not kind.floods or not self.kills)
 
     @property
+    def movable(self) -> bool:
+        """Whether brokers may move links."""
+        return bool(getattr(self._options, "coordinator", ""))
+
+    @property
     def confirmations(self) -> int:
         """How many publications were confirmed, or refused by a session."""
         return sum(publisher.confirmations for publisher in self.publishers.values())
@@ -158,9 +163,9 @@ class Network:
 
     # --- brokers ----------------------------------------------------------------------------------
 
-    def neighbours(self, name: str) -> list[str]:
-        """Return the names of a broker's neighbours."""
-        return self._neighbours[name]
+    def linked(self, name: str) -> list[str]:
+        """Return the names of the brokers to which a broker has a link of the overlay."""
+        return sorted({b if a == name else a for a, b in self.edges if name in (a, b)})
 
     def start(self, name: str) -> None:
         """Start a broker with what is on its disk."""
@@ -169,13 +174,13 @@ class Network:
         contents = self.disks[name].load()
         for stored in contents.sessions.values():
             if stored.record.link in self._lives:
-                noting = self._lives[stored.record.link][1].noting
-                self.problems += noting.check(stored.notes, noting.done)
+                life = self._lives[stored.record.link][1]
+                self.problems += life.restarted(stored.notes, self.now)
         self.watches[name] = Watch(self.disks[name], self)
         self.cores[name] = Broker(
             name,
             self.routing,
-            neighbours=self.neighbours(name),
+            neighbours=self.moves.neighbours(name),
             rng=random.Random(f"{self.lives}"),
             queues=Queues(self.rng),
             options=self._options,
@@ -187,7 +192,9 @@ class Network:
             advisories=self._advisories,
         )
         self.timers[name] = {}
-        for other in self.neighbours(name):
+        if self.movable:
+            self.moves.relink(name)
+        for other in self.linked(name):
             if other in self.cores:
                 self.connect(name, other)
         for client in list(self.clients.values()):
@@ -221,21 +228,23 @@ class Network:
         self.record.step(f"kill {name}{', power failure' if power else ''}")
         self.kills += 1
         self.disturbed = True
+        self.moves.killed(name)
         del self.cores[name]
         self.disks[name].kill(self.rng if power else None)
-        for other in self.neighbours(name):
+        for other in self.linked(name):
             self.links.pop((name, other), None)
             here = (other, name) in self.links and other in self.cores
             if here and not self._is_cut(name, other):
                 self.put(other, Away(), name)
         self.soft.killed(name)
+        self.moves.tell_lost()
         for client in self.clients.values():
             client.killed(name)
 
     def give_up(self, name: str) -> None:
         """Tell a broker's neighbours that it is away for longer than their patience."""
         self.record.step(f"give up {name}")
-        for other in self.neighbours(name):
+        for other in self.linked(name):
             if other in self.cores and name in self.cores[other].router.brokers:
                 self.links.pop((other, name), None)
                 self.put(other, LinkDown(), name)
@@ -245,10 +254,7 @@ class Network:
         core = self.cores[name]
         self.now += 1e-4
         self.record.step(f"{self.now:.4f} {link or '-'} > {name}: {described(item)}")
-        if isinstance(item, Publish):
-            effects = core.handle_publications([item], link, self.now)
-        else:
-            effects = core.handle(item, link, self.now)
+        effects = self._handled(core, item, link)
         told = Counter[tuple[str, str]]()
         for effect in effects:
             if isinstance(effect, SessionNews):
@@ -265,11 +271,22 @@ class Network:
                 self.timers[name][effect.key] = effect.at_s
             elif isinstance(effect, OpenLink | CloseLink):
                 self.soft.carry_out(name, effect)
+            elif isinstance(effect, Promote | Demote):
+                self.moves.change(name, effect)
         for problem in self.problems[self._said :]:
             self.record.step(f"BROKEN {problem}")
         self._said = len(self.problems)
         self.soft.tell_refused()
+        self.moves.tell_lost()
         return effects
+
+    def _handled(self, core: Broker, item: Any, link: str) -> list[Effect]:
+        if not isinstance(item, Publish):
+            return core.handle(item, link, self.now)
+        client = core.clients.get(link)
+        if client is not None and client.unsettled and not (client.holding or item.confirm):
+            self.let_go.add(item.publication.id)
+        return core.handle_publications([item], link, self.now)
 
     def carry(self, name: str, send: Send) -> None:
         """Put a message on its link."""
@@ -363,8 +380,8 @@ class Network:
         """Yield what may happen next by itself: a frame arrives, a disk writes, syncs or reads, a
         greedy consumer acknowledges, a traveller speaks."""
         for (one, other), link in self.links.items():
-            ends = (min(one, other), max(one, other))
-            if link.frames and one in self.cores and other in self.cores and ends not in self.cut:
+            up = one in self.cores and other in self.cores and (other, one) in self.links
+            if link.frames and up and not self._is_cut(one, other):
                 yield "frame", (one, other)
         for name in self.cores:
             if self.disks[name].busy:
@@ -386,6 +403,8 @@ class Network:
                 link.had.clear()
             if isinstance(frame, SoftUp | SoftDown):
                 self.soft.came(frame, where[1])
+            elif isinstance(frame, ANSWERS) and self.soft.is_over(*where):
+                self.record.step(f"{where} is over: nobody waits for {described(frame)}")
             else:
                 self.put(where[1], frame, where[0])
         elif what == "disk":
@@ -437,11 +456,15 @@ class Network:
         """Have these ends of a link that is cut give the other one up: it begins anew then."""
         for name in ends:
             other = edge[0] if name == edge[1] else edge[1]
+            if edge not in self.cut or self.moves.part(edge):
+                return
             if name in self.cores and self.links.pop((name, other), None) is not None:
                 self.put(name, LinkDown(), other)
 
     def mend(self, edge: Directed) -> None:
         """Let a link work again that was cut; if an end has given it up, it begins anew."""
+        if edge not in self.cut:  # it has left the overlay since
+            return
         self.record.step(f"mend {edge}")
         self.cut.discard(edge)
         one, other = edge

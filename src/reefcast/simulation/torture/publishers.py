@@ -90,8 +90,9 @@ class Publisher:
         if broker in self._network.cores:
             self.attach()
 
-    def publish(self, attributes: Mapping[str, Any], *, confirm: bool) -> None:
-        """Publish something; what is to be confirmed is kept until it is."""
+    def publish(self, attributes: Mapping[str, Any], *, confirm: bool) -> int:
+        """Publish something, and return its number; what is to be confirmed is kept until it
+        is."""
         self.seq += 1
         now = self._network.now
         publication = Publication(self.name, self.seq, round(now * 1e6), dict(attributes))
@@ -107,6 +108,7 @@ class Publisher:
             self.open[self.seq] = (publication, 1)
         if self.broker in self._network.cores:
             self._send(publication, int(confirm), again=False)
+        return self.seq
 
     def _send(self, what: Publication, attempt: int, *, again: bool) -> None:
         body = wire.encode_publication(what)

@@ -11,6 +11,7 @@ from typing import Any, get_args
 from reefcast.errors import ConfigurationError
 from reefcast.overlay.scot import Scot, scot
 from reefcast.overlay.topology import edges_of, graph
+from reefcast.routing.capabilities import MovesLinks
 from reefcast.routing.covering.strategies import CoveringOptions, Strategy
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.options import MeshOptions
@@ -56,6 +57,8 @@ def network_of(seed: int, routing: str, *, text: bool = False) -> Network:
         options["strategy"] = rng.choice(get_args(StrategyName))
         options["delta"] = rng.choice((2, 3, 4))
         options["capacity_per_s"] = 1.0  # so that SH has both sides
+    if issubclass(kind, MovesLinks) and (moves := random.Random(f"moves/{seed}")).random() < 0.5:
+        options["coordinator"] = moves.choice(sorted({name for edge in edges for name in edge}))
     dedup_s = rng.choice((3600.0, 3600.0, 3600.0, 30.0))
     custody_bytes = rng.choice((300, 1 << 20, 1 << 20))
     return Network(

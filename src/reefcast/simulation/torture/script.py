@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from reefcast.model.messages import MoveLink
 from reefcast.routing.mesh.meshed import Meshed
+from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.routing.registry import routing_named
 from reefcast.sessions.events import EXPIRES
 from reefcast.simulation.torture.consumers import Consumer
@@ -28,7 +30,7 @@ class Torture:
 
     def __init__(self, network: Network, publications: int) -> None:
         self.network, self.rng = network, network.rng
-        self.left = publications
+        self.left = publications * (3 if network.movable else 1)
         self.filters = 0
         self._draw()
 
@@ -76,6 +78,8 @@ class Torture:
                 (self._attach, 5),
                 (self._manage, 3 if self._limits else 1),
             ]
+        if self.network.movable:
+            acts += [(self._move_amid, 12), (self._heal, 1)]
         if self._soft:
             acts += [(self._open_soft, 20), (self._close_soft, 2), (self._cut_soft, 4)]
         if self._travellers:
@@ -251,6 +255,35 @@ class Torture:
         if pairs := self.network.soft.pairs():
             self.network.soft.cut(*self.rng.choice(pairs))
 
+    def _move_amid(self) -> None:
+        """Ask for a move, and go on with what goes by it, with a fault now and then."""
+        network, rng = self.network, self.rng
+        if rng.random() < 0.7:
+            self._heal()
+        self._move_link(rng.choice(network.names))
+        faults: list[tuple[Act, float]] = [
+            (self._publish, 30),
+            (self._pass_by, 1),
+            (self._want, 1),
+            (self._cut_soft, 1),
+        ]
+        if self._faults:
+            faults += [(self._kill, 1), (self._start, 8), (self._cut, 1), (self._fill_disk, 0.5)]
+        acts, weights = zip(*faults, strict=True)
+        for _ in range(rng.randint(1, 40)):
+            network.run(rng.choice((1, 3, 6)))
+            rng.choices(acts, weights)[0]()
+
+    def _move_link(self, name: str) -> None:
+        """Ask a broker for another primary link in the place of one."""
+        network, rng = self.network, self.rng
+        router = network.cores[name].router if name in network.cores else None
+        if isinstance(router, MovableMesh):
+            mom = router.mesh.mom
+            if far := [each for each in mom.brokers if mom.distance(each) > 1]:
+                new = rng.choice(far)
+                network.put(name, MoveLink(mom.branch(new), new), "")
+
     # --- consumers anywhere -----------------------------------------------------------------------
 
     def _arrive(self) -> None:
@@ -321,6 +354,8 @@ class Torture:
 
     def _cut(self) -> None:
         network = self.network
+        if not network.edges:  # all are being moved
+            return
         one, other = sorted(self.rng.choice(network.edges))
         if (one, other) in network.cut:
             network.mend((one, other))
@@ -340,6 +375,18 @@ class Torture:
     def _fill_disk(self) -> None:
         disk = self.network.disks[self.rng.choice(self.network.names)]
         disk.fails = not disk.fails
+
+    def _heal(self) -> None:
+        """Let everything work again, so that moves come to their ends."""
+        network = self.network
+        for edge in sorted(network.cut):
+            network.mend(edge)
+        for name in self._down():
+            network.start(name)
+        for disk in network.disks.values():
+            disk.fails = False
+        network.run(100)
+        network.pass_time(3.0)
 
     def _pass_time(self) -> None:
         self.network.pass_time(self.rng.choice((0.5, 3.0, 6.0, 30.0)))
