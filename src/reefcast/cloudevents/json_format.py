@@ -46,9 +46,9 @@ def decode_event(document: bytes) -> CloudEvent:
     return _event_of(document)
 
 
-def decode_batch(document: bytes) -> list[CloudEvent]:
-    """Return the events of a document of `application/cloudevents-batch+json`. Raises
-    `CloudEventError`, which says which event is wrong, counted from 1."""
+def split_batch(document: bytes) -> list[bytes]:
+    """Return the documents of the events of one of `application/cloudevents-batch+json`. Raises
+    `CloudEventError` if it is none; what is wrong with an event, `decode_event` says."""
     _check_depth(document)
     try:
         elements = _elements(document)
@@ -56,10 +56,16 @@ def decode_batch(document: bytes) -> list[CloudEvent]:
         raise CloudEventError(f"the batch is no JSON array: {error}") from None
     if len(elements) > MOST_EVENTS:
         raise CloudEventError(f"the batch has {len(elements)} events; it may have {MOST_EVENTS}")
+    return [bytes(element) for element in elements]
+
+
+def decode_batch(document: bytes) -> list[CloudEvent]:
+    """Return the events of a document of `application/cloudevents-batch+json`. Raises
+    `CloudEventError`, which says which event is wrong, counted from 1."""
     events = []
-    for number, element in enumerate(elements, 1):
+    for number, element in enumerate(split_batch(document), 1):
         try:
-            events.append(_event_of(bytes(element)))
+            events.append(_event_of(element))
         except CloudEventError as error:
             raise CloudEventError(f"event {number} of the batch: {error}") from None
     return events

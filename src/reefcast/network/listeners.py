@@ -27,7 +27,10 @@ _OF_MQTT = (
     *("websocket", "content", "user_properties", "receive_maximum", "maximum_packet_size"),
     *("session_expiry_s", "topic_alias_maximum", "keep_alive_s"),
 )
-_OF_HTTP = ("allow_origins", "max_body_bytes", "max_connections")
+_OF_HTTP = (
+    *("allow_origins", "max_body_bytes", "max_connections"),
+    *("sinks", "sink_handshake", "sink_origin", "public_url"),
+)
 _ORIGIN = re.compile(r"https?://[^/?#@\s]+|null|\*")
 
 
@@ -59,6 +62,15 @@ class ListenerEntry(Section):
     - `max_body_bytes`: of HTTP: how many bytes the body of a request, or a message of WebSocket,
       has at most.
     - `max_connections`: of HTTP: how many connections there are at most.
+    - `sinks`: of HTTP: where events of CloudEvents subscriptions may be delivered, each a host such
+      as "hooks.example.com" (by HTTPS), or the beginning of a URL such as
+      "http://10.0.0.5:8080/hooks/". Without it a listener on loopback allows the sinks of this
+      machine, and any other none. Lists of several listeners of a broker are joined, and so are the
+      next three keys, of which the first that is given counts.
+    - `sink_handshake`: of HTTP: whether a sink must permit deliveries (OPTIONS) before the first.
+    - `sink_origin`: of HTTP: the name by which sinks are asked, the network's by default.
+    - `public_url`: of HTTP: where sinks reach this listener, such as "https://events.example.com",
+      if they may permit deliveries by a callback.
     """
 
     broker: str
@@ -76,6 +88,10 @@ class ListenerEntry(Section):
     allow_origins: list[str] = msgspec.field(default_factory=list)
     max_body_bytes: int = 1 << 20
     max_connections: int = 1000
+    sinks: list[str] = msgspec.field(default_factory=list)
+    sink_handshake: bool = True
+    sink_origin: str = ""
+    public_url: str = ""
 
     @property
     def address(self) -> tuple[str, int] | None:
