@@ -58,9 +58,11 @@ class Asked:
         return query_of(self.route.query, pairs)
 
     async def body(self, *, of_any_type: bool = False) -> tuple[bytes, str]:
-        """Return the body and its content type. Raises `HttpError` for one that is too large, or
-        of a type that the route does not take."""
+        """Return the body and its content type; b"" if there is none. Raises `HttpError` for one
+        that is too large, or of a type that the route does not take."""
         request = self.request
+        if not request.body_exists:
+            return b"", JSON_TYPE
         kind = request.headers.get("Content-Type", "")
         essence = kind.partition(";")[0].strip().lower()
         if not of_any_type and not any(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from reefcast.client.durable import DurableSession
 from reefcast.client.owed import OwedEvent
@@ -29,6 +29,8 @@ LEASE_S = 60.0
 LEAST_S = 0.2
 """How long a fetch waits at least: an answer of the session's home takes that long at most, unless
 it is far away."""
+TOGETHER_S = 0.02
+"""How long a fetch that has an event waits for each further one."""
 Key = tuple[bytes, str]
 
 
@@ -45,24 +47,31 @@ class Fetcher:
     async def fetch(self, most: int, wait_s: float) -> list[OwedEvent]:
         """Return at most so many events; wait for the first one. One fetch waits for another."""
         durable = self.durable
+        found: list[OwedEvent] = []
         try:
             async with asyncio.timeout(max(wait_s, LEAST_S)), self._turn:
                 durable.resize(min(MOST_WINDOW, len(durable.in_hand) + most))
                 try:
-                    first = await anext(durable)
-                    return [
-                        first,
-                        *[await anext(durable) for _ in range(min(most - 1, durable.waiting))],
-                    ]
+                    found.append(await anext(durable))
+                    await self._fill(found, most)
                 finally:
-                    self.rest()
+                    self.make_room(0)
         except (TimeoutError, StopAsyncIteration):
-            return []
+            pass
+        return found
 
-    def rest(self) -> None:
-        """Take no more events until somebody fetches."""
+    async def _fill(self, found: list[OwedEvent], most: int) -> None:
+        """Add what comes together with the first event."""
+        with suppress(TimeoutError):
+            while len(found) < most:
+                async with asyncio.timeout(TOGETHER_S):
+                    found.append(await anext(self.durable))
+
+    def make_room(self, gone: int) -> None:
+        """Take no more events until somebody fetches; `gone`: how many of those in hand are about
+        to be acknowledged."""
         durable = self.durable
-        durable.resize(min(MOST_WINDOW, len(durable.in_hand) + durable.waiting))
+        durable.resize(min(MOST_WINDOW, len(durable.in_hand) - gone + durable.waiting))
 
 
 class Consumers:
@@ -130,10 +139,11 @@ class Consumers:
             for position in own:
                 del left[position]
             if own:
+                if each is fetcher.durable:  # first, or what is free would be filled at once
+                    fetcher.make_room(len(own))
                 await each.ack_positions(own, wait=True)
         if left:
             await fetcher.durable.ack_positions(list(left), wait=True)
-        fetcher.rest()
         return count
 
     async def reject(

@@ -9,7 +9,7 @@ from aiohttp import web
 from reefcast.client.durable import DurableSession
 from reefcast.client.event import publication_of
 from reefcast.cloudevents.json_format import BATCH_TYPE
-from reefcast.errors import FilterWarning
+from reefcast.errors import FilterWarning, RefusedError
 from reefcast.http import bodies
 from reefcast.http.content import told
 from reefcast.http.problems import refused
@@ -17,6 +17,7 @@ from reefcast.http.reading import time_of
 from reefcast.server.http.asking import Asked
 from reefcast.server.http.cloudevents import owed_batch, wants_cloudevents
 from reefcast.server.http.filters import admitted
+from reefcast.server.http.inner import InnerClient
 from reefcast.sessions.messages import MOST_NAME_CHARS
 
 
@@ -43,12 +44,22 @@ async def open_session(asked: Asked) -> web.StreamResponse:
     wish = await asked.body_as(bodies.SessionWish)
     kept = admitted(asked.front, wish.filters)
     async with asked.front.client_of(asked.principal, asked.shown) as client:
-        session = await client.session(named(asked), **wish.choices())
+        session = await _made(client, named(asked), wish)
         for filter in wish.filters:
             await _subscribe(session, filter)
         row = await session.status()
     del kept
     return asked.json(bodies.state_of(row))
+
+
+async def _made(client: InnerClient, name: str, wish: bodies.SessionWish) -> DurableSession:
+    """Return a session that there is by now. Raises `HttpError` for options that none can have."""
+    try:
+        return await client.session(name, **wish.choices())
+    except RefusedError as error:
+        if error.gone:  # since it was to be made, and could not be
+            raise refused(400, "invalid", str(error), where="body") from None
+        raise
 
 
 async def session_state(asked: Asked) -> web.StreamResponse:

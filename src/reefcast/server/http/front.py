@@ -66,7 +66,8 @@ class UserClient:
 
 class HttpFront:
     """See the module's docstring. `listeners`: where clients come in; `greet`: the broker's, which
-    admits clients; `encoded`: events as they are written, by their bodies."""
+    admits clients; `streams`: how many answers go on now; `leaving`: clients that are about to be
+    gone."""
 
     def __init__(self, node: ServingBroker, greet: Greet) -> None:
         self.node = node
@@ -74,7 +75,7 @@ class HttpFront:
         self._greet = greet
         self._users: dict[bytes, UserClient] = {}
         self._encoded: OrderedDict[tuple[Writing, bytes], bytes] = OrderedDict()
-        self._closing: set[asyncio.Task[None]] = set()
+        self.leaving: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self.streams = 0
 
@@ -111,8 +112,8 @@ class HttpFront:
     def leave(self, client: InnerClient) -> None:
         """Close a client that is not needed any more."""
         task = self._loop.create_task(_close(client))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self.leaving.add(task)
+        task.add_done_callback(self.leaving.discard)
 
     # --- events -----------------------------------------------------------------------------------
 
@@ -151,8 +152,8 @@ class HttpFront:
             if not each.over and each.opening.done():
                 self.leave(each.opening.result())
         self._users.clear()
-        if self._closing:
-            await asyncio.wait(self._closing)
+        if self.leaving:
+            await asyncio.wait(self.leaving)
 
 
 def key_of(principal: Principal) -> bytes:

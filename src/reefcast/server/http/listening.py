@@ -100,7 +100,8 @@ class ProgramListener:
 
 
 class HttpListeners:
-    """All HTTP listeners of one broker, which opens them."""
+    """All HTTP listeners of one broker, which opens them. `front`, `consumers`: what they have in
+    common."""
 
     def __init__(self, node: ServingBroker, greet: Greet) -> None:
         self.front = HttpFront(node, greet)
@@ -108,19 +109,21 @@ class HttpListeners:
         self.consumers = Consumers(self.front)
         self._deliveries = Deliveries(self.front, settings_of(own, node.network.network.name))
         shared = self.front, self.consumers, self._deliveries
-        self._all = [ProgramListener(node, *shared, entry) for entry in own]
-        self.front.listeners += [HttpListener(each.listener, each.speaks_tls) for each in self._all]
-        node.listeners += [each.listener for each in self._all]
+        self.listeners = [ProgramListener(node, *shared, entry) for entry in own]
+        self.front.listeners += [
+            HttpListener(each.listener, each.speaks_tls) for each in self.listeners
+        ]
+        node.listeners += [each.listener for each in self.listeners]
 
     def status(self) -> dict[str, object]:
         """Return how many clients there are, and where others may come in."""
-        connections = sum(len(each.visits) for each in self._all)
+        connections = sum(len(each.visits) for each in self.listeners)
         own = {"connections": connections, "webhooks": len(self._deliveries)}
         return {**own, **self.front.status()}
 
     def tick(self, now: float) -> None:
         """End what takes too long; `now`: seconds of the loop."""
-        for each in self._all:
+        for each in self.listeners:
             each.visits.tick(now)
         self.front.tick(now)
         self.consumers.tick(now)
@@ -128,7 +131,7 @@ class HttpListeners:
 
     async def close(self) -> None:
         """End all connections, and the clients behind them."""
-        await asyncio.gather(*(each.close() for each in self._all))
+        await asyncio.gather(*(each.close() for each in self.listeners))
         await self._deliveries.close()
         self.consumers.close()
         await self.front.close()
