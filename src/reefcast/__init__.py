@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reefcast import sync, testing
+    from reefcast import cesql, sync, testing
     from reefcast.client import (
         Advertisement,
         Client,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         literal,
     )
     from reefcast.errors import (
+        CesqlError,
         ConfigurationError,
         ConnectionLostError,
         FilterSyntaxError,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Advertisement",
+    "CesqlError",
     "Client",
     "ConfigurationError",
     "ConnectionLostError",
@@ -92,6 +94,7 @@ __all__ = [
     "Subscription",
     "TlsError",
     "__version__",
+    "cesql",
     "connect",
     "decode_delivery",
     "literal",
@@ -119,7 +122,7 @@ if not TYPE_CHECKING:  # a checker would take any name for one of ours
             from importlib.metadata import version
 
             return version("reefcast")
-        if name in ("sync", "testing"):
+        if name in ("cesql", "sync", "testing"):
             return import_module(f"reefcast.{name}")
         if name not in __all__:
             raise AttributeError(f"module 'reefcast' has no attribute {name!r}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from reefcast.cesql.expression import Expression, evaluate, parse
 from reefcast.cesql.functions import Function, FunctionError, Functions
+from reefcast.cesql.translation import Translation, translate
 from reefcast.errors import CesqlError
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "Function",
     "FunctionError",
     "Functions",
+    "Translation",
     "evaluate",
     "parse",
+    "translate",
 ]

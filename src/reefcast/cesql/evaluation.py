@@ -93,8 +93,6 @@ def _operand(node: Node, target: Type, run: Run) -> Value | None:
 
 
 def _cast(value: Value, target: Type, position: int, run: Run) -> Value | None:
-    if type(value) is target:
-        return value
     made = cast(value, target)
     if made is not None:
         return made
@@ -194,15 +192,32 @@ _DECIDED = {"AND": False, "OR": True}
 
 
 def _arithmetic(e: Arithmetic, run: Run) -> int:
-    value = _operand(e.first, int, run)
+    value = evaluate(e.first, run)
+    position = e.first.position
     for step in e.steps:
+        left, right = _two(value, step.operand, position, run)
         if run.ended():
             return 0
-        right = _operand(step.operand, int, run)
+        value = 0 if left is None or right is None else _computed(left, step, right, run)
+        position = step.position
         if run.ended():
             return 0
-        value = 0 if value is None or right is None else _computed(value, step, right, run)  # type: ignore[arg-type]  # they are ints
     return int(value or 0)
+
+
+def _two(
+    left: Value | None, operand: Node, position: int, run: Run
+) -> tuple[int | None, int | None]:
+    """Return two operands as Integers, the left one having been evaluated; both are evaluated
+    before one is cast."""
+    if run.ended():
+        return None, None
+    right = evaluate(operand, run)
+    if left is None or right is None or run.ended():
+        return None, None
+    first = _cast(left, int, position, run)
+    second = None if first is None else _cast(right, int, operand.position, run)
+    return (None, None) if first is None or second is None else (int(first), int(second))
 
 
 def _computed(left: int, step: Step, right: int, run: Run) -> int:
@@ -230,18 +245,16 @@ def _within_32_bits(number: int, position: int, run: Run) -> int:
 
 
 def _comparison(e: Comparison, run: Run) -> bool:
-    ordered = e.operator not in ("=", "!=")
-    left = _operand(e.left, int if ordered else object, run)
-    if run.ended():
+    left: Value | None = evaluate(e.left, run)
+    if e.operator not in ("=", "!="):
+        one, other = _two(left, e.right, e.left.position, run)
+        return False if one is None or other is None else _COMPARISONS[e.operator](one, other)
+    right = None if run.ended() else evaluate(e.right, run)
+    if left is None or right is None or run.ended():
         return False
-    right = _operand(e.right, int if ordered else object, run)
-    if left is None or right is None:
-        return False
-    if not ordered:  # the right operand says which of the three operators it is (section 3.7)
-        left = _cast(left, type_of(right), e.left.position, run)
-        if left is None:
-            return False
-    return _COMPARISONS[e.operator](left, right)
+    # The right operand says which of three operators it is (section 3.7).
+    left = _cast(left, type_of(right), e.left.position, run)
+    return False if left is None else _COMPARISONS[e.operator](left, right)
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -279,16 +292,26 @@ def _call(e: Call, run: Run) -> Value:
     if function is None:
         run.add("missingFunction", _unknown(e, run.functions), e.position)
         return False
-    arguments: list[Value] = []
-    for argument, target in zip(e.arguments, function.types(len(e.arguments)), strict=True):
-        value = _operand(argument, target, run)
+    arguments = _arguments(e, function.types(len(e.arguments)), run)
+    return ZERO[function.returns] if arguments is None else _called(e, function, arguments, run)
+
+
+def _arguments(e: Call, types: tuple[Type, ...], run: Run) -> list[Value] | None:
+    """Return the arguments, cast after all of them have been evaluated; None if there is no value
+    for one."""
+    values: list[Value | None] = []
+    for argument in e.arguments:
+        values.append(evaluate(argument, run))
         if run.ended():
-            return ZERO[function.returns]
-        if value is not None:
-            arguments.append(value)
-    if len(arguments) < len(e.arguments):
-        return ZERO[function.returns]
-    return _called(e, function, arguments, run)
+            return None
+    arguments: list[Value] = []
+    for argument, value, target in zip(e.arguments, values, types, strict=True):
+        made = None if value is None else _cast(value, target, argument.position, run)
+        if run.ended():
+            return None
+        if made is not None:
+            arguments.append(made)
+    return arguments if len(arguments) == len(values) else None
 
 
 def _called(e: Call, function: Function, arguments: list[Value], run: Run) -> Value:

@@ -5,7 +5,9 @@ expression."""
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from reefcast.cesql.actions import transformer
@@ -17,15 +19,16 @@ from reefcast.model.places import listed, place_of
 if TYPE_CHECKING:
     from lark import Lark, Token
 
-MAX_LENGTH = 8 * 1024
-"""Characters in an expression."""
+MAX_LENGTH, MAX_TOKENS = 16 * 1024, 1024
+"""Characters in an expression; and words, signs and values: reading them takes less than 100 ms."""
+_TOKEN = re.compile(r"""'(?:\\.|[^'\\])*'?|"(?:\\.|[^"\\])*"?|\w+|[^\s\w]""", re.DOTALL)
 
 
 def read(text: str) -> Node:
     """Return the root node of what `text` says. Raises `CesqlError`, with kind parse."""
     from lark import UnexpectedInput
 
-    _check_characters(text)
+    _check(text)
     try:
         return cast(Node, _parser().parse(text))  # the actions leave no tree
     except UnexpectedInput:
@@ -34,7 +37,8 @@ def read(text: str) -> Node:
         _fail(text, fault.position, fault.message)
 
 
-def _check_characters(text: str) -> None:
+def _check(text: str) -> None:
+    """Raise `CesqlError` for a text that is too long, or has characters that are none."""
     if len(text) > MAX_LENGTH:
         message = f"an expression has at most {MAX_LENGTH} characters, this one has {len(text)}"
         _fail(text, MAX_LENGTH, message)
@@ -42,6 +46,10 @@ def _check_characters(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         _fail(text, error.start, f"{text[error.start]!r} is half a character (a lone surrogate)")
+    beyond = next(islice(_TOKEN.finditer(text), MAX_TOKENS, None), None)
+    if beyond is not None:
+        message = f"an expression has at most {MAX_TOKENS} words, signs and values: make two of it"
+        _fail(text, beyond.start(), message)
 
 
 @lru_cache(maxsize=1)

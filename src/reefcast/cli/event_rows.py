@@ -65,6 +65,25 @@ def assignment(text: str) -> tuple[str, object]:
     return name.strip(), typed(value.strip())
 
 
+def given_events(arguments: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the events of JSON objects, or of NAME=VALUE pairs, which are one event."""
+    objects = [each for each in arguments if each.lstrip().startswith("{")]
+    if not objects:
+        return [dict(map(assignment, arguments))]
+    if len(objects) < len(arguments):
+        raise click.UsageError("give events either as JSON objects or as NAME=VALUE, not both")
+    return [_object(text, number) for number, text in enumerate(objects, start=1)]
+
+
+def _object(text: str, number: int) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise InvalidValueError(
+            f"event {number} is not a JSON object of attributes: {error}"
+        ) from error
+
+
 def format_of(path: Path) -> str:
     return "parquet" if path.suffix in (".parquet", ".pq") else _SUFFIXES.get(path.suffix, "jsonl")
 

@@ -12,8 +12,8 @@ import click
 import msgspec
 
 from reefcast.cli.event_rows import (
-    assignment,
     format_of,
+    given_events,
     read_rows,
     source_options,
     topic_option,
@@ -94,7 +94,7 @@ def command(
     filters = narrowed(filters, Whose(network, roles, user, claims))
     if arguments and path is not None:
         raise click.UsageError("give either EVENTs or --file, not both")
-    rows = _events(arguments) if arguments else _rows(path, format)
+    rows = given_events(arguments) if arguments else _rows(path, format)
     try:
         for number, row in enumerate(rows, start=1):
             event = _checked(row, number)
@@ -125,25 +125,6 @@ def _filters(path: Path) -> Iterator[Filter]:
             yield parse_filter(line.strip())
         except LocalError as error:
             raise LocalError(f"{path}, filter of line {number}: {error}") from error
-
-
-def _events(arguments: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return the events of JSON objects, or of NAME=VALUE pairs, which are one event."""
-    objects = [each for each in arguments if each.lstrip().startswith("{")]
-    if not objects:
-        return [dict(map(assignment, arguments))]
-    if len(objects) < len(arguments):
-        raise click.UsageError("give events either as JSON objects or as NAME=VALUE, not both")
-    return [_object(text, number) for number, text in enumerate(objects, start=1)]
-
-
-def _object(text: str, number: int) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise InvalidValueError(
-            f"event {number} is not a JSON object of attributes: {error}"
-        ) from error
 
 
 def _rows(path: Path | None, format: str | None) -> Iterator[dict[str, Any]]:

@@ -28,6 +28,7 @@ SECTIONS = {
         "retained": "Print the retained values, or those that match a filter.",
         "history": "Print past events that match a filter, oldest first.",
         "explain": "Explain why a filter matches an event, or not.",
+        "cesql": "Evaluate an expression of CESQL, the language of CloudEvents, for events.",
     },
     "Look at what happened": {
         "follow": "Follow publications through a running network, broker by broker.",
