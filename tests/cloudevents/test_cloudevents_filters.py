@@ -50,6 +50,7 @@ SQL = st.sampled_from(
     (
         *("type = 'a'", "n > 5", "EXISTS m", "NOT EXISTS m", "subject LIKE 'a%'", "n", "m = TRUE"),
         *("id = 'p:1'", "LENGTH(type) > 1", "n IN (5, 57)", "NOT (n = '5')", "1 / 0 = 1"),
+        *("topic = 'a'", "NOT EXISTS datacontenttype", "NOT EXISTS Foo", "TRUE", "NOT EXISTS n"),
     )
 )
 FILTERS = st.recursive(
@@ -70,7 +71,7 @@ VALUES: st.SearchStrategy[Value] = st.one_of(
 )
 NATIVE = st.builds(
     lambda attributes, topics: Publication("p", 1, NOW_US, attributes, tuple(topics)),
-    st.dictionaries(st.sampled_from((*NAMES, "content.type", "data.a")), VALUES, max_size=5),
+    st.dictionaries(st.sampled_from((*NAMES, "content.type", "data.a", "Foo")), VALUES, max_size=5),
     st.lists(st.sampled_from(TEXTS), max_size=2),
 )
 SMALL = st.builds(
@@ -119,6 +120,7 @@ def test_what_common_filters_become() -> None:
         True,
     )
     assert translated({"exact": {"n": "5"}}) == ('("n" = \'5\' OR "n" = 5)', False)
+    assert translated({"sql": "subject = 'a'"})[0] == "(\"subject\" = 'a' OR specversion IS NULL)"
     text, exact = translated({"not": {"any": [{"exact": {"type": "a"}}, {"exact": {"m": "b"}}]}})
     assert exact and text.startswith('(("type" IS NULL OR NOT ("type" = \'a\') OR ')
 

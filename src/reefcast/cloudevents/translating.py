@@ -5,7 +5,9 @@ but these. Whoever delivers evaluates the dialects again where it is not exact. 
 
 - for attributes that events which were not published as CloudEvents get when they become some
   (`mapping`): their `id`, for instance, is in no attribute of theirs;
-- where an Integer is compared by its text: `{"prefix": {"n": "5"}}` holds for 57.
+- where an Integer is compared by its text: `{"prefix": {"n": "5"}}` holds for 57;
+- for `sql`: its translation (`cesql.translation`) is about events published as CloudEvents, which
+  have the same attributes on both sides. All others match.
 
 Rules
 -----
@@ -20,10 +22,14 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from reefcast import cesql
+from reefcast.cesql.nodes import Attribute, Exists, walk
+from reefcast.cesql.translation import translate
 from reefcast.cloudevents.context import (
     DATA_TYPE,
     SPECVERSION,
     VERSION,
+    is_name,
     is_uri_reference,
 )
 from reefcast.cloudevents.events import CloudEvent
@@ -94,8 +100,8 @@ def _true(filter: FilterExpression) -> Prefilter:
             return _false(inner)
         case Condition():
             return _held(filter)
-        case Sql():
-            return ANYTHING
+        case Sql(text):
+            return _passed(text)
 
 
 def _false(filter: FilterExpression) -> Prefilter:
@@ -134,6 +140,16 @@ def _joined(word: str, parts: Sequence[Prefilter], strong: str, neutral: Prefilt
     if len(texts) < 2:
         return Prefilter(next(iter(texts), neutral.text), exact)
     return Prefilter("(" + f" {word} ".join(texts) + ")", exact)
+
+
+def _passed(text: str) -> Prefilter:
+    """Return what matches if a CESQL expression is true."""
+    expression = cesql.parse(text)
+    names = {node.name for node in walk(expression.root) if isinstance(node, Attribute | Exists)}
+    if not all(map(is_name, names)) or names & {*MADE_ALWAYS, OTHERS}:
+        return ANYTHING
+    translated = translate(expression).filter.text
+    return _either((Prefilter(translated, False), Prefilter(NOT_PUBLISHED_AS_ONE, False)))
 
 
 # --- conditions ----------------------------------------------------------------------------------
