@@ -9,7 +9,7 @@ from cloudevents_strategies import NAMES, events
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reefcast.cloudevents.context import check_context
+from reefcast.cloudevents.context import ContextValue, canonical, check_context
 from reefcast.cloudevents.events import CloudEvent, is_json
 from reefcast.cloudevents.http_modes import decode_message, encode_binary
 from reefcast.cloudevents.json_format import decode_event, encode_event
@@ -17,6 +17,10 @@ from reefcast.cloudevents.mapping import event_of, publication_of
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication, Value, check_attributes
 from reefcast.model.wire import decode_publication, encode_publication
+from reefcast.mqtt.content import ContentOptions, outbound_of
+from reefcast.mqtt.content import publication_of as mqtt_publication
+from reefcast.mqtt.packets import Publish
+from reefcast.mqtt.properties import Properties
 from reefcast.sessions.events import EXPIRES
 
 NOW_US = 1_764_000_000_123_456
@@ -122,6 +126,48 @@ def test_a_native_program_publishes_a_cloudevent() -> None:
     assert of({**MINIMAL, "data": 5}).data == b"5"
     wrong = of({**MINIMAL, "price": 2.5})  # no CloudEvent has such an attribute
     assert wrong.context["id"] == "client-1:7"
+
+
+def as_mqtt(event: CloudEvent) -> Publish:
+    """Return the event as an MQTT client publishes it in binary mode."""
+    pairs = {n: canonical(v) for n, v in event.context.items() if n != "datacontenttype"}
+    said = Properties(content_type=event.data_type, user_properties=tuple(pairs.items()))
+    return Publish("fx", event.data, 1, properties=said)
+
+
+@given(events())
+def test_cloudevents_of_mqtt_in_binary_mode(event: CloudEvent) -> None:
+    made, _ = mqtt_publication("p", 1, NOW_US, "fx", as_mqtt(event), ContentOptions())
+    texts: dict[str, ContextValue] = {n: canonical(v) for n, v in event.context.items()}
+    assert event_of(made) == CloudEvent(texts | {"topic": "fx"}, event.data)
+    own = publication_of(CloudEvent(texts, event.data), "p", 1, NOW_US).attributes
+    assert made.attributes.items() >= {n: v for n, v in own.items() if n != EXPIRES}.items()
+
+
+@given(events())
+def test_cloudevents_reach_mqtt_in_binary_mode(event: CloudEvent) -> None:
+    published = publication_of(event, "p", 1, NOW_US)
+    found = outbound_of(published, NOW_US)
+    if found is None:
+        return  # it has expired
+    texts = {
+        n: canonical(v) for n, v in event.context.items() if n not in ("datacontenttype", "topic")
+    }
+    assert dict(found.properties.user_properties) == texts
+    assert (found.payload, found.properties.content_type) == (event.data, event.data_type)
+
+
+def test_cloudevents_of_mqtt_in_structured_mode_and_wrong_ones() -> None:
+    event = CloudEvent({**MINIMAL, "datacontenttype": JSON}, b'{"price":3}')
+    said = Properties(content_type="application/cloudevents+json")
+    message = Publish("fx", encode_event(event), 0, properties=said)
+    made, _ = mqtt_publication("p", 1, NOW_US, "fx", message, ContentOptions())
+    assert event_of(made) == event
+    assert parse_filter("data.price = 3 AND type = 't'").matches(made)
+    wrong = Properties(user_properties=(("specversion", "1.0"), ("id", "1")))
+    message = Publish("fx", b"x", 0, properties=wrong)
+    made, _ = mqtt_publication("p", 1, NOW_US, "fx", message, ContentOptions())
+    assert "specversion" not in made.attributes
 
 
 def test_expiry() -> None:

@@ -79,15 +79,21 @@ _encode_json = msgspec.json.Encoder().encode
 def attributes_of(event: CloudEvent, time_us: int) -> dict[str, Value]:
     """Return the attributes of the publication that an event is. `time_us`: when it is published,
     in microseconds UTC. Its payload is the event's data; its topics: `topics_of`."""
+    found = lasting_attributes(event)
+    expiry = event.context.get(EXPIRY_TIME)
+    if isinstance(expiry, str) and (until_us := time_us_of(expiry)) is not None:
+        found[EXPIRES] = max((until_us - time_us) / 1e6, AT_ONCE_S)
+    return found
+
+
+def lasting_attributes(event: CloudEvent) -> dict[str, Value]:
+    """Return the attributes of the publication that an event is, but for its expiry."""
     found: dict[str, Value] = {
         name: value for name, value in event.context.items() if name != TOPIC
     }
     kind = event.data_type
     if kind is not None:
         found[CONTENT_TYPE] = kind
-    expiry = event.context.get(EXPIRY_TIME)
-    if isinstance(expiry, str) and (until_us := time_us_of(expiry)) is not None:
-        found[EXPIRES] = max((until_us - time_us) / 1e6, AT_ONCE_S)
     if kind is not None and is_json_type(kind) and is_json(event.data):
         found |= attributes_of_json(b'{"data":' + event.data + b"}") or {}
     return found
