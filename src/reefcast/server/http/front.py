@@ -98,6 +98,7 @@ class HttpFront:
             lasting = principal._replace(expires_at_s=float("inf"))
             opening = self.open_client(lasting, shown, on_refused=self._refused)
             found = self._users[key] = UserClient(asyncio.ensure_future(opening))
+            found.opening.add_done_callback(_heard)  # all who wait for it may have gone
         found.uses += 1
         try:
             yield await asyncio.shield(found.opening)
@@ -161,6 +162,12 @@ def key_of(principal: Principal) -> bytes:
     claims = sorted(principal.claims.items()) if principal.claims else ()
     kept = (principal.user, principal.proof, principal.granted, principal.signed_by)
     return msgspec.msgpack.encode((*kept, [(name, repr(value)) for name, value in claims]))
+
+
+def _heard(opening: asyncio.Future[InnerClient]) -> None:
+    """Have an error count as told."""
+    if not opening.cancelled():
+        opening.exception()
 
 
 async def _close(client: InnerClient) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Unpack, cast
+from typing import Any, NamedTuple, Unpack
 
 from reefcast.client.address import Address
 from reefcast.client.client import Client
@@ -18,7 +18,7 @@ from reefcast.client.encoding import encode_event
 from reefcast.client.session import Session
 from reefcast.client.settings import Options, complete
 from reefcast.client.unconfirmed import Group
-from reefcast.errors import ConnectionLostError, InvalidValueError
+from reefcast.errors import ConnectionLostError, InvalidValueError, PeerError
 from reefcast.http.content import Posted
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.protocol.principal import Principal
@@ -192,14 +192,19 @@ class InnerClient(Client):
 
 
 def _through(node: ServingBroker, greet: Greet, principal: Principal, shown: Shown) -> Connect:
-    """Return what connects to the broker of this process."""
+    """Return what connects to the broker of this process, once: a broker that does not admit a
+    client now is not asked again, for whoever waits for the answer can come again."""
     about = {name: shown(name) for name in SHOWN}
     shared = node.shared._replace(authenticator=Given(principal), greetings=None)
+    former: list[ClientConnection] = []
 
     async def connect(factory: Any, *_: object, **__: object) -> tuple[Any, Any]:
+        if former:
+            raise PeerError(f"broker {node.name} admits nobody now: {former[0].reason}")
         near, far = pipe(about)
         far.begin(Connection(shared, greet))
-        protocol = cast(asyncio.Protocol, factory())
+        protocol: ClientConnection = factory()
+        former.append(protocol)
         near.begin(protocol)
         return near, protocol
 

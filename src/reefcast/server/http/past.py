@@ -42,8 +42,8 @@ async def history(asked: Asked) -> web.StreamResponse:
 
 
 async def _written(asked: Asked, past: History, first: Sequence[Event]) -> web.StreamResponse:
-    writer = Writer(asked.streams(NDJSON_TYPE))
-    await writer.response.prepare(asked.request)
+    writer = Writer(asked.request, asked.streams(NDJSON_TYPE))
+    await writer.begin()
     try:
         while first:
             await writer.write(b"".join([asked.front.encoded(each) + b"\n" for each in first]))

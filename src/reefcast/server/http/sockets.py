@@ -28,7 +28,7 @@ from reefcast.server.http.inner import InnerClient
 from reefcast.server.http.proving import SUBPROTOCOL
 from reefcast.server.http.publishing import CONFIRM_S, outcomes
 from reefcast.server.http.streaming import WAITING, Counted, events, owed_json, own_client
-from reefcast.server.http.writing import STALLED_S
+from reefcast.server.http.writing import STALLED_S, abort
 
 HEARTBEAT_S = 20.0
 MOST_UNANSWERED = 64
@@ -274,8 +274,7 @@ class Talking:
             async with asyncio.timeout(STALLED_S):
                 await self._socket.send_str(msgspec.json.encode(told).decode())
         except TimeoutError:
-            if (transport := self._asked.request.transport) is not None:
-                transport.abort()
+            abort(self._asked.request)
             raise ConnectionResetError("the reader of a WebSocket takes nothing") from None
 
     async def _end(self, problem: Problem | None, words: str) -> None:

@@ -30,7 +30,7 @@ from reefcast.errors import ReefcastError
 from reefcast.http.bodies import EventsQuery
 from reefcast.http.content import told
 from reefcast.http.problems import refused
-from reefcast.http.streams import EVENT_STREAM, Positions, event_bytes, positions_in
+from reefcast.http.streams import EVENT_STREAM, KEEP_ALIVE, Positions, event_bytes, positions_in
 from reefcast.server.http.asking import Asked
 from reefcast.server.http.cloudevents import (
     as_cloudevent,
@@ -59,8 +59,8 @@ async def events(asked: Asked) -> web.StreamResponse:
         raise refused(400, "query", said, where="query parameter filter")
     async with own_client(asked, query) as (client, dropped):
         subscription = await subscribed(asked.front, client, query.filter, WAITING)
-        writer = Writer(asked.streams(EVENT_STREAM))
-        await writer.begin(asked.request)
+        writer = Writer(asked.request, asked.streams(EVENT_STREAM))
+        await writer.begin(KEEP_ALIVE)
         write = as_cloudevent if wants_cloudevents(asked, query) else as_json
         try:
             while True:
@@ -134,8 +134,8 @@ async def _of_session(asked: Asked, query: EventsQuery) -> web.StreamResponse:
         if had:
             await durable.ack_positions(had, wait=True)
         del kept
-        writer = Writer(asked.streams(EVENT_STREAM))
-        await writer.begin(asked.request, RETRY)
+        writer = Writer(asked.request, asked.streams(EVENT_STREAM))
+        await writer.begin(RETRY)
         with asked.consumers.streaming(asked.principal, durable):
             renew_s = min(RENEW_S, row.options.ack_wait_s / 2)
             write = owed_cloudevent if wants_cloudevents(asked, query) else owed_json

@@ -19,15 +19,22 @@ STALLED_S = 60.0
 T = TypeVar("T")
 
 
+def abort(request: web.BaseRequest) -> None:
+    """End the connection of a request at once: what waits to be sent would keep it open."""
+    if request.transport is not None:
+        request.transport.abort()
+
+
 class Writer:
     """Writes an answer. A reader that takes nothing for `STALLED_S` is disconnected."""
 
-    def __init__(self, response: web.StreamResponse) -> None:
+    def __init__(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         self.response = response
+        self._request = request
 
-    async def begin(self, request: web.BaseRequest, first: bytes = KEEP_ALIVE) -> None:
-        """Send the head, so that the reader knows that it has subscribed."""
-        await self.response.prepare(request)
+    async def begin(self, first: bytes = b"") -> None:
+        """Send the head and `first`, so that the reader knows that it has subscribed."""
+        await self.response.prepare(self._request)
         await self.write(first)
 
     async def write(self, data: bytes) -> None:
@@ -39,6 +46,7 @@ class Writer:
             async with asyncio.timeout(STALLED_S):
                 await self.response.write(data)
         except TimeoutError:
+            abort(self._request)
             raise ConnectionResetError("the reader of a stream takes nothing") from None
 
     async def wait_for(
