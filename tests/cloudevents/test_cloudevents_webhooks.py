@@ -15,7 +15,6 @@ from reefcast.cloudevents.subscriptions import Config, Credential, ProtocolSetti
 from reefcast.cloudevents.webhooks import (
     LONGEST_PAUSE_S,
     Permission,
-    Phase,
     Step,
     Verdict,
     Webhook,
@@ -103,7 +102,7 @@ def test_what_answers_mean(
 def test_gone_ends_the_deliveries() -> None:
     hook = webhook()
     assert hook.answered(410, {}, 0.0, UTC_S) == (Verdict.GONE, 0.0)
-    assert hook.phase is Phase.ENDED
+    assert hook.step(0.0)[0] is Step.END
     hook.called_back("")
     assert hook.step(9.0)[0] is Step.END
 

@@ -109,11 +109,6 @@ class Webhook:
         if permission is not None:
             self._permit(permission)
 
-    @property
-    def phase(self) -> Phase:
-        """Where the deliveries are."""
-        return self._phase
-
     def step(self, now: float) -> tuple[Step, float]:
         """Return what to do at `now`, and with `WAIT` until when, in seconds of its clock; `inf`:
         until something happens. `VALIDATE` is returned once for each request."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 PREFIX = "cloudevents:"
 """How the names of subscriptions' sessions begin."""
+ORIGIN = "reefcast"
+"""The name by which sinks are asked, if the network file says no other."""
 ANSWER_S = 30.0
 MOST_ANSWER_BYTES = 64 << 10
 """How much of an answer is read, so that its connection can be used again."""
@@ -43,9 +45,8 @@ class SinkSettings(NamedTuple):
     public_url: str
 
 
-def settings_of(entries: Iterable[ListenerEntry], network: str) -> SinkSettings:
-    """Return what the HTTP listeners of one broker say of sinks. `network`: its name. Raises
-    `ConfigurationError`."""
+def settings_of(entries: Iterable[ListenerEntry]) -> SinkSettings:
+    """Return what the HTTP listeners of one broker say of sinks."""
     entries = list(entries)
     hosts = [host for entry in entries for host, _ in entry.addresses]
     sinks = [sink for entry in entries for sink in entry.sinks]
@@ -53,7 +54,7 @@ def settings_of(entries: Iterable[ListenerEntry], network: str) -> SinkSettings:
     return SinkSettings(
         allowed=AllowedSinks(sinks, loopback=here_only),
         handshake=all(entry.sink_handshake for entry in entries),
-        origin=next((each.sink_origin for each in entries if each.sink_origin), network),
+        origin=next((each.sink_origin for each in entries if each.sink_origin), ORIGIN),
         public_url=next((each.public_url for each in entries if each.public_url), "").rstrip("/"),
     )
 

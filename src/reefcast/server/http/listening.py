@@ -107,7 +107,7 @@ class HttpListeners:
         self.front = HttpFront(node, greet)
         own = [e for e in node.network.listener if e.broker == node.name and e.protocol == "http"]
         self.consumers = Consumers(self.front)
-        self._deliveries = Deliveries(self.front, settings_of(own, node.network.network.name))
+        self._deliveries = Deliveries(self.front, settings_of(own))
         shared = self.front, self.consumers, self._deliveries
         self.listeners = [ProgramListener(node, *shared, entry) for entry in own]
         self.front.listeners += [
