@@ -197,6 +197,14 @@ def test_many_partitions_read_at_the_same_time(spark: SparkSession, network: Net
     assert sorted(row.n for row in frame.collect()) == list(range(5000))
 
 
+def test_no_more_tasks_than_there_is_to_read(spark: SparkSession, network: Network) -> None:
+    assert quotes(spark, network, minPartitions=1000).rdd.getNumPartitions() == 1
+    network.publish("some", *({"n": n} for n in range(2500)))
+    frame = reader(spark, network, "some", schema="n BIGINT", minPartitions=2501).load()
+    assert frame.rdd.getNumPartitions() == 2
+    assert sorted(row.n for row in frame.collect()) == list(range(2500))
+
+
 # --- writing --------------------------------------------------------------------------------------
 
 

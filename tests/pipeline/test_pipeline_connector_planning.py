@@ -164,6 +164,16 @@ def test_what_is_old_is_left_to_the_tasks() -> None:
     assert [part.spans for part in slices[:2]] == [((0, 6640),), ((6640, 13280),)]
 
 
+def test_few_old_events_are_read_by_few_tasks() -> None:
+    storage = Storage({n: (n, n) for n in range(8)})
+    storage.now = 20_000
+    query = Query(storage, RULES._replace(partitions=1000))
+    query.plan(None)
+    slices = query.planner.slices(query.done, query.planned or query.done)
+    assert len(slices) == 1
+    assert sorted(storage.read(slices[0])) == sorted(map(hash_of, range(8)))
+
+
 def test_recent_events_are_cut_into_tasks_of_equal_size() -> None:
     rules = RULES._replace(late_us=100_000, settle_us=0)
     storage = Storage({n: (n, n) for n in range(6000)})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +31,7 @@ from pyspark.sql.types import (
 )
 
 import reefcast
+import reefcast.spark
 from live_networks import make_network, path_network, running, until, url_of
 from reefcast.client import Event
 from reefcast.errors import ConfigurationError, FilterSyntaxError, InvalidValueError
@@ -58,6 +61,19 @@ def event(seq: int, attributes: dict[str, Value], topics: tuple[str, ...] = ("fx
 
 def schema(**kinds: DataType) -> StructType:
     return StructType([StructField(name, kind) for name, kind in kinds.items()])
+
+
+def test_importing_the_functions_for_spark_imports_no_spark() -> None:
+    names = "('pyspark', 'numpy', 'reefcast.client')"
+    code = (
+        f"import sys, reefcast.spark; print([name for name in {names} if name in sys.modules]); "
+        "print(reefcast.spark.ReefcastSource.__name__, reefcast.spark.match.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\nReefcastSource match\n"
+    name = "nothing"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        getattr(reefcast.spark, name)
 
 
 # --- events as rows -------------------------------------------------------------------------------

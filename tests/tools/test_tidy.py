@@ -32,7 +32,8 @@ def test_every_package_has_a_layer() -> None:
     ("module", "source"),
     [
         ("reefcast.model.x", "from reefcast.routing import broker"),
-        ("reefcast.server.x", "import reefcast.client.aio"),
+        ("reefcast.client.x", "import reefcast.server.node"),
+        ("reefcast.mqtt.x", "import reefcast.http.content"),
         ("reefcast.errors", "import reefcast.model.wire"),
         ("reefcast.sync", "def f():\n    from reefcast_lab.bench import live"),
         ("reefcast.cli.x", "import reefcast_lab.datasets"),

@@ -393,8 +393,11 @@ class Consuming:
     def _answered(self, answer: Answer | Failed) -> None:
         if isinstance(answer, Failed) and answer.again and self._goes_on(answer):
             return
-        failed = isinstance(answer, Failed)
-        result = RefusedError(answer.reason, gone=answer.gone) if failed else answer
+        result: Answer | RefusedError
+        if isinstance(answer, Failed):
+            result = RefusedError(answer.reason, gone=answer.gone)
+        else:
+            result = answer
         call = self._calls.pop(answer.token, None)
         if call is not None:
             call.finish(result)

@@ -12,6 +12,7 @@ import pytest_asyncio
 from http_places import HttpPlace, fresh, http_broker
 from live_networks import until
 from reefcast.http.content import MOST_EVENTS
+from reefcast.server.http import writing
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -180,6 +181,30 @@ async def test_a_slow_reader_loses_the_oldest_and_is_told(place: HttpPlace) -> N
                 got, last = got + 1, told["attributes"]["n"]
         assert lost > 0
         assert lost + got == sent
+
+
+async def test_a_quiet_stream_says_that_it_is_there(
+    place: HttpPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "KEEP_ALIVE_S", 0.01)
+    async with place.stream(filter="FALSE") as stream:
+        for _ in range(3):
+            assert await stream.response.content.readline() == b": still here\n"
+            assert await stream.response.content.readline() == b"\n"
+
+
+async def test_a_reader_that_takes_nothing_is_disconnected(
+    place: HttpPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "STALLED_S", 0.05)
+    name, listeners = fresh(), place.node.http
+    assert listeners is not None
+    await until(lambda: not listeners.status()["streams"])
+    async with place.stream(filter=f"name = '{name}'") as stream:
+        stream.response.connection.transport.pause_reading()
+        while listeners.status()["streams"]:
+            await place.client.publish(name=name, text="x" * 100_000)
+            await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize(

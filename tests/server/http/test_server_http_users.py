@@ -233,6 +233,19 @@ async def test_a_page_of_this_host_may_and_no_other_name_of_it(open_place: HttpP
             assert response.status == 421
 
 
+# --- a broker that takes nobody -------------------------------------------------------------------
+
+
+async def test_a_broker_that_is_drained_says_so_at_once(place: HttpPlace) -> None:
+    place.node.clients.turn_away("broker b1 is drained", lambda: ("127.0.0.1:1",))
+    async with place.web.post(f"{place.url}/v1/events", json=EVENT, headers=ANNA) as response:
+        told = await response.json()
+        assert (response.status, response.headers["Retry-After"]) == (503, "5")
+    assert "broker b1 is drained" in told["detail"]
+    place.node.clients.take_again()
+    assert (await place.ask("POST", "/v1/events", json=EVENT, headers=ANNA))[0] == 202
+
+
 # --- limits --------------------------------------------------------------------------------------
 
 

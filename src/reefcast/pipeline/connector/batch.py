@@ -11,7 +11,15 @@ from pyspark.sql.types import StructType
 from reefcast.pipeline.connector.columns import Columns
 from reefcast.pipeline.connector.options import ReadOptions
 from reefcast.pipeline.connector.pushdown import Pushdown, Pushed
-from reefcast.pipeline.connector.reading import Bounds, Slice, past, slice_events
+from reefcast.pipeline.connector.reading import (
+    Bounds,
+    Slice,
+    Span,
+    past,
+    probe_size,
+    slice_events,
+    tasks_for,
+)
 from reefcast.pipeline.connector.sentences import told, told_later
 from reefcast.timing import now_us
 
@@ -39,21 +47,24 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the slices to be read. Raises what asking raises, `RefusedError` if nobody stores
         the topics."""
-        bounds = self._bounds()
-        pieces = bounds.pieces(self._selection.partitions)
-        return [Slice((span,)) for span in pieces] or [Slice(())]
+        return [Slice((span,)) for span in self._spans()] or [Slice(())]
 
-    def _bounds(self) -> Bounds:
-        """Return the bounds of the read: from the first event to now, or what the query asked for
-        of that."""
+    def _spans(self) -> list[Span]:
+        """Cut the time from the first event to now, or what the query asked for of that, for as
+        many tasks as the first events show to be worth it."""
         pushed, at_us = self._pushed, now_us()
         until_us = at_us if pushed.until_us is None else pushed.until_us
         since_us = 0 if pushed.since_us is None else pushed.since_us
         if since_us >= until_us:
-            return Bounds(0, 0)
+            return []
+        most = self._selection.partitions
+        limit = probe_size(most) if most > 1 else 1
         with past(self._selection, "spark-planner") as history:
-            first = next(history.events(since_us, until_us, 1), None)
-        return Bounds(0, 0) if first is None else Bounds(first.time_us, min(until_us, at_us + 1))
+            times = [event.time_us for event in history.events(since_us, until_us, limit)]
+        if not times:
+            return []
+        tasks = tasks_for(len(times), most) if len(times) < limit else most
+        return Bounds(times[0], min(until_us, at_us + 1)).pieces(tasks)
 
     @told_later
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -27,14 +27,19 @@ import numpy as np
 
 from reefcast.pipeline.connector.ids import Hashes, Ids, Sketch, no_ids
 from reefcast.pipeline.connector.offsets import Late, Offset, Seen, late_hashes, late_of
-from reefcast.pipeline.connector.reading import Bounds, Slice, Span, data_loss
+from reefcast.pipeline.connector.reading import (
+    Bounds,
+    Slice,
+    Span,
+    data_loss,
+    probe_size,
+    tasks_for,
+)
 
 BUCKETS = 4
 """Buckets in the time of `late`."""
 MOST_LATE = 1000
 """Late events in one batch; more than that wait for the next one."""
-LEAST_ROWS = 1000
-"""The least rows of a task, where a batch could be divided further."""
 
 
 class History(Protocol):
@@ -216,17 +221,24 @@ class Planner:
             (max(s.since_us, start.until_us) for s in end.seen if s.until_us > start.until_us),
             default=end.until_us,
         )
-        old = Bounds(start.until_us, known_us)
-        found = [Slice((span,)) for span in old.pieces(self._rules.partitions)]
+        found = [Slice((span,)) for span in self._cut_by_time(start.until_us, known_us)]
         planned_us, ids = self._batch
         if planned_us != end.until_us:
             ids = self._found_again(start, end, known_us)
             self._batch = (end.until_us, ids)
         return found + self._cut_by_count(ids, end.until_us) + _of_late(end.late)
 
+    def _cut_by_time(self, since_us: int, until_us: int) -> list[Span]:
+        most = self._rules.partitions
+        if most > 1 and since_us < until_us:
+            limit = probe_size(most)
+            rows = len(self._history.ids(since_us, until_us, limit).times)
+            most = tasks_for(rows, most) if rows < limit else most
+        return Bounds(since_us, until_us).pieces(most)
+
     def _cut_by_count(self, ids: Ids, until_us: int) -> list[Slice]:
         rows = len(ids.times)
-        count = min(self._rules.partitions, max(rows // LEAST_ROWS, min(rows, 1)))
+        count = tasks_for(rows, self._rules.partitions) if rows else 0
         cuts = sorted({int(ids.times[rows * k // count]) for k in range(count)})
         spans = pairwise([*cuts, until_us])
         return [Slice((span,), ids.between(*span).hashes) for span in spans]

@@ -27,6 +27,8 @@ T = TypeVar("T")
 PATIENCE_S = 30.0
 """How long a storage may be away, or not yet have what another one has."""
 PAUSE_S = 0.25
+LEAST_ROWS = 1000
+"""The least rows of a task, where a batch could be divided further."""
 AWAY_S = 60.0
 """How long the driver continues without anybody who could tell what there is."""
 Span = tuple[int, int]
@@ -193,6 +195,18 @@ def data_loss(what: str, *, fail: bool, error: type[ReefcastError] = ConnectionL
     if fail:
         raise error(f"{what}. To go on without them, set the option failOnDataLoss to false")
     log.warning("%s; the query goes on, since failOnDataLoss is false", what)
+
+
+def tasks_for(events: int, most: int) -> int:
+    """Return how many tasks, at least one and at most `most`, read this number of events."""
+    return min(most, max(events // LEAST_ROWS, 1))
+
+
+def probe_size(most: int) -> int:
+    """Return how many events must be asked for to see whether `most` tasks are worth it: with fewer
+    than that `tasks_for` says how many are. To know more would cost a second reading of them
+    all."""
+    return max(most, LEAST_ROWS)
 
 
 class Bounds(NamedTuple):

@@ -24,8 +24,7 @@ from typing import Any, NamedTuple, Protocol
 from pyspark.sql.datasource import InputPartition
 
 from reefcast.errors import ConfigurationError, LocalError
-from reefcast.pipeline.connector.planning import LEAST_ROWS
-from reefcast.pipeline.connector.reading import data_loss
+from reefcast.pipeline.connector.reading import data_loss, tasks_for
 from reefcast.sessions.collecting import runs
 
 MOST_BATCH_BYTES = 64 << 20
@@ -201,7 +200,7 @@ class SessionPlanner:
         found = [self._in_hand[each] for each in positions if each in self._in_hand]
         if len(found) < len(positions):
             self._lost(len(positions) - len(found))
-        count = min(self._rules.partitions, max(len(found) // LEAST_ROWS, min(len(found), 1)))
+        count = tasks_for(len(found), self._rules.partitions) if found else 0
         cuts = [len(found) * k // count for k in range(count)] if count else []
         ends = [*cuts[1:], len(found)]
         return [Handful(tuple(found[a:b])) for a, b in zip(cuts, ends, strict=False)]
