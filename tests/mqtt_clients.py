@@ -61,14 +61,16 @@ class MqttClient:
         cls, port: int, client_id: str = "", *, version: int = MQTT_5, **fields: Any
     ) -> Self:
         """Connect a client, which must be accepted; `fields`: of the CONNECT, and of its
-        properties. `connack`: the answer."""
+        properties. `connack`: the answer; `name`: its identifier."""
         client = await cls.dial(port, version)
+        client.name = client_id
         client.say_hello(client_id, **fields)
         client.connack = await client.next(Connack)
         assert not client.connack.reason, client.connack
         return client
 
     connack: Connack
+    name: str
 
     def say_hello(self, client_id: str = "", **fields: Any) -> None:
         self.send(Connect(client_id, **_with_properties(Connect, fields)))

@@ -187,7 +187,8 @@ class TwinSession:
             self._back(item)
         for item in list(self.items):
             old = self.options.max_age_s and item.at_s + self.options.max_age_s <= self.now
-            if old or self._is_over(item.publication):
+            begun = self.options.expires == "fresh" and item.tries > 0
+            if old or (self._is_over(item.publication) and not begun):
                 self._drop(item)
 
     def _is_overdue(self, item: Item) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import reefcast
+import reefcast.cesql
 import reefcast.sync
 import reefcast.testing
 
@@ -29,7 +30,7 @@ instance of a dataclass.
 def page(note: str) -> str:
     """Return the whole page, as Markdown."""
     lines = [note, INTRODUCTION]
-    for module in (reefcast, reefcast.sync, reefcast.testing):
+    for module in (reefcast, reefcast.cesql, reefcast.sync, reefcast.testing):
         for path, value in public_names(module):
             level = "##" if path.count(".") == module.__name__.count(".") + 1 else "###"
             lines += [f"{level} {path}\n", *_signature(value), documentation(value), ""]

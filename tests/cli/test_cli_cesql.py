@@ -21,8 +21,8 @@ def test_text() -> None:
         "event 1 passes: true",
         "event 2 does not pass: false",
         "event 3 does not pass: false",
-        "  cast: line 1, column 16: 'x' is no Integer; write a number within 32 bits, such as 5 or "
-        "-5, or guard it: IS_INT(x) AND ...",
+        "  cast: line 1, column 16: 'x' is no Integer; '5' or '-5' would be, within 32 bits; "
+        "IS_INT tells beforehand",
         "    type = 'a' AND seats > 5",
     ]
     assert output.splitlines()[-1].startswith("wider filter: type = 'a' AND (")

@@ -101,8 +101,8 @@ def test_all_that_the_reference_names_exists(path: str) -> None:
 def test_every_public_name_is_documented() -> None:
     """This runs in a process of its own, because `tools` is no package."""
     program = (
-        "import python_reference as r, reefcast.sync\n"
-        "for module in (reefcast, reefcast.sync):\n"
+        "import python_reference as r, reefcast.cesql, reefcast.sync\n"
+        "for module in (reefcast, reefcast.cesql, reefcast.sync):\n"
         "    for path, value in r.public_names(module):\n"
         "        print(path, len(r.documentation(value)))"
     )

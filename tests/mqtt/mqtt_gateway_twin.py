@@ -30,11 +30,12 @@ from reefcast.mqtt.packets import (
     Suback,
     Subscribe,
     TopicRequest,
+    Unsuback,
 )
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.reasons import Reason
 from reefcast.mqtt.surroundings import Settings
-from reefcast.retaining.messages import Recall, Recalled, Retain, Retained
+from reefcast.retaining.messages import Entry, Recall, Recalled, Retain, Retained
 from reefcast.sessions import messages as asked
 from reefcast.sessions.messages import Done, Failed, Handed, Notes, Owed, SessionRow, Sessions
 
@@ -48,10 +49,10 @@ class Home:
         self.there = False
         self.filters: dict[str, int] = {}
         self.notes: dict[str, str] = {}
-        self.owed: dict[int, bytes] = {}
+        self.owed: dict[int, tuple[bytes, tuple[int, ...]]] = {}
         self.tries: dict[int, int] = {}
         self.out: set[int] = set()
-        self.last = 0
+        self.last = self.last_filter = 0
         self.consumer: tuple[Connection, int] | None = None
         self.window = 0
 
@@ -69,8 +70,13 @@ class Home:
         if not self.there:
             return [Failed(token=token, reason="there is none", gone=True)]
         if isinstance(message, asked.AddFilter):
-            number = self.filters.setdefault(message.filter, len(self.filters) + 1)
-            return [Done(token=token, value=number)]
+            if message.filter not in self.filters:
+                self.last_filter += 1
+                self.filters[message.filter] = self.last_filter
+            return [Done(token=token, value=self.filters[message.filter])]
+        if isinstance(message, asked.RemoveFilter):
+            self.filters.pop(message.filter, None)
+            return [Done(token=token)]
         if isinstance(message, asked.ReadNotes):
             return [Notes(token=token, notes=dict(self.notes))]
         return self._of_consumers(connection, message)
@@ -119,8 +125,9 @@ class Home:
         )
 
     def owe(self, body: bytes) -> None:
-        self.last += 1
-        self.owed[self.last] = body
+        if self.filters:
+            self.last += 1
+            self.owed[self.last] = (body, tuple(self.filters.values()))
 
     def handed(self) -> Handed | None:
         """Return what the consumer may have now."""
@@ -132,7 +139,7 @@ class Home:
             self.out.add(each)
             self.tries[each] = self.tries.get(each, 0) + 1
         events = tuple(
-            Owed(each, self.tries[each], False, tuple(self.filters.values()), self.owed[each])
+            Owed(each, self.tries[each], False, self.owed[each][1], self.owed[each][0])
             for each in room
         )
         return Handed(consumer=self.consumer[1], events=events)
@@ -161,7 +168,7 @@ class Connection:
         if isinstance(message, asked.Asked) and not isinstance(message, Recall | Retain):
             self._later("home", lambda: self._at_home(message))
         elif isinstance(message, Recall):
-            self._later("recall", lambda: self._answer(Recalled(token=message.token, entries=())))
+            self._later("recall", lambda: self._answer(self.world.recalled(message)))
         elif isinstance(message, Retain):
             self._later("retain", lambda: self._answer(Retained(token=message.token)))
         else:
@@ -182,6 +189,9 @@ class Connection:
         packets, error = self._decoder.receive(packet)
         assert error is None
         self.wire += packets
+        for each in packets:
+            if isinstance(each, Publish):
+                self.world.begun.setdefault(each.payload, each.qos)
 
     send = write
 
@@ -247,13 +257,14 @@ class Connection:
 
     def cut(self, rng: random.Random) -> None:
         """Break the connection. Of what was asked the first part still arrives; the death of a
-        broker may take the rest."""
+        broker, if there are any, may take the rest."""
         self.over = True
         self.gateway.will = None
         self.gateway.retire()
         self.gateway.end()
         waiting = self.lanes.get("home", deque())
-        for _ in range(rng.choice([len(waiting), rng.randint(0, len(waiting))])):
+        most = len(waiting)
+        for _ in range(rng.choice([most, rng.randint(0, most)]) if self.world.deaths else most):
             waiting.popleft()()
         if self.world.home.consumer and self.world.home.consumer[0] is self:
             self.world.home.consumer = None
@@ -323,7 +334,7 @@ class Client:
             state, _, _ = self.mine.pop(packet.packet_id)
             assert state == "released"
             return []
-        assert isinstance(packet, Connack | Suback)
+        assert isinstance(packet, Connack | Suback | Unsuback)
         return []
 
     def _event(self, packet: Publish) -> list[Packet]:
@@ -332,6 +343,7 @@ class Client:
         self.open.add(id)
         assert len(self.open) <= self.receive_maximum
         if packet.qos == 1:
+            assert id not in self.unreleased, "a packet has another QoS than before"
             self.got.append(packet.payload)
             self.open.discard(id)
             return [Puback(id)]
@@ -347,10 +359,14 @@ class Client:
 
 class World:
     """All of it. `published`: the payloads by their numbers in the network, each of which counts
-    once there."""
+    once there. `begun`: the payloads that were sent to the client, with their QoS; `kept`: what is
+    retained, by topic; `deaths`: brokers die."""
 
-    def __init__(self, rng: random.Random, receive_maximum: int) -> None:
+    def __init__(self, rng: random.Random, receive_maximum: int, *, deaths: bool = True) -> None:
         self.rng = rng
+        self.deaths = deaths
+        self.begun: dict[bytes, int] = {}
+        self.kept: dict[str, bytes] = {}
         self.home = Home()
         self.settings = Settings(receive_maximum=100)
         self.client = Client(receive_maximum)
@@ -386,6 +402,18 @@ class World:
             "p", len(self.events), self.tick(), "t", Publish("t", payload, qos), ContentOptions()
         )
         self.home.owe(encode_publication(made))
+
+    def retain(self, topic: str, qos: int, payload: bytes) -> None:
+        """Have a value retained that was published before all else."""
+        packet = Publish(topic, payload, qos, retain=True)
+        made, _ = publication_of("r", 1, self.tick(), topic, packet, ContentOptions())
+        self.kept[topic] = encode_publication(made)
+
+    def recalled(self, message: Recall) -> Recalled:
+        entries = tuple(
+            Entry(topic.encode(), (1, "r", 1), (), body) for topic, body in self.kept.items()
+        )
+        return Recalled(token=message.token, entries=entries)
 
     def client_publishes(self, qos: int, payload: bytes) -> None:
         self.up.append(self.client.packet(qos, payload))

@@ -8,8 +8,9 @@ from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mqtt_gateway_twin import Connection, World
+from mqtt_gateway_twin import EVERY, Connection, World
 
+from reefcast.mqtt.packets import Subscribe, TopicRequest, Unsubscribe
 from reefcast.mqtt.reasons import Reason
 from reefcast.sessions.home import TAKEN_OVER
 from reefcast.sessions.messages import ConsumerEnded
@@ -54,6 +55,44 @@ def test_all_arrives_as_its_qos_says(seed: int, receive_maximum: int, breaks: bo
         assert payload in client.got
     first = sorted({payload for _, payload in events}, key=client.got.index)
     assert first == [payload for _, payload in events]
+    assert {key[:2] for key in world.home.notes} <= {"s/"}
+
+
+@given(seed=st.integers(0, 1 << 32), deaths=st.booleans())
+@settings(max_examples=120, deadline=None)
+def test_what_has_begun_is_completed(seed: int, deaths: bool) -> None:
+    """Whatever the client subscribes to meanwhile, and however much it takes at once. A broker that
+    dies may take with it that a retained value was sent."""
+    rng = random.Random(seed)
+    world = World(rng, rng.randint(1, 6), deaths=deaths)
+    client = world.client
+    for number in range(80):
+        what, qos = rng.random(), rng.choice((1, 2))
+        if what < 0.2:
+            world.event(qos, b"%d" % number)
+        elif what < 0.25:
+            world.retain(rng.choice("ab"), 1 if deaths else qos, b"r%d" % number)
+        elif what < 0.32:
+            client.receive_maximum = rng.randint(1, 6)
+            world.reconnect()
+        elif what < 0.38:
+            asked = Subscribe(1, (TopicRequest(EVERY, qos),))
+            world.up.append(rng.choice((asked, Unsubscribe(1, (EVERY,)))))
+        else:
+            world.any_step()
+    world.settle()
+
+    assert not client.unreleased
+    for payload, qos in world.begun.items():
+        if payload.startswith(b"r"):
+            assert deaths or payload in client.got
+        elif qos == 2:
+            assert client.got.count(payload) == 1
+        else:
+            assert payload in client.got
+    assert not world.home.owed
+    world.reconnect()
+    world.settle()
     assert {key[:2] for key in world.home.notes} <= {"s/"}
 
 

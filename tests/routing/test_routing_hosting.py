@@ -250,7 +250,7 @@ def test_many_notes_are_read_in_several_messages() -> None:
 def test_notes_that_are_not_kept_are_refused_with_a_sentence() -> None:
     core = opened()
     for notes, sentence in (
-        ({"a": "x" * (MOST_TEXT_BYTES + 1)}, "note 'a' has 1048577 bytes; it may have 1048576"),
+        ({"a": "x" * (MOST_TEXT_BYTES + 1)}, "note 'a' has 2097153 bytes; it may have 2097152"),
         ({"ä" * 35_001: ""}, "the key of a note has 70002 bytes; it may have 70000"),
         ({f"{at}": "" for at in range(70_000)}, "the session has 70001 notes of"),
     ):

@@ -30,7 +30,7 @@ from reefcast.routing.custody import CUSTODY, CustodyLimits
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.messages import Anchored, MeshHeader, Stamp
 from reefcast.routing.mesh.movable import MovableMesh
-from reefcast.routing.mesh.move_messages import Beside, MoveOver, Permission, Step
+from reefcast.routing.mesh.move_messages import Beside, MoveOver, MoveWave, Permission, Step
 from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.permissions import GRANTED_MOVES
@@ -712,6 +712,51 @@ def test_a_neighbour_that_was_left_has_no_old_tables_when_its_link_comes_again()
     network.put("d", MoveLink("b", "c"), "")
     assert not judge(network)
     assert sorted(network.edges) == CHAIN
+
+
+def test_nobody_forgets_a_move_before_those_behind_it_have_come_to_its_end() -> None:
+    """b, the new end, and d give each other up while the end waits for the disk of b: so d does not
+    wait for the answers of those behind it."""
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    run_until(network, lambda: router_of(network, "d").brokers == ["b"])
+    network.disks["b"].fails = True
+    run_until(network, lambda: "d" in router_of(network, "b").brokers)
+    network.break_link(("b", "d"))
+    network.part(("b", "d"), "bd")
+    network.mend(("b", "d"))
+    network.run(10_000)
+    assert waits_for_disk(network, "b", MoveWave) == {"a", "c"}
+    for name in "abc":
+        moving = router_of(network, name).moving
+        assert moving is not None
+        assert moving.ended is (name == "b")
+    network.publishers["pa"].publish({"x": 1}, confirm=False)
+    network.pass_by("a", "x = 2")
+    assert not judge(network)
+    for name, brokers in {"a": "b", "b": "acd", "c": "b", "d": "b"}.items():
+        assert router_of(network, name).brokers == [*brokers]
+        assert router_of(network, name).moving is None
+        assert not router_of(network, name)._stale
+
+
+def test_who_is_told_to_forget_a_move_before_its_end_comes_to_the_end() -> None:
+    network = movable(CHAIN)
+    network.put("d", MoveLink("c", "b"), "")
+    run_until(network, lambda: router_of(network, "d").brokers == ["b"])
+    network.break_link(("a", "b"))
+    run_until(network, lambda: router_of(network, "c").brokers == ["b"])
+    moving = router_of(network, "a").moving
+    assert moving is not None
+    assert not moving.ended
+    network.put("a", MoveWave(phase="forget", move=1, mover="d", path=("c", "b")), "b")
+    assert moving.ended
+    assert router_of(network, "a").moving is moving
+    network.put("a", Advertise(("q", 1), "x = 1"), "b")
+    assert ("q", 1) in router_of(network, "a").srt.ids()
+    network.put("a", Unadvertise(("q", 1)), "b")
+    assert not judge(network)
+    assert router_of(network, "a").moving is None
 
 
 def test_a_mover_adds_its_links_to_what_an_end_says_of_its_move() -> None:

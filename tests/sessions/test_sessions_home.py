@@ -25,6 +25,7 @@ options_drawn = st.builds(
     max_bytes=st.sampled_from((150, 1 << 30, 1 << 30)),
     policy=st.sampled_from(("drop_oldest", "refuse", "block")),
     max_age_s=st.sampled_from((0.0, 7.0)),
+    expires=st.sampled_from(("all", "fresh")),
     ack_wait_s=st.sampled_from((2.0, 30.0)),
     max_deliveries=st.sampled_from((0, 0, 1, 2)),
     max_dead_letters=st.sampled_from((1, 1000)),

@@ -130,7 +130,7 @@ def test_the_base_needs_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["publish", "subscribe", "session", "request", "reply", "history", "explain"],
+    ["publish", "subscribe", "session", "request", "reply", "history", "explain", "cesql"],
 )
 async def test_the_help_of_the_client_s_commands(command: str) -> None:
     code, output, errors = await run_here(ALONE + COMMAND, command, "--help")

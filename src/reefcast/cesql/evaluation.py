@@ -101,8 +101,8 @@ def _cast(value: Value, target: Type, position: int, run: Run) -> Value | None:
 
 
 _EXPECTED = {
-    int: "write a number within 32 bits, such as 5 or -5, or guard it: IS_INT(x) AND ...",
-    bool: "write true or false, or guard it: IS_BOOL(x) AND ...",
+    int: "'5' or '-5' would be, within 32 bits; IS_INT tells beforehand",
+    bool: "'true' and 'false' are; IS_BOOL tells beforehand",
 }
 
 

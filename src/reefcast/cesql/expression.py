@@ -31,7 +31,7 @@ class Expression:
         self.root = root
 
     def evaluate(
-        self, attributes: Attributes, functions: Iterable[Function] | Functions = STANDARD
+        self, attributes: Attributes, functions: Iterable[Function] | Functions = ()
     ) -> tuple[Value, CesqlError | None]:
         """Return the value for an event with these attributes, and the error that ended the
         evaluation, or None.
@@ -44,7 +44,7 @@ class Expression:
         return value, self._error(problems[0]) if problems else None
 
     def evaluate_completely(
-        self, attributes: Attributes, functions: Iterable[Function] | Functions = STANDARD
+        self, attributes: Attributes, functions: Iterable[Function] | Functions = ()
     ) -> tuple[Value, tuple[CesqlError, ...]]:
         """Return the value and all errors, as the standard's complete evaluation mode does: what is
         around an error goes on with the value that came with it."""
@@ -52,7 +52,7 @@ class Expression:
         return value, tuple(map(self._error, problems))
 
     def matches(
-        self, attributes: Attributes, functions: Iterable[Function] | Functions = STANDARD
+        self, attributes: Attributes, functions: Iterable[Function] | Functions = ()
     ) -> bool:
         """Return whether an event passes the expression as a filter: it evaluates without an error
         to true, or to what is true when it is cast to Boolean (CloudEvents Subscriptions API,
@@ -63,9 +63,7 @@ class Expression:
     def _run(
         self, attributes: Attributes, functions: Iterable[Function] | Functions, *, complete: bool
     ) -> tuple[Value, list[Problem]]:
-        if not isinstance(functions, Functions):
-            functions = Functions(functions)
-        run = Run(attributes, functions, complete)
+        run = Run(attributes, _prepared(functions), complete)
         value = evaluation.evaluate(self.root, run)
         return False if value is None else value, run.problems
 
@@ -82,6 +80,12 @@ class Expression:
         return f"Expression({self.text!r})"
 
 
+def _prepared(functions: Iterable[Function] | Functions) -> Functions:
+    if functions == ():
+        return STANDARD
+    return functions if isinstance(functions, Functions) else Functions(functions)
+
+
 def parse(text: str) -> Expression:
     """Return the expression of CESQL 1.0 that `text` says. Raises `CesqlError`, with kind parse and
     the place, also for a text that is too long or nested too deeply."""
@@ -94,7 +98,7 @@ def _latest(text: str) -> Expression:
 
 
 def evaluate(
-    text: str, attributes: Attributes, functions: Iterable[Function] | Functions = STANDARD
+    text: str, attributes: Attributes, functions: Iterable[Function] | Functions = ()
 ) -> tuple[Value, CesqlError | None]:
     """Return the value of an expression for an event with these attributes, and the error, or None:
     `Expression.evaluate`. A text that cannot be parsed has the value False, and an error with kind

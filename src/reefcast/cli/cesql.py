@@ -67,4 +67,5 @@ def _line(number: int, event: dict[str, Any]) -> str:
     error = event["error"]
     if error is None:
         return line
-    return f"{line}\n  {error['kind']}: " + error["message"].replace("\n", "\n  ")
+    message = error["message"].replace("\n", "\n  ")
+    return f"{line}\n  {error['kind']}: {message}"

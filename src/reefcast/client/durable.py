@@ -17,7 +17,7 @@ from reefcast.client.history import History, in_portions, past_of
 from reefcast.client.owed import DETACHED, Acknowledgements, OwedEvent, QueuedEvent, queued
 from reefcast.client.session import Session
 from reefcast.errors import LocalError, ProtocolError
-from reefcast.model.keeping import FullPolicy
+from reefcast.model.keeping import Expires, FullPolicy
 from reefcast.sessions.messages import (
     MOST_LETTERS,
     MOST_NAME_CHARS,
@@ -50,6 +50,8 @@ class SessionChoices(TypedDict, total=False):
     - `policy`: what happens when the queue is full: "drop_oldest" (the default), "refuse" or
       "block"; the last two concern publishers who ask for a confirmation.
     - `max_age_s`: seconds after which an event is dropped (0: never).
+    - `expires`: which events are dropped when their `$expires_s` is over: "all" (the default), or
+      "fresh", those that were never handed out.
     - `ack_wait_s`: seconds that a consumer has to acknowledge an event (30).
     - `max_deliveries`: how often an event is handed out before it becomes a dead letter (0: for
       ever).
@@ -61,6 +63,7 @@ class SessionChoices(TypedDict, total=False):
     max_bytes: int
     policy: FullPolicy
     max_age_s: float
+    expires: Expires
     ack_wait_s: float
     max_deliveries: int
     max_dead_letters: int

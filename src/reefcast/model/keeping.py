@@ -35,6 +35,7 @@ Position = int
 """The place of an event in the queue of a session, ascending from 1."""
 
 FullPolicy = Literal["drop_oldest", "refuse", "block"]
+Expires = Literal["all", "fresh"]
 
 _Seconds = Annotated[float, msgspec.Meta(ge=0)]
 _Whole = Annotated[int, msgspec.Meta(ge=0)]
@@ -50,6 +51,8 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
       new event is not taken; a confirmation becomes an error), or "block" (it waits, and so does
       its confirmation).
     - `max_age_s`: seconds after which an event is dropped; 0: never.
+    - `expires`: which events are dropped when their own time (`$expires_s`) is over: "all", or
+      "fresh", those that were never handed out.
     - `ack_wait_s`: seconds that a consumer has to acknowledge an event.
     - `max_deliveries`: how often an event is handed out before it becomes a dead letter; 0: for
       ever.
@@ -61,6 +64,7 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     max_bytes: _Number = 1 << 30
     policy: FullPolicy = "drop_oldest"
     max_age_s: _Seconds = 0.0
+    expires: Expires = "all"
     ack_wait_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
     max_deliveries: _Whole = 0
     max_dead_letters: _Number = 10_000

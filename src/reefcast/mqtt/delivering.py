@@ -25,6 +25,7 @@ import msgspec
 from reefcast.model.messages import Publish
 from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication
+from reefcast.mqtt.begun import Begun
 from reefcast.mqtt.content import (
     PLAIN,
     Outbound,
@@ -38,7 +39,7 @@ from reefcast.mqtt.content import (
 )
 from reefcast.mqtt.encoding import publish_parts
 from reefcast.mqtt.outgoing import Delivery, Outgoing
-from reefcast.mqtt.subscriptions import Match, Subscriptions
+from reefcast.mqtt.subscriptions import Match, Subscription, Subscriptions
 from reefcast.sessions.messages import Owed
 
 if TYPE_CHECKING:
@@ -226,26 +227,29 @@ class Delivering:
         if match is not None:
             self.send(event, match)
 
-    def send(self, event: Publication, match: Match, *, retained: bool = False) -> None:
-        """Send an event that no session owes; `retained`: it is a retained value for a new
-        subscription."""
-        delivery = self._delivery(event, match, 0, 0, retained=retained)
+    def send(self, event: Publication, match: Match, *, keep: bytes | None = None) -> None:
+        """Send an event that no session owes; `keep`: it is a retained value for a new
+        subscription, of which the client's session is to keep these bytes, if any."""
+        delivery = self._delivery(event, match, 0, 0, retained=keep is not None)
         if delivery is None:
             return
         if delivery.qos:
+            delivery.kept = keep or b""
             self._outgoing.send(delivery)
         elif packet := delivery.make(0, False):
             self._write(packet)
 
-    def owed(self, source: int, owed: Owed, *, own: bool) -> Delivery | None:
-        """Return the delivery of an event that a session owes (`own`: that of the client), None if
-        nothing is to be acknowledged: it is sent, or the client does not want it any more."""
+    def owed(self, source: int, owed: Owed, begun: Begun | None) -> Delivery | None:
+        """Return the delivery of an event that a session owes, None if nothing is to be
+        acknowledged: it is sent, or the client does not want it any more. `begun`: how deliveries
+        of the client's own session were begun, None for another session."""
         event = decode_publication(owed.body)
         is_own = self._is_own(event.publisher)
-        match = self._subscriptions.matched(source, owed.subscriptions, own=is_own)
+        says = partial(self._subscriptions.matched, source, own=is_own)
+        match = says(owed.subscriptions) if begun is None else begun.match_of(owed, says)
         if match is None:
             return None
-        again = own and owed.tries > 1
+        again = begun is not None and owed.tries > 1
         delivery = self._delivery(event, match, source, owed.position, retained=False, again=again)
         if delivery is None:
             return None
@@ -253,8 +257,20 @@ class Delivering:
             if packet := delivery.make(0, False):
                 self._write(packet)
             return None
-        delivery.own, delivery.again = own, again
+        delivery.own, delivery.again = begun is not None, again
+        delivery.numbers = owed.subscriptions
         return delivery
+
+    def says(self, delivery: Delivery) -> Match | None:
+        """Return what the subscriptions say now of an event that a session owes."""
+        assert delivery.event is not None
+        is_own = self._is_own(delivery.event.publisher)
+        return self._subscriptions.matched(delivery.source, delivery.numbers, own=is_own)
+
+    def said_by(self, subscription: Subscription) -> Match | None:
+        """Return what those subscriptions say whose events come from where this one's do."""
+        source, number = subscription.served
+        return self._subscriptions.matched(source, (number,), own=False)
 
     def noted(self, note: str) -> Delivery | None:
         """Return the delivery of a note that `delivery_note` has made, to be sent again. None if
@@ -262,9 +278,10 @@ class Delivering:
         kept = _read_note(note)
         match = Match(kept.pattern, kept.qos, kept.as_published, kept.identifiers)
         event = decode_publication(kept.body)
-        delivery = self._delivery(event, match, 0, 0, retained=False, again=True)
+        delivery = self._delivery(event, match, 0, 0, retained=kept.retained, again=True)
         if delivery is not None:
             delivery.again = delivery.noted = True
+            delivery.kept = kept.body
         return delivery
 
     def _delivery(
@@ -285,6 +302,7 @@ class Delivering:
         make = partial(self._packet, event, (match, self._version, retain))
         delivery = Delivery(make, qos, source, position)
         delivery.event, delivery.match = event, match
+        delivery.retained = retained
         return delivery
 
     def _packet(self, event: Publication, key: Key, packet_id: int, again: bool) -> bytes:
@@ -301,12 +319,15 @@ class Delivering:
 
 
 class _Note(msgspec.Struct, frozen=True, array_like=True):
-    """A delivery as the notes of a durable session have it."""
+    """A delivery as the notes of a durable session have it. `at_us`: when it was begun; `retained`:
+    it is a retained value for a new subscription."""
 
     pattern: str
     qos: int
     as_published: bool
     identifiers: tuple[int, ...]
+    at_us: int
+    retained: bool
     body: bytes
 
 
@@ -314,7 +335,12 @@ _encode_note = msgspec.json.Encoder().encode
 _read_note = msgspec.json.Decoder(_Note).decode
 
 
-def delivery_note(delivery: Delivery, body: bytes) -> str:
-    """Return the note of a delivery, whose event is encoded in `body`."""
+def delivery_note(delivery: Delivery, body: bytes, now_us: int) -> str:
+    """Return the note of a delivery that is begun now, whose event is encoded in `body`."""
     assert delivery.match is not None
-    return _encode_note(_Note(*delivery.match, body)).decode()
+    return _encode_note(_Note(*delivery.match, now_us, delivery.retained, body)).decode()
+
+
+def begun_us(note: str) -> int:
+    """Return when the delivery of this note was begun."""
+    return _read_note(note).at_us

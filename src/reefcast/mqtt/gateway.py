@@ -15,7 +15,7 @@ Source: MQTT 5.0 and MQTT 3.1.1, chapters 3 and 4."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -24,6 +24,7 @@ from reefcast.model.messages import ControlMessage, Refused
 from reefcast.model.publication import Publication
 from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
+from reefcast.mqtt.begun import Changes
 from reefcast.mqtt.delivering import NO_LIMIT, Delivering, Renderer, Shape
 from reefcast.mqtt.fitting import fitted
 from reefcast.mqtt.handing import Handing
@@ -181,6 +182,8 @@ class Gateway:
         if notes:
             row = await session.row()
             numbers = {} if row is None else row.subscriptions
+            if row is not None and not row.events:
+                self._handing.owes_nothing()
             await self._requests.resume(own, {text: number for number, text in numbers.items()})
         await self._handing.join(session)
 
@@ -216,6 +219,7 @@ class Gateway:
     def flush(self) -> None:
         """Pass on what the packets of one read were gathered for."""
         self.publishing.flush()
+        self._handing.flush()
         for session in self._handing.sessions:
             session.flush()
 
@@ -317,17 +321,25 @@ class Gateway:
         again."""
         id = answer.packet_id
         if answer.reason.is_failure:
-            session.note_later(f"{TAKEN}{id}", None)
+            session.note_later({f"{TAKEN}{id}": None})
         elif id not in self._incoming.told:
-            session.note_later(f"{TAKEN}{id}", f"{self._incoming.taken[id]} {TOLD}")
+            session.note_later({f"{TAKEN}{id}": f"{self._incoming.taken[id]} {TOLD}"})
 
     async def attach(self, session: LastingSession) -> None:
         """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
         await self._handing.attach(session)
 
-    def send(self, event: Publication, match: Match) -> None:
-        """Send a retained value for a new subscription."""
-        self._delivering.send(event, match, retained=True)
+    def send_retained(self, values: Iterable[bytes], match: Match) -> None:
+        """Send retained values for a new subscription."""
+        self._handing.send_retained(values, match)
+
+    def change(self, former: Subscription | None, change: Callable[[], object]) -> Changes:
+        """Change the subscriptions; return what is to be noted before `changed`."""
+        return self._handing.change(former, change)
+
+    def changed(self) -> None:
+        """Go on after a change of the subscriptions."""
+        self._handing.changed()
 
     def system(self, subscription: Subscription) -> None:
         """Send what the broker says of itself now."""
@@ -376,11 +388,14 @@ class Gateway:
 
     def take_back(self, sees: Callable[[Publication], bool]) -> int:
         """Drop the waiting deliveries of events that the client must not see; return how many."""
-        return self._outgoing.take_back(sees)
+        count = self._outgoing.take_back(sees)
+        self._handing.flush()
+        return count
 
     def not_sent(self, packet_id: int) -> None:
         """Wait for no acknowledgement of a delivery that was not written after all."""
         self._outgoing.not_sent(packet_id)
+        self._handing.flush()
 
     # --- the end ----------------------------------------------------------------------------------
 

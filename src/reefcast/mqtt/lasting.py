@@ -6,8 +6,10 @@ What MQTT must remember beyond the events and the filters is in the session's no
 - `s/TOPIC FILTER`: the options of a subscription (`subscriptions.Kept`);
 - `i/PACKET ID`: the number of a QoS 2 publication of the client that it has not released, and
   `TOLD` behind it when that was answered by PUBREC;
-- `d/PACKET ID`: a QoS 2 delivery of a shared subscription that the client has not received, as
-  `delivering.delivery_note` makes it;
+- `d/PACKET ID`: a delivery that no session owes and the client has not acknowledged, as
+  `delivering.delivery_note` makes it: a retained value in answer to a SUBSCRIBE, or an event of a
+  shared subscription;
+- `b/POSITION`, `e/NUMBER`: what `begun` says of deliveries that outlast their subscriptions;
 - `o/PACKET ID`: the position of a QoS 2 delivery that the client has received and not completed, 0
   if the client's own session does not owe it.
 
@@ -20,6 +22,7 @@ from hashlib import sha256
 from typing import Any
 
 from reefcast.errors import RefusedError
+from reefcast.model.keeping import Expires
 from reefcast.mqtt.asking import Asking, Make
 from reefcast.sessions.messages import (
     MOST_DELAY_S,
@@ -46,6 +49,7 @@ NEVER = 0xFFFF_FFFF
 OWN, SHARED = "mqtt:", "mqtt-share:"
 """How the names of durable sessions begin: of a client, of a shared subscription."""
 SUBSCRIPTION, TAKEN, RELEASED, DELIVERY = "s/", "i/", "o/", "d/"
+BEGUN, ENDED = "b/", "e/"
 MOST_TIMES = 5
 """How often a question is asked whose way to the session's home breaks."""
 TOLD = "told"
@@ -101,11 +105,14 @@ class LastingSession:
         self.consumer = 0
         self._acknowledged: list[int] = []
 
-    async def open(self, expiry_s: float, *, here: bool) -> bool:
-        """Open the session; return whether it is new. Raises `SessionFailed`."""
+    async def open(self, expiry_s: float, *, here: bool, expires: Expires = "fresh") -> bool:
+        """Open the session; return whether it is new. `expires`: what was sent to a client does not
+        expire (MQTT-4.3.3-7), but may for the other members of a shared subscription. Raises
+        `SessionFailed`."""
         options: dict[str, float | int | str] = {
             "expiry_s": expiry_s,
             "ack_wait_s": MOST_ACK_WAIT_S,
+            "expires": expires,
         }
         done = await self._done(
             lambda token: OpenSession(token=token, session=self.name, options=options, here=here)
@@ -117,9 +124,9 @@ class LastingSession:
         longer if another client said so. Raises `SessionFailed`."""
         row = await self.row()
         if row is None:
-            await self.open(expiry_s, here=True)
+            await self.open(expiry_s, here=True, expires="all")
         elif _is_longer(expiry_s, row.options.expiry_s):
-            await self.open(expiry_s, here=False)
+            await self.open(expiry_s, here=False, expires="all")
 
     async def leave(self) -> None:
         """Stop consuming a shared subscription; close it if nobody else consumes it."""
@@ -171,13 +178,15 @@ class LastingSession:
             )
         )
 
-    def note_later(self, key: str, note: str | None) -> None:
-        """Have a note kept, or removed, some time."""
-        self._asking.tell(
-            lambda token: Note(
-                token=token, session=self.name, notes={key: note}, consumer=self.consumer or None
+    def note_later(self, notes: Mapping[str, str | None]) -> None:
+        """Have notes kept, or removed, some time."""
+        if notes:
+            said = dict(notes)
+            self._asking.tell(
+                lambda token: Note(
+                    token=token, session=self.name, notes=said, consumer=self.consumer or None
+                )
             )
-        )
 
     async def add_filter(self, filter: str) -> int:
         """Subscribe; return the subscription's number when it has settled. Raises

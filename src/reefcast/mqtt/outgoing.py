@@ -10,6 +10,9 @@ Rules
 - An event with QoS 2 of a shared subscription goes to nobody else once it is sent, whatever becomes
   of its client (MQTT-4.8.2-4 to -6). If the client's session outlives the connection, it gets the
   event first, into its notes, with the packet identifier.
+- A retained value in answer to a SUBSCRIBE is owed by nobody. When it is sent, the client's own
+  session notes it with its packet identifier, so that it is sent again over the next connection
+  (MQTT-4.4.0-1). No more of them are unacknowledged than its notes have room for.
 - A delivery with QoS 2 is *released* by the client's PUBREC: it is never sent again, but its PUBREL
   is until PUBCOMP.
 
@@ -17,7 +20,7 @@ Source: MQTT 5.0, sections 2.2.1, 4.3, 4.4 and 4.9."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 
 from reefcast.model.publication import Publication
@@ -26,6 +29,9 @@ from reefcast.mqtt.subscriptions import Match
 
 HALF = 1 << 15
 """The first packet identifier of events of the client's own session; those below are for others."""
+MOST_KEPT_BYTES = 4 << 20
+"""Bytes of unacknowledged events in the notes of the client's session, unless it is a single one:
+encoded, and with as many of a former connection, they fit there (`MOST_NOTES_BYTES`)."""
 Make = Callable[[int, bool], bytes]
 """Makes the packet with a packet identifier, marked as sent before (DUP) or not; empty if the
 client cannot be sent it: it is too large, or has expired."""
@@ -50,12 +56,14 @@ class Delivery:
     """One delivery. `source`, `position`: where it is owed, 0 for a subscription that lasts as
     long as the connection. `event`: what is delivered. `own`: it is owed by the client's own
     session. `again`: it may have been sent before. `packet_id`: 0 while it waits, unless one is
-    reserved for it. `noted`: the client's session has it in its notes. `match`: what the
-    subscriptions say of it."""
+    reserved for it. `noted`: the client's session has it in its notes. `kept`: the encoded event,
+    if these have it as long as it is unacknowledged. `match`: what the subscriptions say of it;
+    `numbers`: those of the session's that match. `retained`: it is a retained value for a new
+    subscription."""
 
     __slots__ = (
-        *("again", "event", "make", "match", "noted", "own", "packet_id", "position", "qos"),
-        *("source", "state"),
+        *("again", "event", "kept", "make", "match", "noted", "numbers", "own", "packet_id"),
+        *("position", "qos", "retained", "source", "state"),
     )
 
     def __init__(
@@ -64,9 +72,11 @@ class Delivery:
         self.make = make
         self.event: Publication | None = None
         self.match: Match | None = None
+        self.numbers: tuple[int, ...] = ()
+        self.kept = b""
         self.qos = qos
         self.source, self.position, self.own = source, position, own
-        self.again = self.noted = False
+        self.again = self.noted = self.retained = False
         self.packet_id = 0
         self.state = State.WAITING
 
@@ -89,11 +99,16 @@ class Outgoing:
         self._waiting: list[Delivery] = []  # as in `asking`; few have to wait
         self._sent: dict[int, Delivery] = {}
         self._reserved: set[int] = set()
-        self._last = 0
+        self._last = self._kept_bytes = 0
 
     def __len__(self) -> int:
         """Return how many are not over."""
         return len(self._waiting) + len(self._sent)
+
+    @property
+    def sent(self) -> Iterable[Delivery]:
+        """The deliveries that are sent and not over."""
+        return self._sent.values()
 
     @property
     def waiting(self) -> int:
@@ -175,6 +190,7 @@ class Outgoing:
 
     def _end(self, delivery: Delivery) -> None:
         del self._sent[delivery.packet_id]
+        self._kept_bytes -= len(delivery.kept)
         self._over(delivery)
         while self._waiting:
             following = self._waiting.pop(0)  # before it is written, which may drop others
@@ -193,6 +209,8 @@ class Outgoing:
         """Send a delivery if there is room for it; return whether it need not wait any more."""
         if len(self._sent) >= self.receive_maximum:
             return False
+        if delivery.kept and 0 < self._kept_bytes > MOST_KEPT_BYTES - len(delivery.kept):
+            return False
         if delivery.noted:
             packet_id = delivery.packet_id
         else:
@@ -205,6 +223,7 @@ class Outgoing:
             return True
         delivery.packet_id, delivery.state = packet_id, State.SENT
         self._sent[packet_id] = delivery
+        self._kept_bytes += len(delivery.kept)
         self._write(packet)
         self._begun(delivery)
         return True

@@ -15,17 +15,16 @@ Rules
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
 
 from reefcast.errors import ReefcastError
 from reefcast.model.effort import FilterLimits
 from reefcast.model.messages import EntityId, Refused, Subscribe, Unsubscribe
-from reefcast.model.publication import Publication
-from reefcast.model.wire import decode_publication
 from reefcast.mqtt import packets
 from reefcast.mqtt.asking import Asking
+from reefcast.mqtt.begun import Changes
 from reefcast.mqtt.lasting import (
     SUBSCRIPTION,
     LastingSession,
@@ -50,8 +49,14 @@ class Client(Protocol):
 
     def write(self, packet: packets.Packet) -> None: ...
 
-    def send(self, event: Publication, match: Match) -> None:
-        """Send a retained value."""
+    def send_retained(self, values: Iterable[bytes], match: Match) -> None:
+        """Send retained values, as they are encoded."""
+
+    def change(self, former: Subscription | None, change: Callable[[], object]) -> Changes:
+        """Change the subscriptions, of which `former` ends; return what is to be noted."""
+
+    def changed(self) -> None:
+        """Go on after a change, which is noted, or was taken back."""
 
     async def attach(self, session: LastingSession) -> None:
         """Become a consumer of a session, whose events come from now on. Raises `SessionFailed`."""
@@ -145,14 +150,35 @@ class Requests:
         """Have the network serve a subscription, and remember it; return the former one of its
         topic filter."""
         await self._serve(subscription)
-        if self.lasting is not None:
-            note = {SUBSCRIPTION + subscription.topic_filter: kept(subscription)}
-            await self.lasting.note(note)
-        former = self._subscriptions.put(subscription)
+        topic_filter = subscription.topic_filter
+        former = self._subscriptions.get(topic_filter)
+        await self._change(topic_filter, former, subscription)
         if former is not None:
             await self._unserve(former)
         await self._consume(subscription)
         return former
+
+    async def _change(
+        self, topic_filter: str, former: Subscription | None, now: Subscription | None
+    ) -> None:
+        """Have the subscription `now` in the place of `former`, once the session has noted it.
+        Raises `SessionFailed`, and changes nothing."""
+        notes = self._client.change(former, partial(self._put, topic_filter, now))
+        try:
+            if self.lasting is not None:
+                notes[SUBSCRIPTION + topic_filter] = None if now is None else kept(now)
+                await self.lasting.note(notes)
+        except SessionFailed:
+            self._put(topic_filter, former)
+            self._client.changed()
+            raise
+        self._client.changed()
+
+    def _put(self, topic_filter: str, subscription: Subscription | None) -> None:
+        if subscription is None:
+            self._subscriptions.remove(topic_filter)
+        else:
+            self._subscriptions.put(subscription)
 
     async def _serve(self, subscription: Subscription) -> None:
         filter = subscription.wanted.filter
@@ -220,14 +246,13 @@ class Requests:
         """Answer an UNSUBSCRIBE."""
         reasons = []
         for topic_filter in packet.topic_filters:
-            subscription = self._subscriptions.remove(topic_filter)
+            subscription = self._subscriptions.get(topic_filter)
             if subscription is None:
                 reasons.append(Reason.NO_SUBSCRIPTION_EXISTED)
                 continue
             try:
+                await self._change(topic_filter, subscription, None)
                 await self._unserve(subscription)
-                if self.lasting is not None:
-                    await self.lasting.note({SUBSCRIPTION + topic_filter: None})
                 reasons.append(Reason.SUCCESS)
             except SessionFailed:
                 reasons.append(Reason.UNSPECIFIED_ERROR)
@@ -273,9 +298,8 @@ class Requests:
         identifiers = (subscription.identifier,) if subscription.identifier else ()
         match = Match(subscription.wanted.pattern, request.qos, True, identifiers)
         while isinstance(answer, Recalled):
-            for entry in answer.entries:
-                if self._subscriptions.get(subscription.topic_filter) is subscription:
-                    self._client.send(decode_publication(entry.body), match)
+            if self._subscriptions.get(subscription.topic_filter) is subscription:
+                self._client.send_retained((entry.body for entry in answer.entries), match)
             if not answer.more:
                 return
             answer = await self._asking.more(token, RecallOn(token=token))

@@ -5,7 +5,7 @@ wrote it, names it: another one with the same text takes its place (MQTT-3.8.4-3
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -154,6 +154,18 @@ class Subscriptions:
             any(each.request.retain_as_published for each in found),
             identifiers_of(found),
         )
+
+
+def merged(matches: Sequence[Match]) -> Match | None:
+    """Return what several subscriptions say together; None for none."""
+    if not matches:
+        return None
+    return Match(
+        matches[0].pattern,
+        max(each.qos for each in matches),
+        any(each.as_published for each in matches),
+        tuple(sorted({number for each in matches for number in each.identifiers})),
+    )
 
 
 def identifiers_of(subscriptions: Iterable[Subscription]) -> tuple[int, ...]:

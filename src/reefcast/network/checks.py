@@ -14,7 +14,7 @@ from reefcast.errors import ConfigurationError
 
 _MAY_BE_ZERO = (
     *("jitter_s", "latency_s", "sample", "drain_s", "max_connections", "max_user_connections"),
-    *("user_publications_per_s", "user_bytes_per_s"),
+    *("user_publications_per_s", "user_bytes_per_s", "user_searches_per_s"),
 )
 """The keys with numbers that may be 0, in all sections whose numbers are above 0 otherwise."""
 

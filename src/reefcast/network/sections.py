@@ -132,6 +132,9 @@ class LimitsSection(Section):
       more, until the average is below. A client that has proved no user, or has shown the key of
       the network, counts by itself.
     - `user_bytes_per_s`: how many bytes of publications, likewise.
+    - `user_searches_per_s`: how many MQTT clients of a user may have a broker search the network
+      for their sessions in a second; 0: no limit. More wait for their CONNACK, up to 3 s, or are
+      told to come again. Clients that have proved no user count together.
     - `queue_bytes`: how many bytes wait for clients, in all queues together, and were sent to
       clients that have not acknowledged them. Beyond that, the longest queue gives way: its oldest
       publications are dropped, which its client learns, or its client is disconnected if its
@@ -161,6 +164,7 @@ class LimitsSection(Section):
     publication_bytes: int = MAX_FRAME_BYTES
     user_publications_per_s: float = 0.0
     user_bytes_per_s: float = 0.0
+    user_searches_per_s: float = 1000.0
     queue_bytes: int = 512 << 20
 
 

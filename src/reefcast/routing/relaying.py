@@ -160,6 +160,11 @@ class SessionRelay(Service):
         self._waiting[key] = [(client, message)]
         return self._search(key)
 
+    def would_search(self, owner: str, session: str) -> bool:
+        """Return whether a question about this session would have neighbours asked where it is."""
+        key = (owner, session)
+        return bool(self._askable()) and key not in self._by_key and not self._hosting.has(key)
+
     def _key(self, message: ServiceMessage, client: LinkName) -> SessionKey | None:
         """Return which session a message concerns, if that may be elsewhere."""
         if isinstance(message, AboutSession) or (

@@ -37,8 +37,9 @@ MOST_LETTERS = 1_000
 """Events that one `Look` returns at most."""
 MOST_NOTES, MOST_NOTES_BYTES = 70_000, 16 << 20
 """Notes of one session, and bytes of their keys and texts together."""
-MOST_KEY_BYTES, MOST_TEXT_BYTES = 70_000, 1 << 20
-"""Bytes of one note. The key has room for an MQTT topic filter (65,535 bytes) and some more."""
+MOST_KEY_BYTES, MOST_TEXT_BYTES = 70_000, 2 << 20
+"""Bytes of one note. The key has room for an MQTT topic filter (65,535 bytes) and some more, the
+text for a retained value of 1 MiB in base64."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 Token = Annotated[int, msgspec.Meta(ge=1, le=1 << 62)]

@@ -148,8 +148,17 @@ class Queue:
         is asked for."""
         while self._age_s <= utc_s and (entry := self._oldest.first()) is not None:
             yield entry
-        while (first := self._expiring.first()) is not None and first[0] <= utc_s:
+        while (first := self._next_to_expire()) is not None and first[0] <= utc_s:
             yield first[1]
+
+    def _next_to_expire(self) -> tuple[float, Entry] | None:
+        """Return when the time of the next event is over, and its entry. With the option `expires =
+        "fresh"`, events that may have been handed out have no such time any more."""
+        first = self._expiring.first()
+        while first is not None and first[1].tries and self.options.expires == "fresh":
+            self._expiring.pop()
+            first = self._expiring.first()
+        return first
 
     @property
     def _age_s(self) -> float:
@@ -160,7 +169,7 @@ class Queue:
     @property
     def due_s(self) -> float:
         """When the next entry is worth nothing any more, in seconds UTC; inf: never."""
-        expiring = self._expiring.first()
+        expiring = self._next_to_expire()
         return min(self._age_s, FOREVER_S if expiring is None else expiring[0])
 
     # --- dead letters ----------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from mqtt_clients import MqttClient, MqttPlace, mqtt_broker
+from live_networks import until
+from mqtt_clients import PATIENCE_S, MqttClient, MqttPlace, mqtt_broker
 from mqtt_statements import fresh, shows
 from reefcast.mqtt.encoding import encode
 from reefcast.mqtt.gateway import Gateway
@@ -30,7 +31,7 @@ from reefcast.mqtt.packets import (
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.reasons import Reason
 from reefcast.mqtt.surroundings import Settings
-from reefcast.server.mqtt import introduction
+from reefcast.server.mqtt import introduction, line
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 TOO_LONG = "x" * (introduction.MOST_ID_CHARS + 1)
@@ -319,3 +320,19 @@ async def test_a_client_that_takes_no_connack_is_let_go(place: MqttPlace) -> Non
     client = await MqttClient.dial(place.port)
     client.say_hello(maximum_packet_size=3)
     assert not await client.until_closed()
+
+
+async def test_a_broker_that_was_busy_looks_again_before_it_says_that_a_client_is_late(
+    place: MqttPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both times for its CONNECT and for the answer to it, which are over at once here."""
+    monkeypatch.setattr(line, "HELLO_S", 0.0)
+    monkeypatch.setattr(line, "LATE_S", PATIENCE_S)
+    before = set(place.front.shared.all)
+    client = await MqttClient.dial(place.port)
+    await until(lambda: place.front.shared.all - before)
+    (found,) = place.front.shared.all - before
+    assert isinstance(found, line.MqttLine)
+    await until(lambda: found._is_late or found.over)
+    client.say_hello(fresh("client"), clean_start=False, session_expiry_interval=100)
+    assert (await client.next(Connack)).reason is Reason.SUCCESS

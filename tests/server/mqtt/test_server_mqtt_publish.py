@@ -167,6 +167,35 @@ async def test_a_delivery_that_has_begun_does_not_expire(
     publisher.send(Pubrel(1))
 
 
+@shows("4.3.3-7")
+async def test_what_was_sent_does_not_expire_between_connections(
+    place: MqttPlace, version: int, pass_s: Pass
+) -> None:
+    names, topic = [fresh("client"), fresh("client")], fresh()
+    publisher, said = await place.client(), {"message_expiry_interval": 50}
+    await publisher.publish(topic, b"kept", 2, retain=True, **said)
+    fields = {"clean_start": False, "session_expiry_interval": 1000}
+    clients = [await place.client(name, receive_maximum=1, **fields) for name in names]
+    await clients[0].subscribe(topic, 2, retain_handling=2)
+    for payload in (b"sent", b"waits"):
+        await publisher.publish(topic, payload, 2, **said)
+    await clients[1].subscribe(topic, 2)
+    first = [await each.next(Publish) for each in clients]
+    assert [each.payload for each in first] == [b"sent", b"kept"]
+    for each in clients:
+        each.cut()
+    pass_s(60)
+    home = place.node.host.core.delivering.hosting._home
+    assert home is not None
+    home.due(home._utc_s - home.epoch_s + 60)
+    for name, sent in zip(names, first, strict=True):
+        client = await place.client(name, **fields)
+        again = await client.event()
+        assert (again.packet_id, again.payload, again.dup) == (sent.packet_id, sent.payload, True)
+        await client.publish(topic, b"last", 1)
+        assert (await client.event()).payload == b"last"
+
+
 # --- topic aliases -------------------------------------------------------------------------------
 
 

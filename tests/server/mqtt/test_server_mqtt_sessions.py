@@ -10,9 +10,12 @@ import pytest_asyncio
 
 from mqtt_clients import MqttClient, MqttPlace, mqtt_broker
 from mqtt_statements import fresh, shows
+from reefcast.mqtt.lasting import SUBSCRIPTION, session_name
 from reefcast.mqtt.packets import (
     MQTT_5,
     Disconnect,
+    Pingreq,
+    Pingresp,
     Puback,
     Pubcomp,
     Publish,
@@ -223,6 +226,59 @@ async def test_what_is_not_acknowledged_is_sent_again(place: MqttPlace, version:
     assert not client.inbox
 
 
+@shows("4.4.0-1", "4.4.0-1")
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_a_retained_message_is_sent_again(place: MqttPlace, version: int, qos: int) -> None:
+    name, topic = fresh("client"), fresh()
+    publisher = await place.client()
+    for end in "ab":
+        await publisher.publish(f"{topic}/{end}", b"kept", qos, retain=True)
+    client = await lasting(place, name, version)
+    await client.subscribe(f"{topic}/#", qos)
+    first = {(each := await client.next(Publish)).topic: each for _ in range(2)}
+    answer = Puback if qos == 1 else Pubrec
+    client.send(answer(first[f"{topic}/b"].packet_id))
+    await publisher.publish(f"{topic}/a", b"live", qos)
+    live = await client.next(Publish)
+    if qos == 2:
+        await client.next(Pubrel)
+    for _ in range(2):
+        client.cut()
+        client = await lasting(place, name, version)
+        again = [await client.next(Publish) for _ in range(2)]
+        kept = first[f"{topic}/a"]
+        assert [(each.packet_id, each.payload, each.retain, each.dup) for each in again] == [
+            (kept.packet_id, b"kept", True, True),
+            (live.packet_id, b"live", False, True),
+        ]
+    for each in again:
+        client.send(answer(each.packet_id))
+        if qos == 2:
+            await client.next(Pubrel, lambda packet, id=each.packet_id: packet.packet_id == id)
+            client.send(Pubcomp(each.packet_id))
+    if qos == 2:
+        client.send(Pubcomp((await client.next(Pubrel)).packet_id))
+    await nothing_is_left(place, client, version)
+
+
+async def nothing_is_left(place: MqttPlace, client: MqttClient, version: int) -> None:
+    """Check that the client's next connection gets nothing, and that its session has no notes but
+    those of subscriptions."""
+    client.send(Pingreq())
+    await client.next(Pingresp)
+    await client.leave()
+    client = await lasting(place, client.name, version)
+    topic = fresh()
+    await client.subscribe(topic, 1)
+    await client.publish(topic, b"last", 1)
+    assert (await client.event()).payload == b"last"
+    assert not client.inbox
+    home = place.node.host.core.delivering.hosting._home
+    assert home is not None
+    (session,) = [each for each in home.each() if each.record.name == session_name(client.name)]
+    assert {key[:2] for key in session.notes.texts} <= {SUBSCRIPTION}
+
+
 @shows("4.3.3-5 4.3.3-6", "4.3.3-1")
 async def test_a_release_is_repeated_until_it_is_completed(place: MqttPlace, version: int) -> None:
     name, topic = fresh("client"), fresh()
@@ -278,16 +334,73 @@ async def test_a_refused_publication_frees_its_identifier_for_good(place: MqttPl
 
 
 @shows("3.10.4-3", "3.10.4-3")
-async def test_unsubscribing_completes_what_has_begun(place: MqttPlace, version: int) -> None:
-    topic = fresh()
-    client = await lasting(place, fresh("client"), version)
+@pytest.mark.parametrize("cuts", [0, 1, 2])
+async def test_unsubscribing_completes_what_has_begun(
+    place: MqttPlace, version: int, cuts: int
+) -> None:
+    """Also over other connections, and if the one in which the client unsubscribes breaks before
+    the first of what a former one has left is sent again."""
+    name, topic = fresh("client"), fresh()
+    client = await lasting(place, name, version)
+    await client.subscribe(f"{topic}/+", 1)
     await client.subscribe(topic, 2)
     publisher = await place.client()
     for qos in (1, 2):
-        await publisher.publish(topic, b"", qos)
+        await publisher.publish(topic, b"%d" % qos, qos)
     begun = [await client.next(Publish) for _ in range(2)]
+    if cuts == 2:
+        client.cut()
+        client = await lasting(place, name, version)
     await client.unsubscribe(topic)
+    await publisher.publish(topic, b"new", 2)
+    if cuts:
+        client.cut()
+        client = await lasting(place, name, version)
+        again = [await client.next(Publish) for _ in range(2)]
+        assert [(each.packet_id, each.qos, each.payload) for each in again] == [
+            (each.packet_id, each.qos, each.payload) for each in begun
+        ]
     client.send(Puback(begun[0].packet_id))
     client.send(Pubrec(begun[1].packet_id))
     assert (await client.next(Pubrel)).packet_id == begun[1].packet_id
     client.send(Pubcomp(begun[1].packet_id))
+    await publisher.publish(f"{topic}/a", b"last", 1)
+    event = await client.event()
+    assert (event.payload, event.dup) == (b"last", False)
+    await nothing_is_left(place, client, version)
+
+
+async def test_other_options_do_not_change_what_has_begun(place: MqttPlace) -> None:
+    name, topic = fresh("client"), fresh()
+    client = await lasting(place, name)
+    await client.subscribe(topic, 2, Properties(subscription_identifiers=(7,)))
+    publisher = await place.client()
+    await publisher.publish(topic, b"1", 2)
+    begun = await client.next(Publish)
+    await client.subscribe(topic, 1, Properties(subscription_identifiers=(8,)))
+    await publisher.publish(topic, b"2", 2)
+    assert (await client.event()).qos == 1
+    client.cut()
+    client = await lasting(place, name)
+    again = await client.event()
+    assert (again.packet_id, again.qos) == (begun.packet_id, 2)
+    assert again.properties.subscription_identifiers == (7,)
+    await nothing_is_left(place, client, MQTT_5)
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_what_has_begun_of_a_shared_subscription_goes_on_without_it(
+    place: MqttPlace, qos: int
+) -> None:
+    name, topic = fresh("client"), fresh()
+    client = await lasting(place, name)
+    await client.subscribe(f"$share/group/{topic}", qos)
+    publisher = await place.client()
+    await publisher.publish(topic, b"1", qos)
+    begun = await client.next(Publish)
+    await client.unsubscribe(f"$share/group/{topic}")
+    client.cut()
+    client = await lasting(place, name)
+    again = await client.event()
+    assert (again.packet_id, again.payload, again.dup) == (begun.packet_id, b"1", True)
+    await nothing_is_left(place, client, MQTT_5)

@@ -29,6 +29,7 @@ from reefcast.mqtt.reasons import Reason
 from reefcast.mqtt.surroundings import Settings
 from reefcast.network.sections import LimitsSection, RoleEntry
 from reefcast.protocol.principal import Principal, UserRole
+from reefcast.server.node import Node
 from secured import OTHER_PASSWORD, PASSWORD, secured, token, write_users
 
 VERSIONS = pytest.mark.parametrize("version", [MQTT_3_1_1, MQTT_5])
@@ -170,6 +171,18 @@ async def test_a_user_that_is_removed_is_disconnected(live: Live, tmp_path: Path
     (last,) = await client.until_closed()
     assert isinstance(last, Disconnect) and last.reason is Reason.ADMINISTRATIVE_ACTION
     assert "'anna' was removed" in (last.properties.reason_string or "")
+
+
+@pytest.mark.parametrize("key", [True, False])
+async def test_an_id_follows_from_a_secret(tmp_path: Path, key: bool) -> None:
+    """Brokers that share one give a client the same id. Without any, nobody can tell the secret of
+    another user's client, though everybody knows the names."""
+    network = secured(tmp_path, **({} if key else {"key": ""}))
+    fronts = [MqttPlace(Node(network, "b1")).front for _ in range(2)]
+    first, second = (each.identity("anna", "c", lasting=True) for each in fronts)
+    assert (first == second) is key
+    assert first == fronts[0].identity("anna", "c", lasting=True)
+    assert first != fronts[0].identity("otto", "c", lasting=True)
 
 
 async def test_a_client_of_another_user_is_another_client(live: Live, tmp_path: Path) -> None:

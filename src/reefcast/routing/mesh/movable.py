@@ -232,7 +232,7 @@ class MovableMesh(Mesh, MovesLinks):
             if wave.phase == "forget":
                 self._is_over(wave.move, link)
             return self._pass_end_on(wave, link)
-        if wave.phase == "forget":
+        if wave.phase == "forget" and moving.all_ended:
             self.moving = None
         return moving.phase(wave.phase, link)
 

@@ -47,6 +47,9 @@ what it asks for, and what that caused has settled (`settlement`).
   still come as `Beside`, for others may have both tables yet: so what comes plainly is for tables
   that are no more.
 - *Forget*: no stamps and no `Beside` any more. N closes the link to A, and A tells the coordinator.
+  A broker does so only if all that it passed the *end* on to have answered. When two brokers give
+  each other up, their answers to A are missing, and its *forget* may come before an *end* that
+  waits for a disk. Such a broker has A's word that the move was carried out instead.
 
 Costs
 -----

@@ -65,6 +65,7 @@ class Moving:
         self.next: Mesh | None = None
         self.parent: LinkName | None = None
         self.ended = self.left = False
+        self.all_ended = False  # this broker, and all that it passed the wave on to
         self._forgetting = False  # who heard that says things plainly again
         self._tables = tables
         self._where = where
@@ -90,7 +91,10 @@ class Moving:
     # --- phases -----------------------------------------------------------------------------------
 
     def phase(self, phase: Phase, link: LinkName | None) -> list[Action]:
-        """Begin a phase; `link`: where that came from, None for the mover."""
+        """Begin a phase; `link`: where that came from, None for the mover. Who hears too early that
+        all may forget leaves that to the mover's word that the move was carried out."""
+        if phase == "forget" and link is not None and not self.all_ended:
+            return self.is_over(link)
         self.parent = link
         along = self._before if phase == "begin" else self._after
         onward = [Send(x, self.plan.wave(phase)) for x in along if x != link]
@@ -102,7 +106,7 @@ class Moving:
             self._switched = True
             return [*onward, *self.drained()]
         if phase == "end":
-            return [*onward, *self.catch_up()]
+            return [Await(onward, self._behind_ended, key=self), *self.catch_up()]
         self._forgetting = True
         return [*onward, *self._part()]
 
@@ -243,6 +247,10 @@ class Moving:
             tables.tree.outgoing.pop(link, None)
             sends += tables.tree.catch_up(link)
         return sends
+
+    def _behind_ended(self) -> Sequence[Action]:
+        self.all_ended = True
+        return ()
 
     def catch_up(self) -> list[Action]:
         """End the move here too: others have come to the end."""

@@ -10,11 +10,13 @@ from typing import NamedTuple, Protocol
 from reefcast.errors import ProtocolError
 from reefcast.mqtt.delivering import Renderer
 from reefcast.mqtt.gateway import Gateway
+from reefcast.mqtt.lasting import session_name
 from reefcast.mqtt.reasons import Reason
 from reefcast.protocol.client_ids import SECRET_BYTES, Identity, identity_of
 from reefcast.protocol.principal import Principal
 from reefcast.server.listeners import Listener
 from reefcast.server.mqtt.port import packet_of
+from reefcast.server.mqtt.searches import SearchRates
 from reefcast.server.mqtt.serving import ServingBroker
 from reefcast.server.mqtt.system import SystemTopics
 from reefcast.server.mqtt.wills import Key, Wills
@@ -59,6 +61,7 @@ class MqttFront:
         self.node = node
         self.renderer = Renderer(packet_of)
         self.wills = Wills()
+        self._searches = SearchRates()
         self._system = SystemTopics(node)
         self._lines: dict[Key, Connected] = {}
         self.listeners: list[MqttListener] = []
@@ -95,6 +98,14 @@ class MqttFront:
         listening = [each.status() for each in self.listeners]
         return {"connected": self.connected, "listeners": listening}
 
+    def wait_s(self, user: str, client_id: str, now: float) -> float:
+        """Return how long a client has to wait until its session is searched for. Raises
+        `MqttError` if it is to come again later."""
+        relay = self.node.host.core.delivering.relay
+        if not relay.would_search(user, session_name(client_id)):
+            return 0.0
+        return self._searches.wait_s(user, self.node.host.limits.user_searches_per_s, now)
+
     # --- ids --------------------------------------------------------------------------------------
 
     def identity(self, user: str, client_id: str, *, lasting: bool) -> Identity:
@@ -109,14 +120,16 @@ class MqttFront:
 
     def _own_key(self) -> bytes:
         """Return what the secrets of lasting sessions follow from: the network's key; without one,
-        the key of this broker's certificate; without users, nothing is secret."""
+        the key of this broker's certificate; without that, a secret of this process. Nothing is
+        secret where nobody proves who he is."""
         if self._key is None:
             network = self.node.network
             files = [network.security.key] if network.security else []
             if network.tls.on:
                 files.append(network.tls.files(self.node.name).key or network.tls.certificate)
             found = [Path(file).read_bytes() for file in files if file]
-            self._key = found[0] if found else b"a network without keys"
+            secret = MACHINE.get().token(SECRET_BYTES) if network.security else "no users"
+            self._key = found[0] if found else secret.encode()
         return self._key
 
     # --- what this broker says of itself ----------------------------------------------------------
@@ -134,7 +147,9 @@ class MqttFront:
         return self._system.values(topic_filter)
 
     def tick(self, now: float) -> None:
-        """Tell who has subscribed to them what has changed of the `$SYS` topics."""
+        """Tell who has subscribed to them what has changed of the `$SYS` topics; forget what is
+        over."""
+        self._searches.forget_old(now)
         if not self._system.is_due(now):
             return
         changed = self._system.changed()

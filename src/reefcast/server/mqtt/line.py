@@ -3,7 +3,8 @@
 Rules
 -----
 - The first packet is CONNECT; it must come within `HELLO_S`, and be answered within another
-  `HELLO_S`. The broker's authenticator proves who the client is, as for any other.
+  `HELLO_S`. When one of these is over, what has come is still read: this broker may have been
+  busy. Its authenticator proves who the client is, as for any other.
 - What comes behind a packet that is being worked on waits, and nothing more is read meanwhile: so
   does what comes while the client has no credit to publish.
 - After `SLICE_S` of work on one read the other connections get their turn.
@@ -212,6 +213,7 @@ class MqttLine(asyncio.Protocol):
         self._most_bytes = packet.properties.maximum_packet_size or NO_LIMIT
         assigned = not packet.client_id
         self.client_id = client_id_of(packet, self.version)
+        self._is_late = False
         self._set_timer(HELLO_S)
         self.hello = hello(Role.CLIENT, self.client_id, "", MACHINE.get().token(16))
         self._proving = self._loop.create_task(self._prove(packet, self.hello, assigned=assigned))
@@ -239,6 +241,9 @@ class MqttLine(asyncio.Protocol):
         objection = front.node.of_users.objection(self)
         if objection:
             raise MqttError(Reason.QUOTA_EXCEEDED, objection)
+        wait_s = 0.0
+        if not assigned:
+            wait_s = front.wait_s(self.principal.user, self.client_id, self._loop.time())
         front.take_over(self, anew=packet.clean_start)
         identity = front.identity(
             self.principal.user, self.client_id, lasting=may_last(packet, self.version)
@@ -268,7 +273,10 @@ class MqttLine(asyncio.Protocol):
             left_s = self.principal.expires_at_s - now_us() / 1e6
             ends = f"the {self.principal.proof} of user {self.principal.user!r} has expired"
             self.later(max(0.0, left_s), lambda: self.end(Reason.MAXIMUM_CONNECT_TIME, ends))
-        self.gateway.begin()
+        if wait_s > 0:
+            self.later(wait_s, self.gateway.begin)
+        else:
+            self.gateway.begin()
 
     def _make_gateway(self, packet: Connect, identity: Identity, *, assigned: bool) -> Gateway:
         front = self._front

@@ -161,6 +161,8 @@ class Torture:
             options["max_age_s"] = rng.choice((5.0, 50.0))
         if rng.random() < 0.2:
             options["expiry_s"] = 200.0
+        if self._expires and rng.random() < 0.5:
+            options["expires"] = "fresh"
         return options
 
     def _any_session(self) -> Wanted | None:

@@ -151,13 +151,21 @@ class Watch:
         }
         if len(left) > told["expired", name] + told["dropped", name]:
             yield f"rule 13: session {name} drops events, and does not count them: {sorted(left)}"
-        fresh = [at for at, each in left.items() if not self._is_worthless(each, stored, now)]
+        fresh = [
+            at
+            for at, each in left.items()
+            if not self._is_worthless(each, stored, now, begun=at in life.tries)
+        ]
         if fresh:
             yield from self._check_dropped(stored, sorted(fresh))
 
-    def _is_worthless(self, owed: StoredOwed, stored: StoredSession, now: float) -> bool:
-        most_s = stored.record.options.max_age_s
-        expires_s = self._expiry.get(owed.event, 0.0)
+    def _is_worthless(
+        self, owed: StoredOwed, stored: StoredSession, now: float, *, begun: bool
+    ) -> bool:
+        options = stored.record.options
+        most_s = options.max_age_s
+        stays = begun and options.expires == "fresh"
+        expires_s = 0.0 if stays else self._expiry.get(owed.event, 0.0)
         return 0 < expires_s <= now or (most_s > 0 and owed.at_s + most_s <= now)
 
     def _check_dropped(self, stored: StoredSession, dropped: list[Position]) -> Iterator[str]:
