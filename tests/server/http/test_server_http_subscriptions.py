@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from aiohttp import web
 
 from http_places import PATIENCE_S, HttpPlace, fresh, http_broker
 from live_networks import until
-from reefcast.cloudevents.http_modes import decode_message
+from webhook_sinks import Sink, sink
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -23,45 +22,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def place() -> AsyncIterator[HttpPlace]:
     async with http_broker(sink_origin="reef.example") as found:
         yield found
-
-
-class Sink:
-    """A webhook. `permits`: the headers of its answer to OPTIONS; `answer`: what it answers to each
-    delivery; `asked`, `got`: what came."""
-
-    def __init__(self) -> None:
-        self.url = ""
-        self.permits = {"WebHook-Allowed-Origin": "*", "WebHook-Allowed-Rate": "*"}
-        self.answer: Callable[[int], web.Response] = lambda number: web.Response(status=204)
-        self.asked: list[dict[str, str]] = []
-        self.got: list[tuple[dict[str, str], Any]] = []
-
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        if request.method == "OPTIONS":
-            self.asked.append(headers)
-            return web.Response(status=200, headers=self.permits)
-        (event,) = decode_message(request.headers.items(), await request.read())
-        self.got.append((headers, event))
-        return self.answer(len(self.got))
-
-    @property
-    def ids(self) -> list[str]:
-        return [str(event.context["n"]) for _, event in self.got]
-
-
-@asynccontextmanager
-async def sink() -> AsyncIterator[Sink]:
-    made = Sink()
-    server = web.Server(made.handle)
-    loop = asyncio.get_running_loop()
-    listening = await loop.create_server(server, "127.0.0.1", 0)
-    made.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/hook"
-    try:
-        yield made
-    finally:
-        listening.close()
-        await server.shutdown(1.0)
 
 
 async def subscribe(place: HttpPlace, sink: Sink, name: str, **members: Any) -> str:
