@@ -45,6 +45,7 @@ LAYERS = (
     ("history", "traces", "statistics", "keeping"),
     ("timing",),
     ("tls",),
+    ("cloudevents",),
     ("mqtt", "http"),
     ("network",),
     ("security",),
@@ -84,6 +85,7 @@ CORE = frozenset(
         "statistics",
         "keeping",
         "mqtt",
+        "cloudevents",
         "http",
     }
 )

@@ -31,6 +31,7 @@ from reefcast.sessions.messages import (
     ListSessions,
     Look,
     Manage,
+    Notes,
     OpenSession,
     RemoveFilter,
     SessionRow,
@@ -403,7 +404,7 @@ async def rows_of(session: Session, message: ListSessions) -> list[SessionRow]:
     return rows
 
 
-T = TypeVar("T", Done, Sessions, Letters)
+T = TypeVar("T", Done, Sessions, Letters, Notes)
 
 
 async def answer_to(session: Session, message: Asked, kind: type[T]) -> T:

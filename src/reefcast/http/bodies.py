@@ -56,9 +56,19 @@ class PublishQuery(Query, frozen=True):
     ) = None
 
 
+Format = Annotated[
+    Literal["", "cloudevents"],
+    _about(
+        "How events are written: as CloudEvents, if this says so, or the header Accept names "
+        "application/cloudevents+json or application/cloudevents-batch+json."
+    ),
+]
+
+
 class EventsQuery(Query, frozen=True):
     """Which events a stream brings."""
 
+    format: Format = ""
     filter: Annotated[
         list[str],
         _about(
@@ -83,6 +93,12 @@ class EventsQuery(Query, frozen=True):
     ] = ""
 
 
+class PermissionQuery(Query, frozen=True):
+    """Who permits deliveries to a sink."""
+
+    key: Annotated[str, _about("What the handshake has told the sink, and nobody else.")]
+
+
 class HistoryQuery(Query, frozen=True, rename={"since": "from", "until": "to"}):
     """Which past events are asked for."""
 
@@ -99,6 +115,7 @@ class HistoryQuery(Query, frozen=True, rename={"since": "from", "until": "to"}):
 class FetchQuery(Query, frozen=True):
     """How many events are fetched, and how long they are waited for."""
 
+    format: Format = ""
     max: Annotated[
         int,
         msgspec.Meta(ge=1, le=MOST_FETCHED, description="The most events of the answer."),

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from reefcast.cloudevents.json_format import BATCH_TYPE, STRUCTURED_TYPE
+from reefcast.cloudevents.subscriptions import Subscription
 from reefcast.http import bodies
 from reefcast.http.content import NDJSON_TYPE, Told
 from reefcast.http.problems import refused
@@ -48,13 +50,15 @@ class Route(NamedTuple):
 
 _EVENT = dict[str, Any]
 _SESSION = "/v1/sessions/{session}"
+_PUSH = "/v1/subscriptions/{subscription}"
 
 ROUTES: tuple[Route, ...] = (
     Route(
         "POST",
         "/v1/events",
         "publish",
-        "Publish one event, a list of events, or a stream of them, one a line.",
+        "Publish one event, a list of events, or a stream of them, one a line; or CloudEvents, in "
+        "any mode: a request with the header ce-specversion is an event in binary mode.",
         {
             200: Answer(
                 "All was confirmed or refused, and each event says which.", bodies.Published
@@ -63,7 +67,12 @@ ROUTES: tuple[Route, ...] = (
             207: Answer("Some events of the list were refused.", bodies.Published),
         },
         bodies.PublishQuery,
-        {JSON_TYPE: _EVENT | list[_EVENT], NDJSON_TYPE: _EVENT},
+        {
+            JSON_TYPE: _EVENT | list[_EVENT],
+            NDJSON_TYPE: _EVENT,
+            STRUCTURED_TYPE: _EVENT,
+            BATCH_TYPE: list[_EVENT],
+        },
     ),
     Route(
         "GET",
@@ -147,6 +156,56 @@ ROUTES: tuple[Route, ...] = (
         "Acknowledge events of a session, or give them back.",
         {200: Answer("The home has that on disk.", bodies.Done)},
         takes={JSON_TYPE: bodies.Acknowledgements},
+    ),
+    Route(
+        "GET",
+        "/v1/subscriptions",
+        "getSubscriptions",
+        "The CloudEvents subscriptions of the user, at this broker.",
+        {200: Answer("All of them.", list[Subscription])},
+    ),
+    Route(
+        "POST",
+        "/v1/subscriptions",
+        "createSubscription",
+        "Have events delivered to a sink, a webhook (CloudEvents Subscriptions API).",
+        {201: Answer("It has settled, and is on disk.", Subscription)},
+        takes={JSON_TYPE: Subscription},
+    ),
+    Route(
+        "GET",
+        _PUSH,
+        "getSubscription",
+        "A subscription, without its secrets.",
+        {200: Answer("The subscription.", Subscription)},
+    ),
+    Route(
+        "PUT",
+        _PUSH,
+        "updateSubscription",
+        "Put another subscription in the place of this one.",
+        {200: Answer("It has settled, and is on disk.", Subscription)},
+        takes={JSON_TYPE: Subscription},
+    ),
+    Route(
+        "DELETE",
+        _PUSH,
+        "deleteSubscription",
+        "End a subscription, with all that it owes.",
+        {200: Answer("It is no more; this is what it was.", Subscription)},
+    ),
+    *(
+        Route(
+            method,
+            _PUSH + "/permission",
+            f"permit{method.capitalize()}",
+            "Permit deliveries to a sink: the callback of its handshake "
+            "(WebHook-Request-Callback).",
+            {204: Answer("Deliveries begin.")},
+            bodies.PermissionQuery,
+            open=True,
+        )
+        for method in ("GET", "POST")
     ),
     Route(
         "POST",

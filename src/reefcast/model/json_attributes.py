@@ -72,7 +72,7 @@ def attributes_of_json(payload: bytes) -> dict[str, Value] | None:
     """Return the members of a JSON object as attributes, in their order. None if the payload is no
     JSON object, exceeds `MAX_JSON_BYTES`, `MAX_DEPTH`, `MAX_ATTRIBUTES` or `MAX_NAMES_CHARS`, or
     has a number that is beyond float64 (RFC 8259, section 6, allows such limits)."""
-    if len(payload) > MAX_JSON_BYTES or _is_deep(payload):
+    if len(payload) > MAX_JSON_BYTES or is_deep(payload):
         return None
     try:
         members = _decode(payload)
@@ -82,7 +82,7 @@ def attributes_of_json(payload: bytes) -> dict[str, Value] | None:
     return members if small and _is_flat(members) else _flattened(members)
 
 
-def _is_deep(payload: bytes) -> bool:
+def is_deep(payload: bytes) -> bool:
     """Return whether brackets are open around each other beyond the limit; any answer will do for
     what is no JSON. The decoder's own limit depends on who calls it.
 

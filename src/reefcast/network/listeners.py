@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from reefcast.cloudevents.sinks import AllowedSinks
 from reefcast.errors import ConfigurationError
 from reefcast.network.admin_addresses import EVERYWHERE
 from reefcast.network.checks import Section, address_in
@@ -27,7 +28,12 @@ _OF_MQTT = (
     *("websocket", "content", "user_properties", "receive_maximum", "maximum_packet_size"),
     *("session_expiry_s", "topic_alias_maximum", "keep_alive_s"),
 )
-_OF_HTTP = ("allow_origins", "max_body_bytes", "max_connections")
+_OF_HTTP = (
+    *("allow_origins", "max_body_bytes", "max_connections"),
+    *("sinks", "sink_handshake", "sink_origin", "public_url"),
+)
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.\-]*[A-Za-z0-9])?")
+_PUBLIC_URL = re.compile(r"https?://[^/?#@\s]+(/[A-Za-z0-9/._~\-]*)?")
 _ORIGIN = re.compile(r"https?://[^/?#@\s]+|null|\*")
 
 
@@ -59,6 +65,15 @@ class ListenerEntry(Section):
     - `max_body_bytes`: of HTTP: how many bytes the body of a request, or a message of WebSocket,
       has at most.
     - `max_connections`: of HTTP: how many connections there are at most.
+    - `sinks`: of HTTP: where events of CloudEvents subscriptions may be delivered, each a host such
+      as "hooks.example.com" (by HTTPS), or the beginning of a URL such as
+      "http://10.0.0.5:8080/hooks/". Without it a listener on loopback allows the sinks of this
+      machine, and any other none. Lists of several listeners of a broker are joined, and so are the
+      next three keys, of which the first that is given counts.
+    - `sink_handshake`: of HTTP: whether a sink must permit deliveries (OPTIONS) before the first.
+    - `sink_origin`: of HTTP: the name of a host by which sinks are asked, "reefcast" by default.
+    - `public_url`: of HTTP: where sinks reach this listener, such as "https://events.example.com",
+      if they may permit deliveries by a callback.
     """
 
     broker: str
@@ -76,6 +91,10 @@ class ListenerEntry(Section):
     allow_origins: list[str] = msgspec.field(default_factory=list)
     max_body_bytes: int = 1 << 20
     max_connections: int = 1000
+    sinks: list[str] = msgspec.field(default_factory=list)
+    sink_handshake: bool = True
+    sink_origin: str = ""
+    public_url: str = ""
 
     @property
     def address(self) -> tuple[str, int] | None:
@@ -178,6 +197,26 @@ def _check_keys(entry: ListenerEntry) -> None:
                 f"{entry.where}: allow_origins has {origin!r}, which is no origin, such as "
                 '"https://app.example", and not "*"'
             )
+
+    _check_sinks(entry)
+
+
+def _check_sinks(entry: ListenerEntry) -> None:
+    """Check what an entry says of the sinks of CloudEvents."""
+    try:
+        AllowedSinks(entry.sinks)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{entry.where}: {error}") from None
+    if entry.sink_origin and not _HOST_NAME.fullmatch(entry.sink_origin):
+        raise ConfigurationError(
+            f"{entry.where}: sink_origin is {entry.sink_origin!r}; give it the name of a host, "
+            'such as "events.example.com"'
+        )
+    if entry.public_url and not _PUBLIC_URL.fullmatch(entry.public_url):
+        raise ConfigurationError(
+            f"{entry.where}: public_url is {entry.public_url!r}; give it a URL without a query, "
+            'such as "https://events.example.com"'
+        )
 
 
 def _check_limits(entry: ListenerEntry) -> None:

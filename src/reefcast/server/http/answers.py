@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reefcast.server.http import durable
+from reefcast.server.http import durable, subscribing
 from reefcast.server.http.asking import Answering
 from reefcast.server.http.describing import openapi
 from reefcast.server.http.past import explain, history
@@ -23,6 +23,13 @@ ANSWERS: Mapping[str, Answering] = {
     "removeSubscription": durable.remove_subscription,
     "fetch": durable.fetch,
     "acknowledge": durable.acknowledge,
+    "getSubscriptions": subscribing.get_subscriptions,
+    "createSubscription": subscribing.create_subscription,
+    "getSubscription": subscribing.get_subscription,
+    "updateSubscription": subscribing.update_subscription,
+    "deleteSubscription": subscribing.delete_subscription,
+    "permitGet": subscribing.permit,
+    "permitPost": subscribing.permit,
     "explain": explain,
     "openapi": openapi,
 }

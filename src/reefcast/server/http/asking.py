@@ -16,6 +16,7 @@ from reefcast.model.json_attributes import JSON_TYPE, is_json_type
 from reefcast.protocol.principal import Principal
 from reefcast.protocol.privacy import Shown
 from reefcast.server.http.consumers import Consumers
+from reefcast.server.http.deliveries import Deliveries
 from reefcast.server.http.front import HttpFront
 from reefcast.server.web.visits import Visits
 
@@ -41,6 +42,7 @@ class Asked:
     principal: Principal
     front: HttpFront
     consumers: Consumers
+    deliveries: Deliveries
     visits: Visits
     most_bytes: int
     headers: dict[str, str]
@@ -55,7 +57,7 @@ class Asked:
         pairs = [each for each in self.request.query.items() if each[0] != "access_token"]
         return query_of(self.route.query, pairs)
 
-    async def body(self) -> tuple[bytes, str]:
+    async def body(self, *, of_any_type: bool = False) -> tuple[bytes, str]:
         """Return the body and its content type; b"" if there is none. Raises `HttpError` for one
         that is too large, or of a type that the route does not take."""
         request = self.request
@@ -63,7 +65,7 @@ class Asked:
             return b"", JSON_TYPE
         kind = request.headers.get("Content-Type", "")
         essence = kind.partition(";")[0].strip().lower()
-        if not any(
+        if not of_any_type and not any(
             essence == each or (each == JSON_TYPE and is_json_type(essence))
             for each in self.route.takes
         ):
@@ -104,10 +106,20 @@ class Asked:
         self, told: object, status: int = 200, headers: dict[str, str] | None = None
     ) -> web.Response:
         """Return an answer in JSON."""
+        return self.bytes(msgspec.json.encode(told), JSON_TYPE, status, headers)
+
+    def bytes(
+        self,
+        body: bytes,
+        content_type: str,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+    ) -> web.Response:
+        """Return an answer of this type."""
         return web.Response(
-            body=msgspec.json.encode(told),
+            body=body,
             status=status,
-            content_type=JSON_TYPE,
+            content_type=content_type,
             headers={**HEADERS, **self.headers, **(headers or {})},
         )
 

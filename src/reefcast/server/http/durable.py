@@ -8,12 +8,14 @@ from aiohttp import web
 
 from reefcast.client.durable import DurableSession
 from reefcast.client.event import publication_of
+from reefcast.cloudevents.json_format import BATCH_TYPE
 from reefcast.errors import FilterWarning, RefusedError
 from reefcast.http import bodies
 from reefcast.http.content import told
 from reefcast.http.problems import refused
 from reefcast.http.reading import time_of
 from reefcast.server.http.asking import Asked
+from reefcast.server.http.cloudevents import owed_batch, wants_cloudevents
 from reefcast.server.http.filters import admitted
 from reefcast.server.http.inner import InnerClient
 from reefcast.sessions.messages import MOST_NAME_CHARS
@@ -135,6 +137,8 @@ async def fetch(asked: Asked) -> web.StreamResponse:
     name = named(asked)
     fetcher = await asked.consumers.fetcher(asked.principal, asked.shown, name)
     owed = await fetcher.fetch(query.max, query.wait_s)
+    if wants_cloudevents(asked, query):
+        return asked.bytes(owed_batch(owed), BATCH_TYPE)
     events = [told(publication_of(each), each.position, each.deliveries) for each in owed]
     return asked.json(bodies.Fetched(events=events))
 

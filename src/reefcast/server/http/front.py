@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple, Unpack
 
@@ -14,6 +14,7 @@ from reefcast.client.event import Event, publication_of
 from reefcast.client.settings import Options
 from reefcast.errors import ReefcastError
 from reefcast.http.content import told
+from reefcast.model.publication import Publication
 from reefcast.protocol.principal import Principal
 from reefcast.protocol.privacy import Shown
 from reefcast.server.http.inner import InnerClient
@@ -24,7 +25,14 @@ IDLE_S = 60.0
 """How long the client of a user stays that serves no request."""
 KEPT, KEPT_BYTES = 512, 1 << 16
 """How many events are kept as they were written, and how large each may be."""
+Writing = Callable[[Publication], bytes]
+"""Writes an event in one line."""
 _encode = msgspec.json.Encoder().encode
+
+
+def as_json(publication: Publication) -> bytes:
+    """Return an event as JSON, in one line."""
+    return _encode(told(publication))
 
 
 class HttpListener(NamedTuple):
@@ -66,7 +74,7 @@ class HttpFront:
         self.listeners: list[HttpListener] = []
         self._greet = greet
         self._users: dict[bytes, UserClient] = {}
-        self._encoded: OrderedDict[bytes, bytes] = OrderedDict()
+        self._encoded: OrderedDict[tuple[Writing, bytes], bytes] = OrderedDict()
         self.leaving: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self.streams = 0
@@ -111,14 +119,15 @@ class HttpFront:
 
     # --- events -----------------------------------------------------------------------------------
 
-    def encoded(self, event: Event) -> bytes:
-        """Return an event as JSON, in one line. Those that get the same one share the work."""
+    def encoded(self, event: Event, write: Writing = as_json) -> bytes:
+        """Return an event as `write` writes it. Those that get the same one share the work."""
         body, kept = event.body, self._encoded
-        found = kept.get(body)
+        key = (write, body)
+        found = kept.get(key)
         if found is None:
-            found = _encode(told(publication_of(event)))
+            found = write(publication_of(event))
             if len(body) <= KEPT_BYTES:
-                kept[body] = found
+                kept[key] = found
                 if len(kept) > KEPT:
                     kept.popitem(last=False)
         return found

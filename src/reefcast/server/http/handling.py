@@ -22,6 +22,7 @@ from reefcast.protocol.principal import NOBODY
 from reefcast.protocol.privacy import is_loopback
 from reefcast.server.http.asking import HEADERS, Answering, Asked, problem_answer
 from reefcast.server.http.consumers import Consumers
+from reefcast.server.http.deliveries import Deliveries
 from reefcast.server.http.front import HttpFront
 from reefcast.server.http.proving import who_asks
 from reefcast.server.web.http import failed_words, host_in
@@ -36,6 +37,7 @@ class Handler:
         self,
         front: HttpFront,
         consumers: Consumers,
+        deliveries: Deliveries,
         table: Table,
         answers: Mapping[str, Answering],
         origins: Origins,
@@ -46,6 +48,7 @@ class Handler:
     ) -> None:
         self._front = front
         self._consumers = consumers
+        self._deliveries = deliveries
         self._table = table
         self._answers = answers
         self._origins = origins
@@ -100,6 +103,7 @@ class Handler:
             principal=NOBODY if route.open else await who_asks(node, request),
             front=self._front,
             consumers=self._consumers,
+            deliveries=self._deliveries,
             visits=self._visits,
             most_bytes=self._most_bytes,
             headers=headers,

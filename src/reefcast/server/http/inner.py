@@ -15,6 +15,7 @@ from reefcast.client.client import Client
 from reefcast.client.connection import Connect
 from reefcast.client.connection import Connection as ClientConnection
 from reefcast.client.encoding import encode_event
+from reefcast.client.session import Session
 from reefcast.client.settings import Options, complete
 from reefcast.client.unconfirmed import Group
 from reefcast.errors import ConnectionLostError, InvalidValueError, PeerError
@@ -86,6 +87,11 @@ class InnerClient(Client):
         self._node = node
         self._why = ""
         self._dialler.through = _through(node, greet, principal, shown)
+
+    @property
+    def protocol_session(self) -> Session:
+        """The client's side of the protocol, for what asks the broker more than clients do."""
+        return self._session
 
     async def opened(self) -> InnerClient:
         """Wait until the broker has admitted it. Raises `RefusedError` if it does not."""

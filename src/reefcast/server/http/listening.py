@@ -16,6 +16,7 @@ from reefcast.protocol.privacy import is_loopback
 from reefcast.server.http.answers import ANSWERS
 from reefcast.server.http.asking import problem_answer
 from reefcast.server.http.consumers import Consumers
+from reefcast.server.http.deliveries import Deliveries, settings_of
 from reefcast.server.http.front import HttpFront, HttpListener
 from reefcast.server.http.handling import Handler
 from reefcast.server.http.serving import Greet, ServingBroker
@@ -47,7 +48,12 @@ class ProgramListener:
     """The HTTP listener of one `[[listener]]`. `listener`: where it listens."""
 
     def __init__(
-        self, node: ServingBroker, front: HttpFront, consumers: Consumers, entry: ListenerEntry
+        self,
+        node: ServingBroker,
+        front: HttpFront,
+        consumers: Consumers,
+        deliveries: Deliveries,
+        entry: ListenerEntry,
     ) -> None:
         host, port = entry.address or ("", 0)
         self._node = node
@@ -58,7 +64,7 @@ class ProgramListener:
             most_bytes=entry.max_body_bytes + MOST_BYTES,
         )
         handler = Handler(
-            *(front, consumers, Table(), ANSWERS),
+            *(front, consumers, deliveries, Table(), ANSWERS),
             *(Origins(entry.allow_origins), self.visits),
             most_bytes=entry.max_body_bytes,
             here_only=is_loopback(host) and node.network.security is None,
@@ -101,7 +107,9 @@ class HttpListeners:
         self.front = HttpFront(node, greet)
         own = [e for e in node.network.listener if e.broker == node.name and e.protocol == "http"]
         self.consumers = Consumers(self.front)
-        self.listeners = [ProgramListener(node, self.front, self.consumers, entry) for entry in own]
+        self._deliveries = Deliveries(self.front, settings_of(own))
+        shared = self.front, self.consumers, self._deliveries
+        self.listeners = [ProgramListener(node, *shared, entry) for entry in own]
         self.front.listeners += [
             HttpListener(each.listener, each.speaks_tls) for each in self.listeners
         ]
@@ -110,7 +118,8 @@ class HttpListeners:
     def status(self) -> dict[str, object]:
         """Return how many clients there are, and where others may come in."""
         connections = sum(len(each.visits) for each in self.listeners)
-        return {"connections": connections, **self.front.status()}
+        own = {"connections": connections, "webhooks": len(self._deliveries)}
+        return {**own, **self.front.status()}
 
     def tick(self, now: float) -> None:
         """End what takes too long; `now`: seconds of the loop."""
@@ -118,9 +127,11 @@ class HttpListeners:
             each.visits.tick(now)
         self.front.tick(now)
         self.consumers.tick(now)
+        self._deliveries.look()
 
     async def close(self) -> None:
         """End all connections, and the clients behind them."""
         await asyncio.gather(*(each.close() for each in self.listeners))
+        await self._deliveries.close()
         self.consumers.close()
         await self.front.close()

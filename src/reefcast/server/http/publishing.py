@@ -10,6 +10,7 @@ from reefcast.http.bodies import Outcome, Published, PublishQuery
 from reefcast.http.content import Posted, event_of, id_text, split
 from reefcast.http.problems import HttpError, Problem, problem, refused
 from reefcast.server.http.asking import Asked
+from reefcast.server.http.cloudevents import mode_asked, read_cloudevents
 from reefcast.server.http.inner import Fate
 
 _STATUS = {"refused": 403, "invalid": 400, "too-large": 413}
@@ -20,9 +21,13 @@ CONFIRM_S = 30.0
 async def publish(asked: Asked) -> web.StreamResponse:
     """Publish the events of a request."""
     query: PublishQuery = asked.query()
+    mode = mode_asked(asked)
+    if mode is not None:
+        read, is_list = await read_cloudevents(asked, mode, query)
+        return await publish_read(asked, read, confirm=query.confirm, is_list=is_list)
     body, kind = await asked.body()
     items, is_list = split(body, kind)
-    read: list[Posted | Problem] = []
+    read = []
     for item in items:
         try:
             read.append(event_of(item, tuple(query.topic), query.expires_s))

@@ -93,6 +93,9 @@ class Talking:
 
     async def begin(self, query: EventsQuery) -> None:
         """Do what the query asks, before the socket is open. Raises what is wrong with it."""
+        if query.format:
+            said = "a WebSocket speaks plain JSON; streams of server-sent events bring CloudEvents"
+            raise refused(400, "query", said, where="query parameter format")
         if query.session:
             filter = " OR ".join(f"({each})" for each in query.filter)
             attach = talk.Attach(session=query.session, prefetch=query.prefetch, filter=filter)

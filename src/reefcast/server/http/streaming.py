@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -32,7 +32,13 @@ from reefcast.http.content import told
 from reefcast.http.problems import refused
 from reefcast.http.streams import EVENT_STREAM, KEEP_ALIVE, Positions, event_bytes, positions_in
 from reefcast.server.http.asking import Asked
+from reefcast.server.http.cloudevents import (
+    as_cloudevent,
+    owed_cloudevent,
+    wants_cloudevents,
+)
 from reefcast.server.http.filters import admitted, subscribed
+from reefcast.server.http.front import Writing, as_json
 from reefcast.server.http.inner import InnerClient
 from reefcast.server.http.writing import Writer
 
@@ -55,21 +61,23 @@ async def events(asked: Asked) -> web.StreamResponse:
         subscription = await subscribed(asked.front, client, query.filter, WAITING)
         writer = Writer(asked.request, asked.streams(EVENT_STREAM))
         await writer.begin(KEEP_ALIVE)
+        write = as_cloudevent if wants_cloudevents(asked, query) else as_json
         try:
             while True:
                 batch = await writer.wait_for(subscription.next_batch)
                 if lost := dropped.take():
                     await writer.write(event_bytes(b'{"count":%d}' % lost, name="dropped"))
-                await writer.write(_lines(asked, batch))
+                await writer.write(_lines(asked, batch, write))
         except (ReefcastError, StopAsyncIteration) as error:
             await writer.end(error)
         return writer.response
 
 
-def _lines(asked: Asked, batch: Sequence[Event]) -> bytes:
+def _lines(asked: Asked, batch: Sequence[Event], write: Writing) -> bytes:
     encoded = asked.front.encoded
     ids = [f"{event.publisher}:{event.seq}" for event in batch]
-    return b"".join([event_bytes(encoded(e), id=id) for e, id in zip(batch, ids, strict=True)])
+    pairs = zip(batch, ids, strict=True)
+    return b"".join([event_bytes(encoded(e, write), id=id) for e, id in pairs])
 
 
 class Counted:
@@ -129,7 +137,9 @@ async def _of_session(asked: Asked, query: EventsQuery) -> web.StreamResponse:
         writer = Writer(asked.request, asked.streams(EVENT_STREAM))
         await writer.begin(RETRY)
         with asked.consumers.streaming(asked.principal, durable):
-            stream = OwedStream(durable, query.prefetch, min(RENEW_S, row.options.ack_wait_s / 2))
+            renew_s = min(RENEW_S, row.options.ack_wait_s / 2)
+            write = owed_cloudevent if wants_cloudevents(asked, query) else owed_json
+            stream = OwedStream(durable, query.prefetch, renew_s, write)
             try:
                 while await stream.go_on(writer):
                     pass
@@ -141,10 +151,17 @@ async def _of_session(asked: Asked, query: EventsQuery) -> web.StreamResponse:
 
 class OwedStream:
     """The events of a session on their way to one reader, who has at most `prefetch` of them
-    unacknowledged, each for `renew_s` at most."""
+    unacknowledged, each for `renew_s` at most. `write`: writes one in one line."""
 
-    def __init__(self, durable: DurableSession, prefetch: int, renew_s: float) -> None:
+    def __init__(
+        self,
+        durable: DurableSession,
+        prefetch: int,
+        renew_s: float,
+        write: Callable[[OwedEvent], bytes],
+    ) -> None:
         self._durable = durable
+        self._write = write
         self._prefetch, self._renew_s = prefetch, renew_s
         self._since_s: dict[int, float] = {}
         self._loop = asyncio.get_running_loop()
@@ -161,7 +178,7 @@ class OwedStream:
         for event in batch:
             positions.add(event.position)
             self._since_s[event.position] = self._loop.time()
-            pieces.append(event_bytes(owed_json(event), id=positions.text))
+            pieces.append(event_bytes(self._write(event), id=positions.text))
         await writer.write(b"".join(pieces))
         return True
 
