@@ -9,6 +9,7 @@ COLLECTED := $(VENV)/.collected
 NODE      := out/node/.installed
 PIP       := $(BIN)/python -m pip --disable-pip-version-check --quiet
 EVENTS    ?= 6000
+PREPARE   ?= demo
 STORED    ?= 10000000
 
 .DEFAULT_GOAL := help
@@ -26,11 +27,12 @@ $(TOOLS): requirements/build.lock
 	@touch $@
 
 # --no-compile: of eight thousand modules most are never imported; those that are, Python compiles.
+# `make PREPARE= test` leaves out what only the demo needs.
 $(STAMP): $(TOOLS) pyproject.toml lab/pyproject.toml requirements/dev.lock
 	@echo "installing the locked dependencies (a few minutes the first time)"
 	@$(PIP) install --no-compile --require-hashes --no-build-isolation -r requirements/dev.lock
 	@$(PIP) install --no-deps --no-build-isolation -e . -e lab
-	@if $(PYTHON) tools/check_java.py 2>/dev/null; then \
+	@if [ "$(PREPARE)" ] && $(PYTHON) tools/check_java.py 2>/dev/null; then \
 	  echo "preparing the demo: its events, and compiled kernels"; \
 	  $(BIN)/reefcast-lab demo --prepare; fi
 	@touch $@

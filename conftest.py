@@ -60,6 +60,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_sessionstart() -> None:
+    """Load the kernels as brokers do. With which others a kernel is compiled depends on what was
+    imported before, so that tests would compile, and try, other kernels than brokers have."""
+    from reefcast.matching import warm_up
+
+    warm_up()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without the collector of garbage: half a million objects are made that stay, and it
+    would look through them again and again (a fifth of the time that this takes)."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect, not skip, tests that must be asked for. With `--soak`, every property is one of the
     long seeded tests, with many times its examples."""
@@ -96,8 +115,7 @@ def leave_out(
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector of garbage ignore what was made for all tests: half a million objects,
-    which it would look through again and again."""
+    """Let the collector of garbage ignore what was made for all tests."""
     gc.collect()
     gc.freeze()
 

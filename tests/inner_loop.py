@@ -41,12 +41,16 @@ OPENING = frozenset(
     }
 )
 """Python's audit events for what a quick test must not do."""
-QUICK_TIMES = 0.1
+QUICK_TIMES = 0.05
 """The factor by which the inner loop multiplies the examples of a property."""
-TEST_TIMES = 0.3
-"""The factor by which `make test` multiplies them; the examples differ each time."""
+TEST_TIMES = 0.1
+"""The factor by which `make test` multiplies them; the examples differ each time, so that over some
+runs as many are tried as a property asks for."""
 SOAK_TIMES = 10
 """The factor by which `make soak` multiplies them."""
+LEAST_EXAMPLES = 2
+"""So many examples are tried of a property that asks for as many: the first one that hypothesis
+tries is the simplest, which shows little."""
 
 
 def is_quick(item: pytest.Item) -> bool:
@@ -180,13 +184,13 @@ def try_examples(items: Iterable[pytest.Item], times: float) -> None:
     holders = {id(holder[0]): holder for holder in map(_holder, items) if holder is not None}
     for thing, name in holders.values():
         asked: settings = getattr(thing, name)
-        most = max(1, round(asked.max_examples * times))
-        setattr(thing, name, settings(asked, max_examples=most))
+        setattr(thing, name, settings(asked, max_examples=examples(asked.max_examples)))
 
 
 def examples(asked: int) -> int:
-    """Return how many examples to try of a property within a test, which no test item shows."""
-    return max(1, round(asked * THIS_RUN.times))
+    """Return how many examples to try of a property that asks for so many. A property within a
+    test, which no test item shows, calls it itself."""
+    return max(min(asked, LEAST_EXAMPLES), round(asked * THIS_RUN.times))
 
 
 THIS_RUN = SimpleNamespace(times=1.0)

@@ -45,10 +45,12 @@ LAYERS = (
     ("history", "traces", "statistics", "keeping"),
     ("timing",),
     ("tls",),
-    ("mqtt",),
+    ("cloudevents",),
+    ("mqtt", "http"),
     ("network",),
     ("security",),
-    ("server", "client"),
+    ("client",),
+    ("server",),
     ("storage_node",),
     ("testing",),
     ("simulation",),
@@ -83,6 +85,8 @@ CORE = frozenset(
         "statistics",
         "keeping",
         "mqtt",
+        "cloudevents",
+        "http",
     }
 )
 FORBIDDEN_IN_CORE = frozenset(

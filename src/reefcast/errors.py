@@ -80,11 +80,19 @@ class DamagedError(LocalError):
 
 class RefusedError(LocalError):
     """A broker refused what a client asked for: a connection, a filter, or publications outside
-    the client's advertisements, whose ids are in `publications`. The text is the broker's."""
+    the client's advertisements, whose ids are in `publications`. `gone`: there is no such durable
+    session, or its consumer has left. The text is the broker's."""
 
-    def __init__(self, message: str, *, publications: tuple[tuple[str, int], ...] = ()):
+    def __init__(
+        self,
+        message: str,
+        *,
+        publications: tuple[tuple[str, int], ...] = (),
+        gone: bool = False,
+    ):
         super().__init__(message)
         self.publications = publications
+        self.gone = gone
 
 
 class SlowConsumerError(LocalError):

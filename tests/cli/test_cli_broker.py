@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -189,15 +190,34 @@ async def test_mqtt_clients_carry_an_event(children: Children) -> None:
     await reader.wait()
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+async def test_http_clients_carry_an_event(children: Children) -> None:
+    """By the very commands that the broker prints."""
+    (port,) = free_ports(1)
+    broker = await children.start("broker", "--port", 0, "--http", f"127.0.0.1:{port}")
+    printed = [(await line_of(broker.stdout)).decode() for _ in range(LINES + 5)]
+    commands = "".join(printed).replace("\\\n", "").splitlines()
+    listen, post = (shlex.split(line) for line in commands if line.startswith("    curl"))
+    reader = await asyncio.create_subprocess_exec(*listen, stdout=subprocess.PIPE)
+    assert await line_of(reader.stdout) == b": still here\n"
+    publisher = await asyncio.create_subprocess_exec(*post, stdout=subprocess.PIPE)
+    assert b'"state":"accepted"' in (await publisher.communicate())[0]
+    while not (line := await line_of(reader.stdout)).startswith(b"data: "):
+        pass
+    assert b'"topics":["stock/IBM"]' in line
+    reader.terminate()
+    await reader.wait()
+
+
 async def test_mqtt_has_addresses_of_its_own(children: Children) -> None:
     far = await refused(children, "--port", 0, "--mqtt", "0.0.0.0:1883")
     assert "would listen on 0.0.0.0 without TLS, which others can reach" in far
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        for option in ("--mqtt", "--mqtt-websocket"):
+        for option in ("--mqtt", "--mqtt-websocket", "--http"):
             words = await refused(children, "--port", 0, option, address)
             assert f"cannot listen on {address}" in words
-            assert words.endswith("choose another address with --mqtt or --mqtt-websocket")
+            assert words.endswith("choose another address with --mqtt, --mqtt-websocket or --http")
 
 
 async def test_a_directory_that_cannot_be(children: Children, tmp_path: Path) -> None:
@@ -216,8 +236,8 @@ async def test_a_part_of_what_only_makes_sense_together(children: Children, tmp_
         "[[broker]]"
     )
     assert await refused(children, file, "north", "--mqtt", "127.0.0.1:1883") == (
-        "Error: --mqtt and --mqtt-websocket are for a broker alone; for broker north say so in "
-        f"{file}: listen and websocket in a [[listener]]"
+        "Error: --mqtt, --mqtt-websocket and --http are for a broker alone; for broker north say "
+        f"so in {file}: listen and websocket in a [[listener]]"
     )
     assert await refused(children, file) == (
         f"Error: give the NAME of a broker in {file}, or give neither, for a broker alone"

@@ -51,10 +51,14 @@ class Terminals:
             self._options["env"] = os.environ | {"REEFCAST_URL": url}
         self.instead: dict[str, str] = {"examples/": f"{EXAMPLES}/"}
 
-    async def start(self, command: str) -> Process:
+    def replaced(self, text: str) -> str:
+        """Return a text of the page as it is here."""
         for old, new in self.instead.items():
-            command = command.replace(old, new)
-        program, *arguments = shlex.split(command)
+            text = text.replace(old, new)
+        return text
+
+    async def start(self, command: str) -> Process:
+        program, *arguments = shlex.split(self.replaced(command))
         if program == "reefcast":
             return await self._children.start(*arguments, **self._options)
         assert program == "python", command

@@ -18,6 +18,7 @@ from reefcast.model import messages, wire
 from reefcast.model.messages import Publish, Subscribe
 from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind, Role
+from reefcast.network.listeners import ListenerEntry
 from reefcast.protocol.frames import FrameReader
 from reefcast.retaining import messages as retaining
 from reefcast.routing.registry import routing_named
@@ -237,9 +238,12 @@ class BrokerDoor:
         routing: str = "acyclic",
         authenticator: Authenticator | None = None,
         admin: str = "",
+        http: str = "",
     ) -> None:
         network = make_network("ab", [("a", "b")], routing=routing, link_patience_s=0.02)
         network.broker[1].admin = admin
+        if http:
+            network.listener.append(ListenerEntry(broker="b", protocol="http", listen=http))
         self.node = Node(network, "b", authenticator=authenticator)
         self.loop = asyncio.get_running_loop()
         self.subscriber = Bystander(self.node, "subscriber")

@@ -113,8 +113,8 @@ def test_all_ways_agree(keys: str, size: int) -> None:
         filter = WORKLOADS["any"].filter(rng)
         for each in (twin, index):
             each.add(KEYS[keys](number), filter)
-    for rows in (0, 1, 2, 30):
-        for _ in range(3):
+    for rows, times in ((0, 3), (1, 3), (2, 3), (30, 1)):
+        for _ in range(times):
             columns, events = table(rng, rows)
             wanted = ordered(twin.match_many(events))
             found = index.match_batch(columns)

@@ -225,7 +225,9 @@ def test_partitions_by_presence_come_and_go() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 3))]
+)
 def test_everything_at_once(seed: int) -> None:
     churn = Churn(Random(seed))
     churn.use(WORKLOADS["any"], 700)

@@ -207,10 +207,10 @@ def test_names_and_strings_of_every_packed_length(size: int) -> None:
 
 @pytest.mark.long
 def test_strings_with_a_long_prefix_in_common() -> None:
-    """They differ in one character, at any place."""
+    """They differ in one character, at any place, of whichever words of the processor."""
     prefix = "p" * 500
-    words = [prefix[:at] + "q" + prefix[at + 1 :] for at in range(0, 500, 5)]
-    words += [prefix[:length] for length in range(0, 500, 25)]
+    words = [prefix[:at] + "q" + prefix[at + 1 :] for at in range(0, 500, 11)]
+    words += [prefix[:length] for length in range(0, 500, 47)]
     both = filled(
         [f"s {sign} '{word}'" for word in words for sign in ("=", "<", ">=")]
         + [f"s LIKE '{word}%'" for word in words]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -44,14 +45,19 @@ def index() -> CompiledIndex[int]:
 KEPT = {key: text for key, text in enumerate(texts(1)) if key % 3}
 
 
+@pytest.fixture(scope="module")
+def places_of(index: CompiledIndex[int]) -> dict[int, list[dict[str, Any]]]:
+    return {key: index.plan_of(key) for key in KEPT}
+
+
 @pytest.mark.long
-def test_where_filters_lie(index: CompiledIndex[int]) -> None:
+def test_where_filters_lie(places_of: dict[int, list[dict[str, Any]]]) -> None:
     """A partition's condition follows from each of its filters, and its rows are those of these
     filters."""
     rows: Counter[str | None] = Counter()
     for key, text in KEPT.items():
         filter = parse_filter(text)
-        places = index.plan_of(key)
+        places = places_of[key]
         assert len(places) == len(filter.conjunctions)
         rows.update(place["partition"] for place in places)
         if len(places) == 1 and places[0]["partition"] is not None:
@@ -60,15 +66,15 @@ def test_where_filters_lie(index: CompiledIndex[int]) -> None:
             bool(conjunction.residuals) for conjunction in filter.conjunctions
         ]
     assert len(rows) > 30
-    for key in KEPT:
-        for place in index.plan_of(key):
+    for places in places_of.values():
+        for place in places:
             assert place["rows"] == rows[place["partition"]]
 
 
 @pytest.mark.long
-def test_the_whole(index: CompiledIndex[int]) -> None:
+def test_the_whole(index: CompiledIndex[int], places_of: dict[int, list[dict[str, Any]]]) -> None:
     plan = json.loads(json.dumps(index.plan()))
-    places = [place for key in KEPT for place in index.plan_of(key)]
+    places = [place for each in places_of.values() for place in each]
     assert (plan["filters"], plan["rows"]) == (len(KEPT), len(places))
     assert plan["bytes"] == index.memory_bytes()
     assert plan["with_residuals"] == sum(place["with_residuals"] for place in places)

@@ -64,6 +64,49 @@ def test_what_an_entry_says_by_default() -> None:
     assert read_network(dump_network(network)) == network
 
 
+HTTP = """
+[[listener]]
+broker = "north"
+protocol = "http"
+listen = "127.0.0.1:8080"
+"""
+
+
+def test_a_listener_for_http() -> None:
+    """It needs no durable sessions, and a routing without links will do."""
+    text = FILE.replace('[sessions]\ndirectory = "sessions"\n', "")
+    (entry,) = read_network(text + HTTP + 'allow_origins = ["https://a.example", "*"]\n').listener
+    assert (entry.addresses, entry.allow_origins) == (
+        *((("127.0.0.1", 8080),),),
+        ["https://a.example", "*"],
+    )
+    assert (entry.max_body_bytes, entry.max_connections) == (1 << 20, 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (HTTP + 'websocket = "127.0.0.1:8081"\n', "websocket is not for protocol 'http'"),
+        (HTTP + 'content = "json"\n', "content is not for protocol 'http'; leave it out"),
+        (LISTENER + 'allow_origins = ["*"]\n', "allow_origins is not for protocol 'mqtt'"),
+        (HTTP + 'allow_origins = ["app.example"]\n', "has 'app.example', which is no origin"),
+        (HTTP + 'allow_origins = ["https://a/b"]\n', "has 'https://a/b', which is no origin"),
+        (HTTP + "max_body_bytes = 0\n", "max_body_bytes = 0 must be from 1 to"),
+        (HTTP + 'sinks = ["ftp://a"]\n', "north: sinks: 'ftp://a' is no URL of http or https"),
+        (HTTP + 'sink_origin = "a b"\n', "sink_origin is 'a b'; give it the name of a host"),
+        (HTTP + 'public_url = "http://a?b"\n', "public_url is 'http://a.b'; give it a URL"),
+        (LISTENER + "sink_handshake = false\n", "sink_handshake is not for protocol 'mqtt'"),
+        (HTTP + "max_connections = 0\n", "max_connections = 0 must be from 1 to"),
+        (HTTP.replace("127.0.0.1", "0.0.0.0"), "without TLS, which others can reach"),
+        (HTTP + LISTENER.replace(":8083", ":8080"), "are both 127.0.0.1:8080"),
+        (HTTP.replace('listen = "127.0.0.1:8080"', ""), "no address: give it listen, such as"),
+    ],
+)
+def test_listeners_for_http_that_cannot_be(text: str, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        read_network(FILE + text).validate()
+
+
 def test_a_listener_may_be_for_web_pages_only() -> None:
     text = LISTENER.replace('listen = "127.0.0.1:1883"\n', "")
     (entry,) = read_network(FILE + text).listener
@@ -74,7 +117,7 @@ def test_a_listener_may_be_for_web_pages_only() -> None:
     ("text", "says"),
     [
         (LISTENER.replace('"north"', '"east"'), "no broker named 'east'; the file has north, s"),
-        (LISTENER.replace('"mqtt"', '"amqp"'), "protocol = 'amqp' is none of \"mqtt\""),
+        (LISTENER.replace('"mqtt"', '"amqp"'), 'protocol = \'amqp\' is none of "http", "mqtt"'),
         (LISTENER.replace('protocol = "mqtt"', ""), "missing required field `protocol`"),
         (LISTENER + 'content = "xml"\n', 'content = \'xml\' is none of "json", "none"'),
         (LISTENER + "qos = 1\n", r"\[\[listener\]\] has no key 'qos'; it has broker, protocol"),

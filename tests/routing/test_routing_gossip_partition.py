@@ -79,7 +79,9 @@ def test_after_a_partition_both_halves_get_all(seed: int, rounds: int, told: boo
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 8))]
+)
 def test_topics_are_whole_soon_after_a_partition_of_half_a_minute(seed: int) -> None:
     assert check_partition(seed, 30, told=True) <= HEALED
 

@@ -140,7 +140,9 @@ def test_one_change_by_the_witness_rule_leaves_the_graph_strongly_connected(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 4))]
+)
 @pytest.mark.parametrize(("rule", "most"), [("greedy", 0), ("witness", 1)])
 def test_both_rules_end_with_the_nodes_of_least_weight(
     seed: int, rule: Literal["greedy", "witness"], most: int

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from live_brokers import Live
-from playwright.async_api import Browser, Page, async_playwright
 
 import reefcast
 from asking_http import with_admin
@@ -20,54 +17,8 @@ from reefcast.network.file import NetworkFile
 from reefcast.network.sections import SessionsSection, StorageEntry
 from reefcast.server.node import Node
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-NO_BROWSER = "there is no chromium on this machine, and the page is tested in a real browser"
-PATIENCE_MS = 60_000
 SCRIPT = "<img src=x onerror=document.title=1>"
 """What a stranger may call things, so that a page runs it that takes texts for markup."""
-
-
-@asynccontextmanager
-async def browser() -> AsyncIterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip(NO_BROWSER)
-    async with async_playwright() as playwright:
-        found = await playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield found
-        await found.close()
-
-
-@asynccontextmanager
-async def page_of(
-    browser: Browser, base: str, allowed: tuple[str, ...] = (), **context: Any
-) -> AsyncIterator[Page]:
-    """A page at this address. In the end it must have had no error, and asked nobody else;
-    `allowed`: what may stand in errors of the console."""
-    wrong: list[str] = []
-    size = context.pop("viewport", {"width": 1280, "height": 860})
-    seen = await browser.new_context(viewport=size, reduced_motion="reduce", **context)
-    page = await seen.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on(
-        "console",
-        lambda said: (
-            wrong.append(said.text)
-            if said.type == "error" and not any(each in said.text for each in allowed)
-            else None
-        ),
-    )
-    page.on(
-        "request", lambda asked: None if asked.url.startswith(base) else wrong.append(asked.url)
-    )
-    await page.goto(base)
-    yield page
-    title = await page.title()
-    await seen.close()
-    assert not wrong, wrong
-    assert title != "1"
 
 
 class Town:

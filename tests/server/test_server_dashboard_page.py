@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from dashboards import PATIENCE_MS, SCRIPT, Town, browser, page_of, town
+from dashboards import SCRIPT, Town, town
 from playwright.async_api import Browser, Page, expect
 
 from asking_http import with_admin
+from browsers import PATIENCE_MS, browser, page_of
 from live_networks import path_network, until
 from reefcast.network.sections import RoleEntry
 from secured import OTHER_PASSWORD, PASSWORD, secured

@@ -92,7 +92,9 @@ async def becomes(nodes: dict[str, Node], tree: set[frozenset[str]]) -> None:
         assert links_told(node) == {link for link in tree if name in link}
 
 
-@pytest.mark.parametrize("strategy", ["S0", "S1", "S2"])
+@pytest.mark.parametrize(
+    "strategy", ["S2", *(pytest.param(one, marks=pytest.mark.soak) for one in ("S0", "S1"))]
+)
 async def test_moves_one_after_the_other_under_load(live: Live, strategy: str):
     nodes = await live.up(nine(strategy=strategy))
     async with Members(nodes["a"].network, LEAVES) as members, members.publishing():
@@ -587,11 +589,10 @@ async def moves_and_cuts(nodes: dict[str, Node], rng: random.Random, count: int)
     return cuts
 
 
-@pytest.mark.parametrize("seed", range(2))
-async def test_random_moves_while_connections_break(live: Live, seed: int):
-    nodes = await live.up(mixed(seed))
+async def test_random_moves_while_connections_break(live: Live):
+    nodes = await live.up(mixed(0))
     async with Members(nodes["a"].network, LEAVES) as members, members.publishing():
-        assert await moves_and_cuts(nodes, random.Random(seed), 8) > 20
+        assert await moves_and_cuts(nodes, random.Random(0), 8) > 20
     assert not counted(nodes.values(), "failures")
     assert not counted(nodes.values(), "link_lost")
 

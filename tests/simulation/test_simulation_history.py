@@ -278,11 +278,11 @@ def test_many_go_by_credit() -> None:
     """There are more than a window of 4 096."""
     simulation = line()
     simulation.store("s", "b2", ["t"], 0.0)
-    for n in range(6_000):
+    for n in range(4_500):
         simulation.publish("p", "b2", {"n": n}, START_S + n * 1e-4, topics=("t",))
     handle = simulation.request("c", "b3", "topic = 't'", START_S + 2)
     result = simulation.run()
-    assert found(result, handle) == list(range(6_000))
+    assert found(result, handle) == list(range(4_500))
     assert result.messages["more"] > 0
 
 
@@ -364,7 +364,7 @@ def test_a_storage_that_is_killed_starts_again_on_what_it_has(other: bool) -> No
 
 @pytest.mark.long
 @pytest.mark.parametrize("link", [("c", "b3"), ("b2", "b3"), ("s", "b2")])
-@pytest.mark.parametrize("after_bytes", [1, 20_000])
+@pytest.mark.parametrize("after_bytes", [pytest.param(1, marks=pytest.mark.soak), 20_000])
 def test_an_answer_that_is_cut_goes_on(link: tuple[str, str], after_bytes: int) -> None:
     asked_s = START_S + 2
     cuts = [Sever(links=(link,), at_s=asked_s, at=end, after_bytes=after_bytes) for end in link]

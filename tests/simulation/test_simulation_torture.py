@@ -17,7 +17,8 @@ from reefcast.simulation.torture.run import routings, torture
 from reefcast.simulation.torture.seeds import LIVE_EVERY, is_live, run_seed, run_seeds
 from reefcast.simulation.torture.small import LINE, TRIANGLE, kill_everywhere, settle_everywhere
 
-SEEDS = 12
+SEEDS = 6
+"""So many networks are tried of each routing; `make soak` tries thousands, some of live nodes."""
 SHAPES = {Shape.TREE: (LINE,), Shape.ANY: (LINE, TRIANGLE)}
 SMALL = [
     (name, edges) for name in routings() for edges in SHAPES.get(routing_named(name).overlay, ())
@@ -45,7 +46,7 @@ def test_what_the_checkers_took_for_a_mistake(routing: str, seed: int) -> None:
     assert not torture(seed, routing)[1]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0])
 @pytest.mark.parametrize("routing", routings())
 def test_what_is_promised_holds_of_live_nodes(routing: str, seed: int) -> None:
     live = LiveTorture(seed, routing)

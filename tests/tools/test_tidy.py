@@ -17,11 +17,6 @@ tidy = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tidy)
 
 
-@pytest.mark.long
-def test_the_source_is_tidy() -> None:
-    assert list(tidy.findings_of_all()) == []
-
-
 def test_every_package_has_a_layer() -> None:
     for package in tidy.PACKAGES:
         found = {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
@@ -32,7 +27,8 @@ def test_every_package_has_a_layer() -> None:
     ("module", "source"),
     [
         ("reefcast.model.x", "from reefcast.routing import broker"),
-        ("reefcast.server.x", "import reefcast.client.aio"),
+        ("reefcast.client.x", "import reefcast.server.node"),
+        ("reefcast.mqtt.x", "import reefcast.http.content"),
         ("reefcast.errors", "import reefcast.model.wire"),
         ("reefcast.sync", "def f():\n    from reefcast_lab.bench import live"),
         ("reefcast.cli.x", "import reefcast_lab.datasets"),

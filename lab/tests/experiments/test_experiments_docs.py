@@ -14,6 +14,7 @@ TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "string": "STRING", "bool": "BO
 ROW = r"\| `(\w+)` \| (int64|float64|string|bool) \|"
 
 
+@pytest.mark.long
 def test_covering_s_program_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     page = (DOCS / "explanation" / "covering.md").read_text(encoding="utf-8")
     (source,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

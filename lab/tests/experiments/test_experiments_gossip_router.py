@@ -75,7 +75,7 @@ def both(simulation: Simulation, topics: int, fanout: int) -> tuple[Spread, int,
     return found, record.delivered_clients - delivered - len(publishers), record.forwarded - copies
 
 
-@pytest.mark.parametrize("topics", [1, 3])
+@pytest.mark.parametrize("topics", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_to_all_neighbours(topics: int) -> None:
     """Which of several copies comes first is random, and nothing is sent back on that link."""
     found, delivered, copies = both(met(0), topics, 0)
@@ -84,7 +84,7 @@ def test_to_all_neighbours(topics: int) -> None:
     assert copies == pytest.approx(found.copies.sum(), rel=0.02)
 
 
-@pytest.mark.parametrize("topics", [1, 3])
+@pytest.mark.parametrize("topics", [1, pytest.param(3, marks=pytest.mark.soak)])
 def test_to_two_of_each_topic(topics: int) -> None:
     found, delivered, copies = both(met(2), topics, 2)
     assert 0.6 < found.delivered_share < 1.0

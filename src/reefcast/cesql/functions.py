@@ -17,7 +17,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z_]*")
 
 class FunctionError(Exception):
     """Raised by the body of a function: an error with this text. `value` is what the function
-    returns all the same; without it that is the zero value of its type."""
+    returns all the same; without it that is the zero value of its type. `kind` is that of the
+    error (see `CesqlError`)."""
 
     def __init__(
         self, message: str, value: Value | None = None, *, kind: str = "functionEvaluation"

@@ -59,6 +59,12 @@ MQTT clients are served on {listen}; in two more terminals:
 FOR_PAGES = """
 
 MQTT over WebSocket is served on ws://{listen}/mqtt"""
+FOR_HTTP = """
+
+HTTP clients are served on {listen}; in two more terminals:
+    curl -N 'http://{listen}/v1/events?filter=price<100'
+    curl -d '{{"topic": "stock/IBM", "price": 99}}' -H 'Content-Type: application/json' \\
+        http://{listen}/v1/events"""
 
 
 @click.command(epilog="Exit codes: 6 an operator wished the broker to be started again.")
@@ -99,6 +105,12 @@ MQTT over WebSocket is served on ws://{listen}/mqtt"""
     default="",
     help="Without NETWORK, serve MQTT over WebSocket, too, on this address, with the path /mqtt.",
 )
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    default="",
+    help="Without NETWORK, serve HTTP clients, too, on this address, such as 127.0.0.1:8080.",
+)
 @click.option("--follows", type=INPUT_FILE, hidden=True, help="NETWORK is a copy of this file.")
 @log_options
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
@@ -113,6 +125,7 @@ def command(
     admin: str,
     mqtt: str,
     mqtt_websocket: str,
+    http: str,
     follows: Path | None,
     log_format: str | None,
     log_levels: tuple[str, ...],
@@ -136,7 +149,7 @@ def command(
     Either runs until SIGTERM or SIGINT; then it drains its queues, closes its clients' connections,
     and ends. SIGHUP has it read NETWORK again (`reefcast network apply`).
     """
-    listener = _listener(mqtt, mqtt_websocket)
+    listener = [*_for_devices(mqtt, mqtt_websocket), *_for_programs(http)]
     _check(network, name, port, data, memory, admin, listener)
     described = NetworkFile() if network is None else load_network(network)
     logs.set_up(described.log.settings.changed(log_format, log_levels), broker=name or ALONE)
@@ -147,7 +160,12 @@ def command(
         _run_alone(port, data, admin, listener, memory, until_eof=until_eof, as_json=as_json)
 
 
-def _listener(mqtt: str, websocket: str) -> list[ListenerEntry]:
+def _for_programs(http: str) -> list[ListenerEntry]:
+    """Return the listeners of a broker alone for HTTP: one, or none."""
+    return [ListenerEntry(broker=ALONE, protocol="http", listen=http)] if http else []
+
+
+def _for_devices(mqtt: str, websocket: str) -> list[ListenerEntry]:
     """Return the listeners of a broker alone for MQTT: one, or none. It reads JSON without being
     told that it is some, as what a newcomer publishes says nothing of itself."""
     if not (mqtt or websocket):
@@ -187,8 +205,8 @@ def _check(
         )
     if network is not None and listener:
         raise click.UsageError(
-            f"--mqtt and --mqtt-websocket are for a broker alone; for broker {name} say so in "
-            f"{network}: listen and websocket in a [[listener]]"
+            "--mqtt, --mqtt-websocket and --http are for a broker alone; for broker "
+            f"{name} say so in {network}: listen and websocket in a [[listener]]"
         )
     if data is not None and memory:
         raise click.UsageError("give --directory or --memory, not both")
@@ -244,9 +262,9 @@ def _run_alone(
 
 
 def _instead(error: ConfigurationError, listener: list[ListenerEntry]) -> str:
-    of_mqtt = [f"{host}:{port}" for each in listener for host, port in each.addresses]
-    if any(f" {each}: " in str(error) for each in of_mqtt):
-        return "choose another address with --mqtt or --mqtt-websocket"
+    others = [f"{host}:{port}" for each in listener for host, port in each.addresses]
+    if any(f" {each}: " in str(error) for each in others):
+        return "choose another address with --mqtt, --mqtt-websocket or --http"
     if isinstance(error.__cause__, OSError):  # of the socket
         return "choose another port with --port, or --port 0 for any that is free"
     return "choose another directory with --directory, or keep nothing with --memory"
@@ -287,6 +305,10 @@ def _serve_alone(
         )
         text += TO_LOOK.format(admin=entry.admin) if entry.admin else ""
         for listener in network.listener:
+            if listener.protocol == "http":
+                text += FOR_HTTP.format(listen=listener.listen)
+                more |= {"http": listener.listen}
+                continue
             text += _for_mqtt(listener)
             more |= {"mqtt": listener.listen, "mqtt_websocket": listener.websocket}
         _say(entry, text, as_json, **more)

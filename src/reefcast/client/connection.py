@@ -30,6 +30,8 @@ ACK_EVERY, ACK_EVERY_BYTES, ACK_DELAY_S = 1024, 256 * 1024, 1.0
 """How often frames from the broker are acknowledged. An acknowledgement only lets the broker forget
 them: after a reconnect, the hello says which frames have arrived. It costs a broker 5 us, which
 should be little beside the deliveries."""
+Connect = Callable[..., Awaitable[tuple[Any, Any]]]
+"""What connects, with the arguments and the result of `loop.create_connection`."""
 _DELIVER = int(FrameKind.DELIVER)
 _log = logging.getLogger("reefcast.client")
 
@@ -273,9 +275,10 @@ async def open_connection(
     hello: Hello,
     timeout_s: float,
     security: Security | None = None,
+    connect: Connect | None = None,
 ) -> Connection:
     """Connect, send the hello and wait for the broker's; all within `timeout_s`. `security`: for an
-    address with TLS.
+    address with TLS; `connect`: what connects, if not the loop by TCP.
 
     Raises `OSError`, `TimeoutError` or `ConnectionLostError` where another attempt may help
     (`TlsError` where somebody must change something first), and `RefusedError`, `SlowConsumerError`
@@ -288,7 +291,7 @@ async def open_connection(
         tls = security.arguments(timeout_s)
     async with asyncio.timeout(timeout_s):
         try:
-            _, connection = await loop.create_connection(
+            _, connection = await (connect or loop.create_connection)(
                 lambda: Connection(handler, hello, address if tls else None),
                 address.host,
                 address.port,

@@ -39,13 +39,14 @@ from reefcast.sessions.messages import (
     Failed,
     Handed,
     Letters,
+    Notes,
     Owed,
     Reject,
     Resize,
     Sessions,
 )
 
-Answer = Done | Sessions | Letters
+Answer = Done | Sessions | Letters | Notes
 MOST_TRIES = 20
 """How often something is asked again because a broker could not be asked: in ten seconds brokers
 that start together find each other."""
@@ -54,15 +55,17 @@ Later = Callable[[Callable[[], None]], object]
 
 
 class Call:
-    """Something asked about a session. `answer`: None until it comes; `error`: why it failed."""
+    """Something asked about a session. `answer`: None until it comes; `error`: why it failed;
+    `notes`: what has come of an answer that takes several messages."""
 
-    __slots__ = ("answer", "changed", "error", "message", "tries")
+    __slots__ = ("answer", "changed", "error", "message", "notes", "tries")
 
     def __init__(self, message: Asked) -> None:
         self.message = message
         self.changed = Signal()
         self.answer: Answer | None = None
         self.error: ReefcastError | None = None
+        self.notes: dict[str, str] = {}
         self.tries = 0
 
     @property
@@ -310,6 +313,7 @@ class Consuming:
                 self._tell(Detach(token=self.next_token(), consumer=number))
         else:
             for call in self._calls.values():
+                call.notes = {}
                 self._tell(call.message)
         consumers, self._consumers = self._consumers, {}
         for attachment in consumers.values():
@@ -344,8 +348,18 @@ class Consuming:
                 self._attach_again(attachment, now=True)
             elif attachment is not None:
                 attachment.end(RefusedError(message.reason))
+        elif isinstance(message, Notes):
+            self._noted(message)
         elif isinstance(message, Done | Failed | Sessions | Letters):
             self._answered(message)
+
+    def _noted(self, message: Notes) -> None:
+        """Handle a part of a session's notes; the last one is the answer, with all of them."""
+        call = self._calls.get(message.token)
+        if call is not None:
+            call.notes |= message.notes
+            if not message.more:
+                self._answered(Notes(token=message.token, notes=call.notes))
 
     def _ended_as(self, number: int) -> Attachment | None:
         """Forget the consumer that attached under this number."""
@@ -368,6 +382,7 @@ class Consuming:
         """Ask what has not been answered. Without a connection, that waits for one to a broker that
         remembers this client; another one is asked everything anyway."""
         if token in self._calls:
+            self._calls[token].notes = {}
             self._tell(self._calls[token].message)
 
     def _begin(self, number: int) -> None:
@@ -378,7 +393,11 @@ class Consuming:
     def _answered(self, answer: Answer | Failed) -> None:
         if isinstance(answer, Failed) and answer.again and self._goes_on(answer):
             return
-        result = RefusedError(answer.reason) if isinstance(answer, Failed) else answer
+        result: Answer | RefusedError
+        if isinstance(answer, Failed):
+            result = RefusedError(answer.reason, gone=answer.gone)
+        else:
+            result = answer
         call = self._calls.pop(answer.token, None)
         if call is not None:
             call.finish(result)

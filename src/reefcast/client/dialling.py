@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from reefcast.client.address import Address
-from reefcast.client.connection import Connection, Handler, open_connection
+from reefcast.client.connection import Connect, Connection, Handler, open_connection
 from reefcast.client.secure import Security
 from reefcast.client.session import Session
 from reefcast.errors import ConnectionLostError, TlsError
@@ -26,7 +26,8 @@ MOST_NAMED = 8
 class Dialler:
     """`backoff`: the pauses between attempts; `hello`: returns the first frame of each
     connection; `security`: for addresses with TLS; `redirects`: whether to go to brokers that
-    others name; `session`: leaves one for another then."""
+    others name; `session`: leaves one for another then. `through`: what connects, if not the loop
+    by TCP."""
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class Dialler:
         session: Session | None = None,
     ) -> None:
         self.backoff = backoff
+        self.through: Connect | None = None
         self._addresses = list(addresses)
         self._named: list[Address] = []
         self._hurries = False
@@ -106,7 +108,7 @@ class Dialler:
             hello = self._hello()
             try:
                 connection = await open_connection(
-                    address, self._handler, hello, timeout_s, self._security
+                    address, self._handler, hello, timeout_s, self._security, self.through
                 )
             except (OSError, TimeoutError, ConnectionLostError) as error:
                 last_error = error

@@ -31,6 +31,7 @@ from reefcast.sessions.messages import (
     ListSessions,
     Look,
     Manage,
+    Notes,
     OpenSession,
     RemoveFilter,
     SessionRow,
@@ -276,6 +277,23 @@ class DurableSession:
         """How many events have arrived and have not been read."""
         return 0 if self._attachment is None else len(self._attachment.waiting)
 
+    @property
+    def ended(self) -> bool:
+        """Whether this program was a consumer, and is none any more: the session ended, or the
+        client did."""
+        return self._attachment is not None and self._attachment.ended
+
+    @property
+    def in_hand(self) -> list[int]:
+        """The positions of the events that this consumer has read, and neither acknowledged nor
+        rejected, in the order in which it got them."""
+        return [] if self._attachment is None else list(self._attachment.in_hand)
+
+    def reject_position(self, position: int, delay_s: float = 0.0) -> None:
+        """Give back an event that is `in_hand`; see `OwedEvent.reject`."""
+        self._attached()
+        self._acknowledgements.reject(position, delay_s)
+
     @asynccontextmanager
     async def processing(self) -> AsyncIterator[OwedEvent]:
         """Wait for the next event; acknowledge it at the end of the `async with` block, or reject
@@ -319,7 +337,8 @@ class DurableSession:
             await self._acknowledgements.until_answered()
 
     def resize(self, prefetch: int) -> None:
-        """Change how many events this consumer may have without having acknowledged them."""
+        """Change how many events this consumer may have without having acknowledged them; 0: none
+        comes until this is called again."""
         self._prefetch = _checked(prefetch)
         if self._attachment is not None:
             self._attachment.resize(self._prefetch)
@@ -385,7 +404,7 @@ async def rows_of(session: Session, message: ListSessions) -> list[SessionRow]:
     return rows
 
 
-T = TypeVar("T", Done, Sessions, Letters)
+T = TypeVar("T", Done, Sessions, Letters, Notes)
 
 
 async def answer_to(session: Session, message: Asked, kind: type[T]) -> T:
@@ -403,6 +422,6 @@ async def answer_to(session: Session, message: Asked, kind: type[T]) -> T:
 
 
 def _checked(prefetch: int) -> int:
-    if not 1 <= prefetch <= MOST_WINDOW:
-        raise LocalError(f"prefetch {prefetch} is not between 1 and {MOST_WINDOW} events")
+    if not 0 <= prefetch <= MOST_WINDOW:
+        raise LocalError(f"prefetch {prefetch} is not between 0 and {MOST_WINDOW} events")
     return prefetch

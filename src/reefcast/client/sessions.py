@@ -29,7 +29,8 @@ class SessionClient:
         make it, at the broker that this client is connected to, if there is none. See
         `DurableSession`.
 
-        `prefetch`: how many events this consumer may have without having acknowledged them.
+        `prefetch`: how many events this consumer may have without having acknowledged them; 0: none
+        until `resize`.
         `filter`: a further one, for this consumer alone, which takes only the session's events that
         match. `owner`: the user whose session it is, this client's by default; other users' are for
         administrators. `here`: make the session although some broker cannot be asked whether it has

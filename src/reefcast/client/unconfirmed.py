@@ -81,6 +81,11 @@ class Unconfirmed:
     def __len__(self) -> int:
         return len(self._kept)
 
+    def awaits(self, seq: int, group: Group) -> bool:
+        """Return whether a group still waits for this publication."""
+        kept = self._kept.get(seq)
+        return kept is not None and group in kept.groups
+
     @property
     def full(self) -> bool:
         """Whether those that ask have to wait."""

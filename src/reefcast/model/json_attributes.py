@@ -10,8 +10,9 @@ Whatever a payload holds, this takes time and room in proportion to its size."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -33,6 +34,9 @@ MAX_TEXT_CHARS = MAX_LENGTH
 
 RESERVED = ("$", "content.", "mqtt.", "reply.")
 """How the names begin that a protocol gives to what it knows itself, and clients of our own."""
+CONTENT_TYPE = "content.type"
+"""The attribute that says of what kind a payload is, as a media type."""
+JSON_TYPE = "application/json"
 
 _MOST_LEVELS = MAX_DEPTH + 1
 """The object around everything is no level of `flat`."""
@@ -48,11 +52,27 @@ def is_reserved_name(name: str) -> bool:
     return not name or name == TOPIC or name.startswith(RESERVED)
 
 
+def is_json_type(content_type: str) -> bool:
+    """Return whether a payload of this media type is JSON (RFC 8259; RFC 6839, section 3.1)."""
+    essence = content_type.partition(";")[0].strip().lower()
+    return essence == JSON_TYPE or essence.endswith("+json")
+
+
+def members_of(attributes: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the attributes that a JSON object shows in the place of a payload; it has no NaN and
+    no infinity."""
+    return {
+        name: value
+        for name, value in attributes.items()
+        if not is_reserved_name(name) and (type(value) is not float or math.isfinite(value))
+    }
+
+
 def attributes_of_json(payload: bytes) -> dict[str, Value] | None:
     """Return the members of a JSON object as attributes, in their order. None if the payload is no
     JSON object, exceeds `MAX_JSON_BYTES`, `MAX_DEPTH`, `MAX_ATTRIBUTES` or `MAX_NAMES_CHARS`, or
     has a number that is beyond float64 (RFC 8259, section 6, allows such limits)."""
-    if len(payload) > MAX_JSON_BYTES or _is_deep(payload):
+    if len(payload) > MAX_JSON_BYTES or is_deep(payload):
         return None
     try:
         members = _decode(payload)
@@ -62,7 +82,7 @@ def attributes_of_json(payload: bytes) -> dict[str, Value] | None:
     return members if small and _is_flat(members) else _flattened(members)
 
 
-def _is_deep(payload: bytes) -> bool:
+def is_deep(payload: bytes) -> bool:
     """Return whether brackets are open around each other beyond the limit; any answer will do for
     what is no JSON. The decoder's own limit depends on who calls it.
 

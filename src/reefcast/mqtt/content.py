@@ -14,6 +14,12 @@
 | members of a JSON object as payload | attributes of these names (`model.json_attributes`) |
 | User Properties, if the listener says so | attributes of these names; the first of each |
 
+A message with the User Property `specversion` is a CloudEvent in binary mode (MQTT Protocol Binding
+for CloudEvents 1.0.2): its User Properties are context attributes, whatever the listener says, and
+members of its payload are attributes `data.NAME` (`cloudevents.mapping`). If it is none, it is an
+ordinary message. In structured mode (`application/cloudevents+json`) the members of the payload are
+just that. CloudEvents of other clients reach MQTT in binary mode.
+
 Members of payloads win over User Properties of the same name. Neither can have a name of this
 table, nor another reserved one (`is_reserved_name`).
 
@@ -24,15 +30,31 @@ and no `mqtt.qos`, its other attributes become its payload, a JSON object.
 
 from __future__ import annotations
 
-import math
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from reefcast.cloudevents.context import (
+    DATA_TYPE,
+    SPECVERSION,
+    CloudEventError,
+    canonical,
+    check_context,
+)
+from reefcast.cloudevents.events import CloudEvent
+from reefcast.cloudevents.mapping import claimed_event, claims, lasting_attributes
 from reefcast.model.filters import TOPIC
-from reefcast.model.json_attributes import MAX_ATTRIBUTES, attributes_of_json, is_reserved_name
+from reefcast.model.json_attributes import (
+    CONTENT_TYPE,
+    JSON_TYPE,
+    MAX_ATTRIBUTES,
+    attributes_of_json,
+    is_json_type,
+    is_reserved_name,
+    members_of,
+)
 from reefcast.model.patterns import is_topic_match
 from reefcast.model.publication import Publication, Value
 from reefcast.mqtt.fields import variable
@@ -43,15 +65,13 @@ from reefcast.sessions.events import EXPIRES, lifetime_of
 QOS, RETAIN, FORMAT = "mqtt.qos", "mqtt.retain", "mqtt.format"
 RESPONSE_TOPIC, CORRELATION = "mqtt.response_topic", "mqtt.correlation"
 USER_PROPERTIES = "mqtt.user_properties"
-CONTENT_TYPE = "content.type"
-JSON_TYPE = "application/json"
 NEVER_US = 1 << 62
 """A time that does not come."""
 AT_ONCE_S = 1e-6
 """The `$expires_s` of what expires in 0 seconds: 0 stands for never."""
 
 _OF_PROPERTIES = frozenset(
-    (FORMAT, EXPIRES, CONTENT_TYPE, RESPONSE_TOPIC, CORRELATION, USER_PROPERTIES)
+    (FORMAT, EXPIRES, CONTENT_TYPE, RESPONSE_TOPIC, CORRELATION, USER_PROPERTIES, SPECVERSION)
 )
 _PUBLISH = 0x30
 _PUBLISH_HEAD = _PUBLISH.to_bytes()
@@ -84,6 +104,9 @@ def attributes_of(
     properties = message.properties
     if properties is not NO_PROPERTIES:
         _add_properties(attributes, properties)
+    event = _cloudevent_in(properties, message.payload) if properties.user_properties else None
+    if event is not None:
+        return attributes | lasting_attributes(event), False
     unreadable = False
     if message.payload and _is_json(properties.content_type, options):
         members = attributes_of_json(message.payload)
@@ -94,6 +117,17 @@ def attributes_of(
             if name not in attributes and not is_reserved_name(name):
                 attributes[name] = value
     return attributes, unreadable
+
+
+def _cloudevent_in(properties: Properties, payload: bytes) -> CloudEvent | None:
+    """Return the CloudEvent in binary mode that a message is; None if it is none."""
+    said = dict(properties.user_properties)
+    if SPECVERSION not in said or len(said) < len(properties.user_properties):
+        return None
+    try:
+        return CloudEvent(check_context({**said, DATA_TYPE: properties.content_type}), payload)
+    except CloudEventError:
+        return None
 
 
 def _add_properties(attributes: dict[str, Value], properties: Properties) -> None:
@@ -112,10 +146,7 @@ def _add_properties(attributes: dict[str, Value], properties: Properties) -> Non
 
 
 def _is_json(content_type: str | None, options: ContentOptions) -> bool:
-    if content_type is None:
-        return options.json
-    essence = content_type.partition(";")[0].strip().lower()
-    return essence == JSON_TYPE or essence.endswith("+json")
+    return options.json if content_type is None else is_json_type(content_type)
 
 
 def publication_of(
@@ -201,7 +232,10 @@ def outbound_of(publication: Publication, now_us: int) -> Outbound | None:
         if interval is None:
             return None
     fields = _properties_of(attributes)
-    if qos is None and not payload and (members := _members_of(attributes)):
+    event = claimed_event(publication) if qos is None and claims(attributes) else None
+    if event is not None:
+        payload, fields = event.data, fields | _properties_of_cloudevent(event)
+    elif qos is None and not payload and (members := members_of(attributes)):
         payload = _encode_json(members)
         fields |= {"content_type": JSON_TYPE, "payload_format_indicator": 1}
     properties = Properties(message_expiry_interval=interval, **fields)
@@ -308,15 +342,6 @@ def _interval_of(lifetime_s: float, elapsed_us: int) -> int | None:
     return 0 if lifetime_s <= AT_ONCE_S else -(-left_us // 1_000_000)
 
 
-def _members_of(attributes: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the attributes that a JSON object shows; it has no NaN and no infinity."""
-    return {
-        name: value
-        for name, value in attributes.items()
-        if not is_reserved_name(name) and (type(value) is not float or math.isfinite(value))
-    }
-
-
 def _properties_of(attributes: Mapping[str, Value]) -> dict[str, Any]:
     """Return the properties, but for the interval, that attributes say and a packet can have."""
     found: dict[str, Any] = {}
@@ -333,6 +358,16 @@ def _properties_of(attributes: Mapping[str, Value]) -> dict[str, Any]:
         found["correlation_data"] = correlation
     if pairs := _pairs_of(attributes.get(USER_PROPERTIES)):
         found["user_properties"] = pairs
+    return found
+
+
+def _properties_of_cloudevent(event: CloudEvent) -> dict[str, Any]:
+    """Return the properties of a CloudEvent in binary mode."""
+    names = event.context.keys() - {DATA_TYPE, TOPIC}
+    pairs = [(name, canonical(event.context[name])) for name in event.context if name in names]
+    found: dict[str, Any] = {"user_properties": tuple(p for p in pairs if is_text(p[1]))}
+    if is_text(event.data_type):
+        found["content_type"] = event.data_type
     return found
 
 

@@ -348,13 +348,14 @@ def _machine(broker: BrokerEntry) -> str:
 def _check_listeners(network: NetworkFile) -> None:
     if not network.listener:
         return
-    where, routing = network.listener[0].where, network.network.routing
-    if not network.sessions.directory:
+    of_mqtt = [each.where for each in network.listener if each.protocol == "mqtt"]
+    where, routing = of_mqtt[0] if of_mqtt else "", network.network.routing
+    if of_mqtt and not network.sessions.directory:
         raise ConfigurationError(
             f"{where}: MQTT needs durable sessions, and these a directory: give [sessions] one, "
             'such as directory = "sessions"'
         )
-    if routing_named(routing).overlay is Shape.NONE:
+    if of_mqtt and routing_named(routing).overlay is Shape.NONE:
         raise ConfigurationError(
             f"{where}: MQTT needs durable sessions, which routing {routing!r} does not have: use a "
             "routing with links, such as acyclic"

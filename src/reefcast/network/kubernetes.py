@@ -254,7 +254,9 @@ def _objects(
     }
     yield of("Service", "v1", names.network, spec=everybody)
     # By a port's name, so that only brokers with such a listener are asked.
-    mqtt = [{**each, "targetPort": each["name"]} for each in _mqtt_ports(network, network.names)]
+    mqtt = [
+        {**each, "targetPort": each["name"]} for each in _listener_ports(network, network.names)
+    ]
     ports = [*_ports(network)[:1], *mqtt]
     for_clients = {"selector": _labels(names, "broker"), "ports": ports}
     yield of("Service", "v1", names.clients, spec=for_clients)
@@ -282,11 +284,11 @@ def _ports(network: NetworkFile, kind: str = "broker") -> list[dict[str, Any]]:
     return [*client, {"name": "admin", "port": ADMIN_PORT}] if network.admin.listen else client
 
 
-def _mqtt_ports(network: NetworkFile, brokers: Iterable[str]) -> list[dict[str, Any]]:
-    """Return where some of these brokers listen for MQTT."""
+def _listener_ports(network: NetworkFile, brokers: Iterable[str]) -> list[dict[str, Any]]:
+    """Return where some of these brokers listen for clients of other protocols."""
     listeners = [each for each in network.listener if each.broker in brokers]
-    found = {port for each in listeners for _, port in each.addresses}
-    return [{"name": f"mqtt-{port}", "port": port} for port in sorted(found)]
+    found = {(port, each.protocol) for each in listeners for _, port in each.addresses}
+    return [{"name": f"{protocol}-{port}", "port": port} for port, protocol in sorted(found)]
 
 
 def _stateful_set(
@@ -343,7 +345,7 @@ def _pod(
             {"name": "state", "mountPath": STATE},
         ],
     }
-    if ports := [*_ports(network, kind), *_mqtt_ports(network, [member])]:
+    if ports := [*_ports(network, kind), *_listener_ports(network, [member])]:
         named = [{"name": each["name"], "containerPort": each["port"]} for each in ports]
         container |= {"ports": named, **_probes(network, ports[0]["name"])}
     volumes: list[dict[str, Any]] = [_configuration(network, member, names)]

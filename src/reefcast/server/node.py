@@ -60,6 +60,7 @@ from reefcast.tls.credentials import BrokerCredentials
 from reefcast.tls.wording import in_words
 
 if TYPE_CHECKING:
+    from reefcast.server.http.listening import HttpListeners
     from reefcast.server.mqtt.front import MqttFront
     from reefcast.server.web.door import Door
 
@@ -76,8 +77,9 @@ class Node:
     `listeners`: where the broker listens; `start` opens those that are there by then. A listener
     for clients of another protocol gives each connection a `Line` that calls `clients.admit`, and
     has a `ClientPort` of its own. `shared`: what all connections have in common. `door`: its HTTP
-    listener, and `mqtt`: its MQTT clients, if the network file gives it such. `before_leaving`:
-    called while the broker stops, when its clients have what was for them and are still connected.
+    listener, `mqtt`, `http`: its clients of these protocols, if the network file gives it such.
+    `before_leaving`: called while the broker stops, when its clients have what was for them and are
+    still connected.
     `network`: what it does now. `wishes`: what operators ask of it."""
 
     kind: ClassVar[str] = "broker"
@@ -128,6 +130,7 @@ class Node:
         host, port = network.address(name)
         self.listeners = [self._listener(host, port)]
         self.mqtt = self._mqtt_front()
+        self.http = self._http_listeners()
         self.door = self._admin_door()
         self.draining = Draining(self.host, self.clients, self.overlay_links.elsewhere)
         self.wishes = Wishes(self.host.driver.wish, name, self.draining)
@@ -163,11 +166,22 @@ class Node:
         return broker_door(self, *address)
 
     def _mqtt_front(self) -> MqttFront | None:
-        if not any(each.broker == self.name for each in self.network.listener):
+        if not self._listens_for("mqtt"):
             return None
         from reefcast.server.mqtt.listening import front_of  # most brokers need none
 
         return front_of(self)
+
+    def _http_listeners(self) -> HttpListeners | None:
+        if not self._listens_for("http"):
+            return None
+        with extra_for("an HTTP listener"):
+            from reefcast.server.http.listening import HttpListeners  # loads aiohttp
+        return HttpListeners(self, self._greet)
+
+    def _listens_for(self, protocol: str) -> bool:
+        own = [each for each in self.network.listener if each.broker == self.name]
+        return any(each.protocol == protocol for each in own)
 
     def say_no_tls(self, other: str, error: BaseException) -> None:
         words = "no TLS with %s: %s"
@@ -296,8 +310,9 @@ class Node:
             await connection.closed.wait()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
-        if self.door is not None:
-            await self.door.close()
+        for each in (self.door, self.http):
+            if each is not None:
+                await each.close()
         self.host.driver.close()
         self.shared.authenticator.close()
         self.host.audit.close()
@@ -324,10 +339,9 @@ class Node:
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
         if self.host.samples is not None:
             self.host.samples.tick()
-        if self.door is not None:
-            self.door.tick(now)
-        if self.mqtt is not None:
-            self.mqtt.tick(now)
+        for each in (self.door, self.mqtt, self.http):
+            if each is not None:
+                each.tick(now)
         self.host.watching.tick(now)
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
@@ -452,6 +466,7 @@ class Node:
             "stopping": self.stopping,
             **self.wishes.status(),
             "mqtt": None if self.mqtt is None else self.mqtt.status(),
+            "http": None if self.http is None else self.http.status(),
             "certificate": None if self.tls is None else certificate_status(self.tls.value),
             "links": self.link_states(),
             **clients_status(list(self.clients.sessions.values())),

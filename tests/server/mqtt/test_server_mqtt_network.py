@@ -62,7 +62,7 @@ class Brokers:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["tree", "scot", "mesh"])
+@pytest.mark.parametrize("kind", ["tree", pytest.param("scot", marks=pytest.mark.soak), "mesh"])
 async def test_nothing_is_lost_and_qos_2_comes_once_whoever_dies(tmp_path: Path, kind: str) -> None:
     network = network_of(kind)
     names = network.names

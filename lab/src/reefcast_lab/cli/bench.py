@@ -22,6 +22,7 @@ from reefcast.cli.options import (
     master_option,
 )
 from reefcast_lab.cli.bench_delivery import delivery
+from reefcast_lab.cli.bench_http import http
 from reefcast_lab.cli.bench_keeping import keeping
 from reefcast_lab.cli.bench_mqtt import mqtt
 from reefcast_lab.cli.bench_tables import (
@@ -76,6 +77,7 @@ def command() -> None:
 
 command.add_command(delivery)
 command.add_command(keeping)
+command.add_command(http)
 command.add_command(mqtt)
 
 

@@ -47,6 +47,18 @@ HISTORY = {
     "cpu_ms": "ms (CPU)",
     "ratio": "ratio",
 }
+HTTP = {
+    "load": "                  load",  # as wide as the longest of them
+    "server": "  server",
+    "publishers": "publishers",
+    "batch": "events/request",
+    "fanout": "fan-out",
+    "cpu_us_per_event": "us/event (CPU)",
+    "cpu_spread": "spread",
+    "events_per_s": "events/s",
+    "missing": "missing",
+    "ratio": "ratio",
+}
 LIVE = {
     "broker": "broker",
     "fanout": "fan-out",

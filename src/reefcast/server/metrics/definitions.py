@@ -138,7 +138,7 @@ CONNECTIONS_CLOSED = counter(
 )
 PROOFS_FAILED = counter("proofs_failed", "Failed attempts to prove who somebody is")
 PROOFS_SLOWED = counter("proofs_slowed", "Attempts that had to wait after former failures")
-BAD_HTTP = counter("bad_http_requests", "What came to the admin listener and was no HTTP")
+BAD_HTTP = counter("bad_http_requests", "What came to an HTTP listener and was no HTTP")
 CLIENTS = gauge(
     "client_sessions", 'Sessions of clients: "connected", or "away" for a moment', "state"
 )

@@ -37,7 +37,7 @@ def front_of(node: ServingBroker) -> MqttFront:
     front = MqttFront(node)
     _ = front.renderer.packets  # compiled now, at the first start, and not while clients wait
     for entry in node.network.listener:
-        if entry.broker == node.name:
+        if entry.broker == node.name and entry.protocol == "mqtt":
             front.listeners += mqtt_listeners(node, front, entry)
     node.listeners += [each.listener for each in front.listeners]
     return front

@@ -36,7 +36,14 @@ from reefcast.server.tls_listener import TlsListener
 from reefcast.server.web.dashboard import MARK, Dashboard, refusal_of
 from reefcast.server.web.dashboard import Answering as Guarded
 from reefcast.server.web.files import PageFile, page_files
-from reefcast.server.web.http import HEADERS, HttpConnection, PlainHttp, failed_words, text
+from reefcast.server.web.http import (
+    HEADERS,
+    HttpConnection,
+    PlainHttp,
+    failed_words,
+    host_in,
+    text,
+)
 from reefcast.server.web.operated import Operated
 from reefcast.server.web.proving import RequestGreeting, challenges, prove, shown_in
 from reefcast.server.web.visits import Visit, Visits
@@ -150,7 +157,7 @@ class Door:
             response = text(405, f"this listener answers {allowed} only at this path")
             response.headers["Allow"] = ", ".join(methods)
             return response
-        if self._here_only and not is_loopback(_host_in(request.headers.get("Host", ""))):
+        if self._here_only and not is_loopback(host_in(request.headers.get("Host", ""))):
             return text(
                 421,
                 "without [security] this listener answers requests for localhost or 127.0.0.1 "
@@ -241,14 +248,6 @@ class Door:
             return text(400, f"rows = {rows[:40]!r} is no number of rows")
         status = self._me.status(StatusRequest(tables, int(rows)))
         return web.Response(body=msgspec.json.encode(status), content_type="application/json")
-
-
-def _host_in(header: str) -> str:
-    """Return the host in a header Host, without the port."""
-    host = header.strip()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
 def _shown_by(request: web.BaseRequest) -> Callable[[str], Any]:

@@ -71,9 +71,13 @@ class HttpConnection(web.RequestHandler):
             self._journal.failed("to serve an HTTP request", _as_exception(exc))
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun already")
-        response = text(status, words)
+        response = self.answer(status, words)
         response.force_close()
         return response
+
+    def answer(self, status: int, words: str) -> web.Response:
+        """Return an answer in words."""
+        return text(status, words)
 
     def log_exception(self, *args: Any, exc_info: Any = None, **more: Any) -> None:
         """Log what nobody expected."""
@@ -91,6 +95,14 @@ class PlainHttp(asyncio.Protocol):
         if not self._transport.is_closing():
             self._transport.write(PLAIN_HTTP)
             self._transport.close()
+
+
+def host_in(header: str) -> str:
+    """Return the host in a header Host, without the port."""
+    host = header.strip()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
 def failed_words(kind: str) -> str:

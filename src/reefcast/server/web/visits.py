@@ -6,10 +6,12 @@ Rules
   (its beginning, if it got none), so that connections that say nothing, or do not read, keep nobody
   out.
 - A connection has `ANSWER_S` for each request: from its beginning, or from the last answer, until
-  the next one is answered. It may send `MOST_BYTES` meanwhile; more ends it, and so does an answer
+  the next one is answered. It may send `most_bytes` meanwhile; more ends it, and so does an answer
   that it does not read in that time.
+- A connection that is held, because its answer goes on, has all the time, may send what it likes,
+  and gives way to nobody; if all are held, a further one is ended at once. Who holds it limits it.
 - What stands in one line of a head is limited by aiohttp (`LINE_BYTES`, `FIELD_BYTES`, `FIELDS`);
-  bodies are read by nobody."""
+  bodies are read by whoever needs them."""
 
 from __future__ import annotations
 
@@ -29,19 +31,21 @@ class Visit(asyncio.Protocol):
     def __init__(self, visits: Visits, inner: asyncio.Protocol) -> None:
         self._visits = visits
         self._inner = inner
-        self._left = MOST_BYTES
+        self._left = visits.most_bytes
         self._until_s = 0.0
+        self.held = False
         self.transport: asyncio.Transport | None = None
         self.known = ""
         """The user whose visit is in the audit log already."""
 
     def begin_anew(self, until_s: float) -> None:
         """Allow one more request, which must be answered by then."""
-        self._left, self._until_s = MOST_BYTES, until_s
+        self._left, self._until_s = self._visits.most_bytes, until_s
+        self.held = False
 
     def is_late(self, now: float) -> bool:
         """Return whether it has taken too long."""
-        return now > self._until_s
+        return not self.held and now > self._until_s
 
     def end(self) -> None:
         """End the connection at once."""
@@ -56,7 +60,7 @@ class Visit(asyncio.Protocol):
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        self._left -= len(data)
+        self._left -= 0 if self.held else len(data)
         if self._left < 0:
             self.end()
         else:
@@ -77,9 +81,13 @@ class Visit(asyncio.Protocol):
 
 
 class Visits:
-    """All connections of one listener; `evicted` is called when one had to give way."""
+    """All connections of one listener; `evicted` is called when one had to give way. `most_bytes`:
+    what may be sent for one answer."""
 
-    def __init__(self, most: int, evicted: Callable[[], None]) -> None:
+    def __init__(
+        self, most: int, evicted: Callable[[], None], *, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self.most_bytes = most_bytes
         self._most = most
         self._evicted = evicted
         self._loop = asyncio.get_running_loop()
@@ -91,12 +99,12 @@ class Visits:
     def began(self, visit: Visit) -> None:
         """Note a new connection."""
         assert visit.transport is not None
-        if len(self._all) >= self._most:
-            self._evicted()
-            oldest = next(iter(self._all))
-            self._all.pop(oldest).end()
         self._all[visit.transport] = visit
         visit.begin_anew(self._loop.time() + ANSWER_S)
+        if len(self._all) > self._most:
+            self._evicted()
+            oldest = next(transport for transport, each in self._all.items() if not each.held)
+            self._all.pop(oldest).end()
 
     def answered(self, transport: asyncio.BaseTransport | None) -> None:
         """Note that a request of this connection has been answered."""
@@ -104,6 +112,12 @@ class Visits:
         if visit is not None and transport is not None:
             self._all[transport] = visit
             visit.begin_anew(self._loop.time() + ANSWER_S)
+
+    def hold(self, transport: asyncio.BaseTransport | None) -> None:
+        """Hold a connection until its next answer."""
+        visit = self.of(transport)
+        if visit is not None:
+            visit.held = True
 
     def of(self, transport: asyncio.BaseTransport | None) -> Visit | None:
         """Return the visit with this transport, if it goes on."""

@@ -1,0 +1,1 @@
+"""What HTTP clients cost a broker, beside a bare server of the same library."""

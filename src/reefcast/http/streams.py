@@ -1,0 +1,80 @@
+"""Server-sent events (HTML Standard, section 9.2), and what their ids say.
+
+Rules
+-----
+- The id of an event of a durable session says which positions of its queue this stream has brought
+  and nobody has acknowledged since, as ranges: `3-9,12`. So a program that comes back with the last
+  id that it saw (Last-Event-ID) acknowledges exactly what it had, at whatever broker it comes back,
+  and whoever else consumed the session meanwhile.
+- Other events have their own id, by which nothing is resumed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from reefcast.http.problems import refused
+
+EVENT_STREAM = "text/event-stream"
+MOST_POSITIONS = 65_536
+_RANGES = re.compile(r"\d{1,18}(-\d{1,18})?(,\d{1,18}(-\d{1,18})?)*", re.ASCII)
+KEEP_ALIVE = b": still here\n\n"
+
+
+def event_bytes(data: bytes, *, id: str = "", name: str = "") -> bytes:
+    """Return an event of a stream. `data`: one line."""
+    head = f"event: {name}\n" if name else ""
+    if id:
+        head += f"id: {id}\n"
+    return b"%sdata: %s\n\n" % (head.encode(), data)
+
+
+class Positions:
+    """A set of positions, which is told as ranges. Most come in their order."""
+
+    def __init__(self, positions: Iterable[int] = ()) -> None:
+        self._ranges: list[list[int]] = []
+        for position in sorted(positions):
+            self.add(position)
+
+    def add(self, position: int) -> None:
+        """Add a position."""
+        ranges = self._ranges
+        if ranges and position == ranges[-1][1] + 1:
+            ranges[-1][1] = position
+        elif not ranges or position > ranges[-1][1]:
+            ranges.append([position, position])
+        elif not any(first <= position <= last for first, last in ranges):
+            all_of_them = [*self, position]
+            ranges.clear()
+            for each in sorted(all_of_them):
+                self.add(each)
+
+    def __iter__(self) -> Iterator[int]:
+        for first, last in self._ranges:
+            yield from range(first, last + 1)
+
+    @property
+    def text(self) -> str:
+        """The positions as ranges."""
+        return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in self._ranges)
+
+
+def positions_in(text: str) -> list[int]:
+    """Return the positions that the id of an event says. Raises `HttpError` for one that says
+    none."""
+    if not text.strip():
+        return []
+    where = "header Last-Event-ID"
+    if len(text) > 1 << 16 or not _RANGES.fullmatch(text.strip()):
+        said = f"{text[:40]!r} is no id of an event of a session; such ids are like 3-9,12"
+        raise refused(400, "invalid", said, where=where)
+    positions: dict[int, None] = {}
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        a, b = int(first), int(last or first)
+        if a < 1 or b < a or b - a + len(positions) >= MOST_POSITIONS:
+            said = f"the id names {part[:40]!r}, which are no positions, or too many"
+            raise refused(400, "invalid", said, where=where)
+        positions |= dict.fromkeys(range(a, b + 1))
+    return list(positions)
