@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -308,9 +309,10 @@ class Requests:
 
     async def resume(self, notes: Mapping[str, str], numbers: Mapping[str, int]) -> None:
         """Make the subscriptions of a session that goes on. `notes`: those of its subscriptions, by
-        topic filter; `numbers`: of the durable session's filters."""
+        topic filter; `numbers`: of the durable session's filters. The client becomes a consumer
+        of its own session only after that: what matches no subscription is dropped."""
         assert self.lasting is not None
-        stray = dict(numbers)
+        stray, shared = dict(numbers), []
         for topic_filter, note in notes.items():
             request, identifier, condition = read_kept(topic_filter, note)
             pairs = (("filter", condition),) if condition else ()
@@ -324,10 +326,14 @@ class Requests:
                     stray.pop(subscription.wanted.filter, None)
                 else:
                     await self._serve(subscription)
-                self._subscriptions.put(subscription)
-                await self._consume(subscription)
             except (MqttError, SessionFailed):
                 continue  # what it may not have any more
+            self._subscriptions.put(subscription)
+            if subscription.way is Way.SHARED:
+                shared.append(subscription)
+        for subscription in shared:
+            with suppress(SessionFailed):  # so it was removed again
+                await self._consume(subscription)
         for filter in stray:
             await self.lasting.remove_filter(filter)
 

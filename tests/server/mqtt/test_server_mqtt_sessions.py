@@ -370,6 +370,28 @@ async def test_unsubscribing_completes_what_has_begun(
     await nothing_is_left(place, client, version)
 
 
+async def test_what_was_sent_comes_again_whichever_subscription_it_is_for(
+    place: MqttPlace,
+) -> None:
+    """The home hands it out as soon as the session has a consumer: all subscriptions are known by
+    then."""
+    name, topics = fresh("client"), [fresh() for _ in range(5)]
+    client = await lasting(place, name)
+    for topic in topics:
+        await client.subscribe(topic, 1)
+    publisher = await place.client()
+    for topic in topics:
+        await publisher.publish(topic, b"x", 1)
+    sent = [await client.next(Publish) for _ in topics]
+    for _ in range(12):
+        client.cut()
+        client = await lasting(place, name)
+        again = [await client.next(Publish) for _ in topics]
+        assert [(each.packet_id, each.topic) for each in again] == [
+            (each.packet_id, each.topic) for each in sent
+        ]
+
+
 async def test_other_options_do_not_change_what_has_begun(place: MqttPlace) -> None:
     name, topic = fresh("client"), fresh()
     client = await lasting(place, name)
