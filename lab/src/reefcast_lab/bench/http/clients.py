@@ -53,7 +53,7 @@ class Publisher(Client):
         return not self.left and self.count == self._sent
 
     def post(self) -> None:
-        """Post the next request, unless an answer is awaited."""
+        """Send the next request, unless an answer is awaited."""
         if self.left and self.count == self._sent:
             self.left -= 1
             self._sent += 1

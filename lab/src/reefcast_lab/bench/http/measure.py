@@ -135,7 +135,7 @@ class Session:
         self._open.close()
 
     def measured(self, repeat: int) -> list[Run]:
-        """Warm up, and return `repeat` runs."""
+        """Return `repeat` runs, behind those that warm the server up."""
         count = FIRST
         self.run(count)  # its time says nothing: much happens for the first time
         while True:
@@ -146,7 +146,7 @@ class Session:
             count = min(int(count * min(times, 10.0)), MOST)
 
     def run(self, requests: int) -> Run:
-        """Post so many requests, or a few more, so that each publisher has as many as the others;
+        """Send so many requests, or a few more, so that each publisher has as many as the others;
         return when all that they bring has come, or nothing happens any more."""
         each = -(-requests // len(self._publishers))
         events = each * len(self._publishers) * self._load.batch
