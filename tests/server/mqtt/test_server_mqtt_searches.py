@@ -47,7 +47,9 @@ async def test_more_than_the_limit_are_told_to_come_again(place: MqttPlace) -> N
     assert "user_searches_per_s" in (
         (await place.refusal(client_id=name + "x")).properties.reason_string or ""
     )
-    await place.client()  # who gets a new identifier has no session
+    await place.client()  # who gets a new identifier has no session, and wants none
+    answer = await place.refusal(session_expiry_interval=100)
+    assert answer.reason is Reason.CONNECTION_RATE_EXCEEDED
     assert (await place.client(name, **fields)).connack.session_present  # it is at this broker
 
 

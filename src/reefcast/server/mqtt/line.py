@@ -241,13 +241,11 @@ class MqttLine(asyncio.Protocol):
         objection = front.node.of_users.objection(self)
         if objection:
             raise MqttError(Reason.QUOTA_EXCEEDED, objection)
-        wait_s = 0.0
-        if not assigned:
+        wait_s, lasting = 0.0, may_last(packet, self.version)
+        if lasting or not assigned:
             wait_s = front.wait_s(self.principal.user, self.client_id, self._loop.time())
         front.take_over(self, anew=packet.clean_start)
-        identity = front.identity(
-            self.principal.user, self.client_id, lasting=may_last(packet, self.version)
-        )
+        identity = front.identity(self.principal.user, self.client_id, lasting=lasting)
         asked = hello(
             *(Role.CLIENT, identity.id, "", MACHINE.get().token(16)), secret=identity.secret
         )
