@@ -96,19 +96,24 @@ class HttpPlace:
 
 
 @asynccontextmanager
-async def http_broker(**listener: Any) -> AsyncIterator[HttpPlace]:
-    """Run a broker with durable sessions, history and a listener with these keys."""
-    async with http_network("b1", **listener) as places, reefcast.connect(places["b1"].native) as c:
-        places["b1"].client = c
+async def http_broker(settings: str = "", **listener: Any) -> AsyncIterator[HttpPlace]:
+    """Run a broker with durable sessions, history and a listener with these keys. `settings`: more
+    of its network file."""
+    async with (
+        http_network("b1", settings, **listener) as places,
+        reefcast.connect(places["b1"].native) as client,
+    ):
+        places["b1"].client = client
         yield places["b1"]
 
 
 @asynccontextmanager
-async def http_network(links: str, **listener: Any) -> AsyncIterator[dict[str, HttpPlace]]:
-    """Run brokers, each with a listener with these keys."""
+async def http_network(
+    links: str, settings: str = "", **listener: Any
+) -> AsyncIterator[dict[str, HttpPlace]]:
+    """Run brokers, each with a listener with these keys. `settings`: more of their network file."""
     names = dict.fromkeys(links.replace(" - ", " ").split())
     ports = dict(zip(names, free_ports(len(names)), strict=True))
-    settings = ""
     for name, port in ports.items():
         keys = {"broker": name, "protocol": "http", "listen": f"127.0.0.1:{port}", **listener}
         text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in keys.items())

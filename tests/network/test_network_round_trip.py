@@ -45,7 +45,7 @@ OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     tuple[str, str]: st.tuples(TEXTS, TEXTS),
     Literal["always", "interval"]: st.sampled_from(("always", "interval")),
     bool | None: st.none() | st.booleans(),
-    Literal["mqtt"]: st.just("mqtt"),
+    Literal["mqtt", "http"]: st.sampled_from(["mqtt", "http"]),
     Literal["json", "none"]: st.sampled_from(["json", "none"]),
     Literal["text", "json"]: st.sampled_from(["text", "json"]),
     Literal["debug", "info", "warning", "error"]: st.sampled_from(["debug", "info", "error"]),

@@ -40,7 +40,8 @@ log = part("connections")
 
 SUBSCRIPTION = "subscription"
 """The note that says what the subscription is."""
-PREFETCH = 16
+PREFETCH = 64
+"""Events of a subscription in memory; with fewer, the disk of its home is waited for more often."""
 FIRST_AGAIN_S, LONGEST_AGAIN_S = 0.5, 30.0
 KEY_BYTES = 16
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
