@@ -49,7 +49,10 @@ class Traveller:
 
     @property
     def may_act(self) -> bool:
-        """Whether it can do something by itself now."""
+        """Whether it can do something by itself now. A session of the same name that is made when
+        its own has ended is not for it."""
+        if self.wanted.ended:
+            return False
         said = bool(self.to_say) and self._linked
         return said or (self.greedy and bool(self._attachment.waiting or self._attachment.in_hand))
 
@@ -146,7 +149,7 @@ class Traveller:
         self.attach()
 
     def _connect(self) -> None:
-        if self.entry in self._network.cores and not self.is_gone:
+        if self.entry in self._network.cores and not (self.is_gone or self.wanted.ended):
             self._linked = True
             self._network.put(self.entry, LinkUp(LinkKind.CLIENT), self.name)
             self._consuming.established(resumed=False)
