@@ -48,8 +48,9 @@ async def test_all_that_a_session_does(tmp_path: Path) -> None:
                 session.flush(timeout=30)
                 again = next(session)
                 assert (again["n"], again.deliveries) == (2, 2)
-                again.reject()
-                assert session.waiting == 0
+                assert (session.in_hand, session.ended) == ([again.position], False)
+                session.reject_position(again.position)
+                assert (session.in_hand, session.waiting) == ([], 0)
                 with pytest.raises(TimeoutError):
                     session.next(timeout=0.01)
                 [letter] = session.look(dead=True)
