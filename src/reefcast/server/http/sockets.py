@@ -34,6 +34,7 @@ HEARTBEAT_S = 20.0
 MOST_UNANSWERED = 64
 MOST_SUBSCRIPTIONS = 1_000
 CLOSING_S = 2.0
+MOST_REASON_BYTES = 123
 
 
 async def events_or_socket(asked: Asked) -> web.StreamResponse:
@@ -286,4 +287,10 @@ class Talking:
             if problem is not None:
                 await self._say(talk.Failed(problem=problem))
             code = WSCloseCode.UNSUPPORTED_DATA if problem is None else WSCloseCode.GOING_AWAY
-            await self._socket.close(code=code, message=words.encode()[:120])
+            await self._socket.close(code=code, message=close_reason(words))
+
+
+def close_reason(words: str) -> bytes:
+    """Return words as the reason of a close frame: at most 123 bytes, and still UTF-8 where they
+    are cut (RFC 6455, section 5.5)."""
+    return words.encode()[:MOST_REASON_BYTES].decode(errors="ignore").encode()
