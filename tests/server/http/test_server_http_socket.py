@@ -164,6 +164,21 @@ async def test_events_that_are_not_the_json_they_say(place: HttpPlace) -> None:
         assert ["data_base64" in each for each in found] == [True, True, False]
 
 
+async def test_the_end_of_a_session_is_none_of_its_socket(place: HttpPlace) -> None:
+    name = fresh("s")
+    path, wish = f"/v1/sessions/{name}", {"filters": [f"name = '{name}'"]}
+    await place.ask("PUT", path, json=wish)
+    async with place.socket() as socket:
+        assert (await say(socket, type="attach", session=name))["type"] == "done"
+        await place.ask("DELETE", path)
+        told = await socket.receive_json()
+        assert (told["type"], name in told["problem"]["detail"]) == ("problem", True)
+        await place.ask("PUT", path, json=wish)
+        assert (await say(socket, type="attach", session=name))["type"] == "done"
+        await place.post({"name": name, "n": 5})
+        assert numbers(await events(socket, 1)) == [5]
+
+
 async def test_reasons_of_the_end_are_utf8(place: HttpPlace) -> None:
     assert place.url
     assert close_reason("ä" * 100).decode() == "ä" * 61

@@ -268,9 +268,18 @@ class Talking:
                     await self._say(talk.Events(events=raw, **whose))
         except ReefcastError as error:
             known = error_of(error)
-            await self._end(known.problem if known is not None else None, str(error))
+            if known is not None and "session" in whose and self._client.ended is None:
+                await self._session_ended(whose["session"], known.problem)
+            else:
+                await self._end(known.problem if known is not None else None, str(error))
         except ConnectionError:
             await self._socket.close()
+
+    async def _session_ended(self, name: str, problem: Problem) -> None:
+        """Say that there are no more events of a session; what else the socket does goes on."""
+        del self._sessions[name], self._pumps[name]
+        with suppress(ConnectionError):
+            await self._say(talk.Failed(problem=problem))
 
     async def _say(self, told: talk.Told) -> None:
         """Say something. Raises `ConnectionError` if it is not read."""
