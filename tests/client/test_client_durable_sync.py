@@ -45,11 +45,11 @@ async def test_all_that_a_session_does(tmp_path: Path) -> None:
                 while rest["n"] != 5:
                     rest = next(session)
                 session.ack_up_to(rest, wait=True)
-                session.flush(timeout=30)
                 again = next(session)
-                assert (again["n"], again.deliveries) == (2, 2)
-                again.reject()
-                assert session.waiting == 0
+                assert (again["n"], again.deliveries, session.ended) == (2, 2, False)
+                assert session.in_hand == [again.position]
+                session.reject_position(again.position)
+                assert (session.in_hand, session.waiting) == ([], 0)
                 with pytest.raises(TimeoutError):
                     session.next(timeout=0.01)
                 [letter] = session.look(dead=True)
@@ -65,7 +65,7 @@ async def test_all_that_a_session_does(tmp_path: Path) -> None:
                 assert [event["n"] for event in batch] == [6, 7]
                 session.ack_positions([event.position for event in batch], wait=True, timeout=30)
                 assert session.look() == []
-                session.flush()
+                session.flush(timeout=30)
                 assert session.drop_dead_letters() == session.drain() == 0
                 session.resize(5)
                 session.unsubscribe("n > 0")

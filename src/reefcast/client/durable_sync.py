@@ -84,6 +84,22 @@ class DurableSession:
         """The name of the session, unique for its owner."""
         return self._session.name
 
+    @property
+    def ended(self) -> bool:
+        """Whether this program was a consumer, and is none any more: the session ended, or the
+        client did."""
+        return self._session.ended
+
+    @property
+    def in_hand(self) -> list[int]:
+        """The positions of the events that this consumer has read, and neither acknowledged nor
+        rejected; as `reefcast.DurableSession.in_hand`."""
+        unread = {event.position for event in self._batch}
+        return [each for each in self._thread.run(self._in_hand()) if each not in unread]
+
+    async def _in_hand(self) -> list[int]:
+        return self._session.in_hand
+
     # --- the session ------------------------------------------------------------------------------
 
     def subscribe(
@@ -221,12 +237,20 @@ class DurableSession:
         """Acknowledge events by their positions; as `reefcast.DurableSession.ack_positions`."""
         self._thread.run(self._session.ack_positions(positions, wait=wait), timeout)
 
+    def reject_position(self, position: int, delay_s: float = 0.0) -> None:
+        """Give back an event that is `in_hand`; as `reefcast.DurableSession.reject_position`."""
+        self._thread.run(self._reject_position(position, delay_s))
+
+    async def _reject_position(self, position: int, delay_s: float) -> None:
+        self._session.reject_position(position, delay_s)
+
     def flush(self, timeout: float | None = None) -> None:
         """Wait until the home has all acknowledgements on disk."""
         self._thread.run(self._session.flush(), timeout)
 
     def resize(self, prefetch: int) -> None:
-        """Change how many events this consumer may have without having acknowledged them."""
+        """Change how many events this consumer may have without having acknowledged them; 0: none
+        comes until this is called again."""
         self._thread.run(self._resize(prefetch))
 
     async def _resize(self, prefetch: int) -> None:
