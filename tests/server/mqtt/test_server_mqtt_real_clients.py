@@ -16,13 +16,13 @@ import aiomqtt
 import paho.mqtt.client as paho
 import pytest
 from aiohttp import web
-from dashboards import browser, page_of
 from live_brokers import Live
 from mqtt_listeners import ports, with_mqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from browsers import browser, page_of
 from foreign_clients import MQTT_JS, MQTT_JS_FOR_PAGES, NEEDS_MOSQUITTO, NEEDS_MQTT_JS, NODE
 from live_networks import PATIENCE_S, make_network
 
