@@ -137,6 +137,7 @@ def test_allowed_sinks(sink: str) -> None:
         *("https://sink.example@evil.example/", "https://u:p@sink.example/", "//sink.example/"),
         *("https://sink.example.evil.example/", "https://evil.example/#sink.example"),
         *("https://sink.example\\@evil.example/", "ftp://sink.example/", "https:///x", "https://"),
+        *("https://sink.example:0/", "https://[&]/", "https://[sink.example]/"),
         *("http://10.0.0.5:8080/", "http://10.0.0.5:8080/hooksX", "http://10.0.0.5/hooks"),
         *("http://10.0.0.5:8080/hooks/../x", "http://10.0.0.5:8080/hooks/%2E%2e%2fx"),
         *("http://10.0.0.5:99999/hooks", "http://127.0.0.1/", "http://[::1]/", "http://localhost/"),

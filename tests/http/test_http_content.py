@@ -93,6 +93,9 @@ def test_topics_that_are_none(value: Any) -> None:
         event_of(encoded({"topic": value}), (), None)
 
 
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
 @pytest.mark.parametrize(
     ("attributes", "payload", "field", "value"),
     [
@@ -100,6 +103,8 @@ def test_topics_that_are_none(value: Any) -> None:
         ({}, b"{}", "data_base64", b"{}"),
         ({"content.type": "application/json"}, b'{\r\n"a": 1}', "data", {"a": 1}),
         ({"content.type": "application/json"}, b"{", "data_base64", b"{"),
+        ({"content.type": "application/json"}, b'{"a": "\xff"}', "data_base64", b'{"a": "\xff"}'),
+        ({"content.type": "application/json"}, DEEP, "data_base64", DEEP),
         ({"content.type": "a/b+json; v=1"}, b"[1]", "data", [1]),
         ({"content.type": "text/plain"}, b"a\nb", "data", "a\nb"),
         ({"content.type": "text/plain"}, b"\xff", "data_base64", b"\xff"),
@@ -120,3 +125,15 @@ def test_numbers_that_json_does_not_have() -> None:
     attributes = {"a": float("nan"), "b": float("inf"), "c": 1.5, "d": 2**63 - 1}
     event = json.loads(msgspec.json.encode(told(Publication("c", 1, 0, attributes, (), b""))))
     assert event["attributes"] == {"c": 1.5, "d": 2**63 - 1}
+
+
+@pytest.mark.parametrize(
+    ("time_us", "time"),
+    [
+        (-(2**63), "0001-01-01T00:00:00.000000Z"),
+        (0, "1970-01-01T00:00:00.000000Z"),
+        (2**63 - 1, "9999-12-31T23:59:59.999999Z"),
+    ],
+)
+def test_times_that_no_calendar_has(time_us: int, time: str) -> None:
+    assert told(Publication("c", 1, time_us, {}, (), b"")).time == time

@@ -30,6 +30,16 @@ def test_programs_and_own_pages_may() -> None:
     assert origins.headers("https://x") == {}
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_what_pages_send_without_an_origin(site: str) -> None:
+    with pytest.raises(HttpError, match="allow_origins"):
+        Origins(["https://app.example"]).check_site(None, site)
+    Origins([]).check_site("https://app.example", site)  # judged by its origin
+    Origins(["*"]).check_site(None, site)
+    for own in ("same-origin", "none", ""):
+        Origins([]).check_site(None, own)
+
+
 def test_allowed_pages_may_and_may_read() -> None:
     origins = Origins(["https://App.example/"])
     assert may(origins, "https://app.example")

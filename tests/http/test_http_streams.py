@@ -37,3 +37,10 @@ def test_what_says_no_positions(text: str) -> None:
 def test_the_bytes_of_an_event() -> None:
     assert event_bytes(b"{}") == b"data: {}\n\n"
     assert event_bytes(b"{}", id="1-3", name="end") == b"event: end\nid: 1-3\ndata: {}\n\n"
+
+
+@pytest.mark.parametrize("mark", ["\n", "\r", "\r\n", "\0"])
+def test_no_publisher_writes_lines_of_a_stream(mark: str) -> None:
+    written = event_bytes(b"{}", id=f"x{mark}{mark}data: forged:1").decode()
+    replaced = "\ufffd" * 2 * len(mark)
+    assert written == f"id: x{replaced}data: forged:1\ndata: {{}}\n\n"

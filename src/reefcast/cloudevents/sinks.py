@@ -42,11 +42,11 @@ def place_of(url: str) -> Place:
         raise SinkError(f"the URL has {len(url)} characters; it may have {MOST_URL_CHARS}")
     if not is_uri(url):
         raise SinkError(f"{url[:100]!r} is no URL (RFC 3986)")
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise SinkError(f"{url[:100]!r} has a port that is none") from None
+        raise SinkError(f"{url[:100]!r} has a host or a port that is none") from None
     scheme, host = parts.scheme.lower(), (parts.hostname or "").rstrip(".")
     if scheme not in _PORTS:
         raise SinkError(f"{url[:100]!r} is no URL of http or https")
@@ -54,6 +54,8 @@ def place_of(url: str) -> Place:
         raise SinkError("a URL must not name a user: put credentials into sinkcredential")
     if parts.fragment or "#" in url:
         raise SinkError("a URL for requests has no fragment (#)")
+    if port == 0:  # which would count as no port here, and not where the request is sent
+        raise SinkError(f"{url[:100]!r} has the port 0")
     if not host or _HOST.fullmatch(f"[{host}]" if ":" in host else host) is None:
         raise SinkError(f"{url[:100]!r} names no host")
     if _DOTS.search(parts.path):

@@ -13,6 +13,10 @@ from reefcast.sessions.messages import MOST_DELAY_S, MOST_WINDOW, SessionRow
 
 MOST_WAIT_S = 60.0
 MOST_FETCHED = 1_000
+MOST_COUNT = 1 << 53
+"""The largest number that a program may ask for: all of JavaScript's integers, and what fits into
+messages between brokers."""
+Count = Annotated[int, msgspec.Meta(le=MOST_COUNT)]
 Position = Annotated[int, msgspec.Meta(ge=1, le=1 << 62)]
 Prefetch = Annotated[
     int,
@@ -85,7 +89,8 @@ class EventsQuery(Query, frozen=True):
         _about("What happens when the reader is too slow; by default as the broker says."),
     ] = ""
     queue_limit: Annotated[
-        int, msgspec.Meta(ge=0, description="How many events may wait for the reader.")
+        int,
+        msgspec.Meta(ge=0, le=MOST_COUNT, description="How many events may wait for the reader."),
     ] = 0
     last_event_id: Annotated[
         str,
@@ -108,7 +113,8 @@ class HistoryQuery(Query, frozen=True, rename={"since": "from", "until": "to"}):
     ] = ""
     until: Annotated[str, _about("Before this time of publication, as from.")] = ""
     limit: Annotated[
-        int, msgspec.Meta(ge=0, description="At most so many, the oldest; 0: all.")
+        int,
+        msgspec.Meta(ge=0, le=MOST_COUNT, description="At most so many, the oldest; 0: all."),
     ] = 0
 
 
@@ -140,13 +146,13 @@ class SessionWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     `max_dead_letters`: how many of these are kept. `filters`: subscriptions that it is to have."""
 
     expiry_s: float | None = None
-    max_events: int | None = None
-    max_bytes: int | None = None
+    max_events: Count | None = None
+    max_bytes: Count | None = None
     policy: Literal["drop_oldest", "refuse", "block"] | None = None
     max_age_s: float | None = None
     ack_wait_s: float | None = None
-    max_deliveries: int | None = None
-    max_dead_letters: int | None = None
+    max_deliveries: Count | None = None
+    max_dead_letters: Count | None = None
     filters: list[str] = []
 
     def choices(self) -> dict[str, Any]:

@@ -38,6 +38,8 @@ NDJSON_TYPE = "application/x-ndjson"
 MOST_EVENTS = 10_000
 """The most events of one request."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The first and the last time that has a year from 1 to 9999; publishers may say any other."""
 _BLANKS = b" \t\r\n"
 _NO_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 _MQTT_FORMAT = "mqtt.format"
@@ -157,7 +159,8 @@ def told(publication: Publication, position: int = 0, deliveries: int = 0) -> To
         for name, value in attributes.items()
         if type(value) is not float or math.isfinite(value)
     }
-    time = _EPOCH + timedelta(microseconds=publication.time_us)
+    time_us = min(max(publication.time_us, _FIRST_US), _LAST_US)
+    time = _EPOCH + timedelta(microseconds=time_us)
     return Told(
         id=id_text(publication.id),
         time=time.isoformat(timespec="microseconds").replace("+00:00", "Z"),
@@ -181,9 +184,10 @@ def _payload_of(attributes: Mapping[str, Value], payload: bytes) -> dict[str, An
     kind = kind if isinstance(kind, str) else ""
     try:
         if is_json_type(kind):
+            payload.decode()  # a check of JSON alone lets other bytes pass in its texts
             return {"data": msgspec.Raw(bytes(_check(payload)).translate(_NO_BREAKS))}
         if kind.startswith("text/") or attributes.get(_MQTT_FORMAT) == 1:
             return {"data": payload.decode()}
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # it is not what it is said to be
     return {"data_base64": b64encode(payload).decode()}

@@ -1,8 +1,12 @@
 """From which pages a browser may send requests (Fetch Standard, sections 3.2 and 4.8: CORS).
 
 A page of the listener's own host may always; those of other origins only if the network file allows
-them. Browsers name the origin of a page in each request that could do something, and a program that
-is no browser names none. So what another site's page sends is refused before it does anything."""
+them. So what another site's page sends is refused before it does anything.
+
+Browsers name the origin of a page in each request that is no GET, or whose answer the page reads.
+What a page gets as an image, a frame or a link names no origin, but says that it comes from
+elsewhere (Fetch Metadata: `Sec-Fetch-Site`); a GET may acknowledge events, too. A program that is
+no browser says neither."""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from reefcast.http.problems import refused
 EVERYBODY = "*"
 KEPT_S = 600
 _HEADERS = "Authorization, Content-Type, Last-Event-ID"
+_ELSEWHERE = ("cross-site", "same-site")
 _NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+(\s*,\s*[A-Za-z0-9!#$%&'*+.^_`|~-]+)*", re.ASCII)
 _MOST_NAMES_CHARS = 1_000
 
@@ -51,6 +56,19 @@ class Origins:
             "the [[listener]]",
             where="header Origin",
         )
+
+    def check_site(self, origin: str | None, site: str) -> None:
+        """Raise `HttpError` for a request that another site's page sends without an origin. `site`:
+        its header Sec-Fetch-Site."""
+        if origin is None and site in _ELSEWHERE and EVERYBODY not in self._allowed:
+            raise refused(
+                403,
+                "origin",
+                "a page of another origin sends this as an image, a frame or a link, which may do "
+                "nothing here: have it use fetch(), EventSource or WebSocket, and name its origin "
+                "in allow_origins of the [[listener]]",
+                where="header Sec-Fetch-Site",
+            )
 
     def _allows(self, origin: str) -> bool:
         return EVERYBODY in self._allowed or origin.lower() in self._allowed

@@ -18,13 +18,16 @@ from reefcast.http.problems import refused
 EVENT_STREAM = "text/event-stream"
 MOST_POSITIONS = 65_536
 _RANGES = re.compile(r"\d{1,18}(-\d{1,18})?(,\d{1,18}(-\d{1,18})?)*", re.ASCII)
+_BREAKS = re.compile(r"[\r\n\0]")
 KEEP_ALIVE = b": still here\n\n"
 
 
 def event_bytes(data: bytes, *, id: str = "", name: str = "") -> bytes:
-    """Return an event of a stream. `data`: one line."""
+    """Return an event of a stream. `data`: one line. An `id` that has breaks, since a publisher may
+    call itself anything, gets U+FFFD in their place, so that it begins no line of its own."""
     head = f"event: {name}\n" if name else ""
     if id:
+        id = id if id.isprintable() else _BREAKS.sub("\ufffd", id)
         head += f"id: {id}\n"
     return b"%sdata: %s\n\n" % (head.encode(), data)
 

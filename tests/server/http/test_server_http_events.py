@@ -215,6 +215,7 @@ async def test_a_reader_that_takes_nothing_is_disconnected(
         ("?filter=TRUE&prefetch=x", 400, "query", "prefetch"),
         ("?filter=TRUE&other=1", 400, "query", "other"),
         ("?filter=TRUE&queue_limit=1&queue_limit=2", 400, "query", "twice"),
+        (f"?filter=TRUE&queue_limit={10**30}", 400, "query", "queue_limit"),
         ("?filter=TRUE&queue_policy=x", 400, "query", "queue_policy"),
         ("?session=none-of-these", 404, "gone", "none-of-these"),
     ],

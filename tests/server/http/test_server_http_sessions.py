@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from http_places import HttpPlace, fresh, http_broker
+from reefcast.server.http.consumers import LEASE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -95,8 +96,12 @@ async def test_subscriptions_come_and_go(place: HttpPlace) -> None:
     assert (status, problem["column"]) == (400, 4)
 
 
+HUGE = {"max_events": 10**30}
+"""More than a message between brokers can say."""
+
+
 async def test_wishes_that_cannot_be(place: HttpPlace) -> None:
-    for wish in ({"expiry_s": -1}, {"other": 1}, {"max_events": "x"}, {"filters": ["n >"]}):
+    for wish in ({"expiry_s": -1}, {"other": 1}, {"max_events": "x"}, {"filters": ["n >"]}, HUGE):
         status, problem = await place.ask("PUT", f"/v1/sessions/{fresh('s')}", json=wish)
         assert status in (400, 403), (wish, problem)
     status, _ = await place.ask("PUT", f"/v1/sessions/{'x' * 201}", json={})
@@ -155,6 +160,18 @@ async def test_a_fetch_waits_for_the_first_event(place: HttpPlace) -> None:
         await asyncio.sleep(0.002)
     await publish(place, name, 7)
     assert numbers(await waiting) == [7]
+
+
+async def test_a_fetch_that_waits_keeps_its_consumer(place: HttpPlace) -> None:
+    name = await made(place)
+    waiting = asyncio.create_task(fetch(place, name, wait_s=60))
+    while not (await state(place, name))["consumers"]:  # noqa: ASYNC110 (only an answer says it)
+        await asyncio.sleep(0.002)
+    listeners = place.node.http
+    assert listeners is not None
+    listeners.consumers.tick(asyncio.get_running_loop().time() + LEASE_S + 1)
+    await publish(place, name, 1)
+    assert [each["deliveries"] for each in await waiting] == [1]
 
 
 async def test_nothing_waits_where_nobody_fetches(place: HttpPlace) -> None:

@@ -14,6 +14,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from http_places import HttpPlace, fresh, http_broker
 from live_networks import until
 from reefcast.http.routes import ROUTES
+from reefcast.server.http.sockets import close_reason
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 Socket = aiohttp.ClientWebSocketResponse
@@ -152,6 +153,38 @@ async def test_a_binary_frame_ends_the_socket(place: HttpPlace) -> None:
         assert socket.close_code == aiohttp.WSCloseCode.UNSUPPORTED_DATA
 
 
+async def test_events_that_are_not_the_json_they_say(place: HttpPlace) -> None:
+    name = fresh()
+    async with place.socket(filter=f"name = '{name}'") as socket:
+        await socket.receive_json()
+        attributes = {"name": name, "content.type": "application/json"}
+        for n, payload in enumerate((b'{"a": "\xff"}', b"[" * 100_000 + b"]" * 100_000, b"{}")):
+            await place.client.publish({**attributes, "n": n}, payload=payload)
+        found = await events(socket, 3)
+        assert ["data_base64" in each for each in found] == [True, True, False]
+
+
+async def test_the_end_of_a_session_is_none_of_its_socket(place: HttpPlace) -> None:
+    name = fresh("s")
+    path, wish = f"/v1/sessions/{name}", {"filters": [f"name = '{name}'"]}
+    await place.ask("PUT", path, json=wish)
+    async with place.socket() as socket:
+        assert (await say(socket, type="attach", session=name))["type"] == "done"
+        await place.ask("DELETE", path)
+        told = await socket.receive_json()
+        assert (told["type"], name in told["problem"]["detail"]) == ("problem", True)
+        await place.ask("PUT", path, json=wish)
+        assert (await say(socket, type="attach", session=name))["type"] == "done"
+        await place.post({"name": name, "n": 5})
+        assert numbers(await events(socket, 1)) == [5]
+
+
+async def test_reasons_of_the_end_are_utf8(place: HttpPlace) -> None:
+    assert place.url
+    assert close_reason("ä" * 100).decode() == "ä" * 61
+    assert close_reason("short") == b"short"
+
+
 async def test_a_socket_that_cannot_be_is_refused_in_http(place: HttpPlace) -> None:
     for query, status in (({"filter": "n >"}, 400), ({"session": "none"}, 404)):
         with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
@@ -202,6 +235,7 @@ async def test_history(place: HttpPlace) -> None:
         ({"filter": "topic = 'a'", "to": "1e400"}, "1e400"),
         ({"filter": "topic = 'a'", "to": "2026-01-01"}, "zone"),
         ({"filter": "topic = 'a'", "limit": "-1"}, "limit"),
+        ({"filter": "topic = 'a'", "limit": str(1 << 63)}, "limit"),  # more than a message can say
     ],
 )
 async def test_questions_that_cannot_be(place: HttpPlace, query: Any, words: str) -> None:

@@ -15,7 +15,7 @@ import pytest_asyncio
 from live_brokers import Live
 from secured_brokers import lines
 
-from http_places import HttpPlace, http_broker
+from http_places import HttpPlace, fresh, http_broker
 from live_networks import path_network, until
 from reefcast.network.file import NetworkFile
 from reefcast.network.listeners import ListenerEntry
@@ -234,6 +234,23 @@ async def test_a_page_of_this_host_may_and_no_other_name_of_it(open_place: HttpP
             assert response.status == 421
 
 
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_image_of_another_page_acknowledges_nothing(open_place: HttpPlace) -> None:
+    name = fresh()
+    await open_place.ask("PUT", f"/v1/sessions/{name}", json={"filters": [f"of = '{name}'"]})
+    await open_place.post({"of": name}, "?confirm=true")
+    _, fetched = await open_place.ask("GET", f"/v1/sessions/{name}/events?wait_s=60")
+    assert [each["position"] for each in fetched["events"]] == [1]
+    image = f"{open_place.url}/v1/events?session={name}&last_event_id=1"
+    elsewhere = {"Sec-Fetch-Site": "cross-site"}  # a browser names no origin in such a GET
+    async with open_place.web.get(image, headers=elsewhere) as response:
+        assert response.status == 403
+    _, state = await open_place.ask("GET", f"/v1/sessions/{name}")
+    assert state["events"] == 1
+    # A link leads to what everybody may see.
+    assert (await open_place.ask("GET", "/v1/openapi.json", headers=elsewhere))[0] == 200
+
+
 # --- a broker that takes nobody -------------------------------------------------------------------
 
 
@@ -275,6 +292,26 @@ async def test_events_are_as_large_as_they_may_be(
     assert statuses == [200] * statuses.count(200) + [413] * statuses.count(413)
     assert 0 < statuses.count(200) < len(lengths)
     assert place.node.host.journal.counters["http_refused_later"] == 0
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    "lines",
+    [b"GET /v1/events?access_token=SECRET&filter=%s HTTP/1.1", b"GET / HTTP/1.1\r\nA: SECRET%s"],
+)
+async def test_what_is_too_long_is_quoted_nowhere(
+    open_place: HttpPlace, lines: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    host, _, port = open_place.url.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    with caplog.at_level("INFO"):
+        writer.write(lines % (b"x" * 40_000) + b"\r\nHost: localhost\r\n\r\n")
+        answer = await reader.read()
+    writer.close()
+    assert b"no request that can be read: Got more than" in answer
+    assert "no request that can be read: Got more than" in caplog.text
+    assert b"SECRET" not in answer
+    assert "SECRET" not in caplog.text
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -52,6 +52,8 @@ class Fetcher:
     async def fetch(self, most: int, wait_s: float) -> list[OwedEvent]:
         """Return at most so many events; wait for the first one. One fetch waits for another."""
         durable = self.durable
+        # The last event may come at the end of the wait; it stays its fetcher's as long as others.
+        self.until_s = asyncio.get_running_loop().time() + wait_s + LEASE_S
         found: list[OwedEvent] = []
         try:
             async with asyncio.timeout(max(wait_s, LEAST_S)), self._turn:

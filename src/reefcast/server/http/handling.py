@@ -92,6 +92,9 @@ class Handler:
             return web.Response(status=204, headers={**HEADERS, **allowed})
         self._origins.check(request.headers.get("Origin"), request.headers.get("Host", ""))
         route, parts = self._table.find(request.method, path)
+        if not route.open:
+            site = request.headers.get("Sec-Fetch-Site", "").strip().lower()
+            self._origins.check_site(request.headers.get("Origin"), site)
         node = self._front.node
         if node.stopping:
             said = f"broker {node.name} was told to stop: come back later, or ask another one"

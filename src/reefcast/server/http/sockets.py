@@ -34,6 +34,7 @@ HEARTBEAT_S = 20.0
 MOST_UNANSWERED = 64
 MOST_SUBSCRIPTIONS = 1_000
 CLOSING_S = 2.0
+MOST_REASON_BYTES = 123
 
 
 async def events_or_socket(asked: Asked) -> web.StreamResponse:
@@ -267,9 +268,18 @@ class Talking:
                     await self._say(talk.Events(events=raw, **whose))
         except ReefcastError as error:
             known = error_of(error)
-            await self._end(known.problem if known is not None else None, str(error))
+            if known is not None and "session" in whose and self._client.ended is None:
+                await self._session_ended(whose["session"], known.problem)
+            else:
+                await self._end(known.problem if known is not None else None, str(error))
         except ConnectionError:
             await self._socket.close()
+
+    async def _session_ended(self, name: str, problem: Problem) -> None:
+        """Say that there are no more events of a session; what else the socket does goes on."""
+        del self._sessions[name], self._pumps[name]
+        with suppress(ConnectionError):
+            await self._say(talk.Failed(problem=problem))
 
     async def _say(self, told: talk.Told) -> None:
         """Say something. Raises `ConnectionError` if it is not read."""
@@ -286,4 +296,10 @@ class Talking:
             if problem is not None:
                 await self._say(talk.Failed(problem=problem))
             code = WSCloseCode.UNSUPPORTED_DATA if problem is None else WSCloseCode.GOING_AWAY
-            await self._socket.close(code=code, message=words.encode()[:120])
+            await self._socket.close(code=code, message=close_reason(words))
+
+
+def close_reason(words: str) -> bytes:
+    """Return words as the reason of a close frame: at most 123 bytes, and still UTF-8 where they
+    are cut (RFC 6455, section 5.5)."""
+    return words.encode()[:MOST_REASON_BYTES].decode(errors="ignore").encode()

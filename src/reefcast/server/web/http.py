@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import Any, ClassVar, cast
 
 from aiohttp import web
@@ -37,6 +38,7 @@ LIMITS: dict[str, Any] = {
     "max_headers": FIELDS,
     "lingering_time": 1.0,
 }
+_QUOTED = re.compile(r"""\s*(?:bytearray\()?b?['"].*""", re.DOTALL)
 PLAIN_HTTP = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
     b"this listener speaks TLS: use https:// or wss://\n"
@@ -116,8 +118,9 @@ def text(status: int, words: str) -> web.Response:
 
 
 def _first_line(message: str) -> str:
-    """Return what a message says, without the bytes that follow it."""
-    return message.strip().partition("\n")[0].rstrip(":")[:200]
+    """Return what a message says, without the bytes of the request that it quotes: a token may be
+    among them, and this goes into the log."""
+    return _QUOTED.sub("", message.strip().partition("\n")[0]).rstrip(": ")[:200]
 
 
 def _as_exception(error: Any) -> Exception | None:
