@@ -189,7 +189,9 @@ def read(given: tuple[bytes, str, str]) -> None:
                 body_of(taken, body)
     for _, value in pairs:
         with suppress(HttpError):
-            positions_in(value)
+            positions_in(value, 7)
+        with suppress(HttpError):
+            positions_in(f"7:{value}", 7)
         with suppress(HttpError):
             time_of(value, "from")
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -32,6 +32,8 @@ from reefcast.cloudevents.filters import (
 )
 from reefcast.cloudevents.sinks import AllowedSinks, SinkError
 
+SESSION = "cloudevents:"
+"""How the names of subscriptions' durable sessions begin."""
 METHODS = ("POST", "PUT", "PATCH")
 MOST_HEADERS = 50
 MOST_TYPES = 100

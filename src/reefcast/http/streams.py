@@ -2,10 +2,11 @@
 
 Rules
 -----
-- The id of an event of a durable session says which positions of its queue this stream has brought
-  and nobody has acknowledged since, as ranges: `3-9,12`. So a program that comes back with the last
-  id that it saw (Last-Event-ID) acknowledges exactly what it had, at whatever broker it comes back,
-  and whoever else consumed the session meanwhile.
+- The id of an event of a durable session says when the session was made, and which positions of
+  its queue this stream has brought and nobody has acknowledged since, as ranges:
+  `1795700000000000:3-9,12`. So a program that comes back with the last id that it saw
+  (Last-Event-ID) acknowledges exactly what it had, at whatever broker it comes back, and whoever
+  else consumed the session meanwhile; and nothing of another session of the same name.
 - Other events have their own id, by which nothing is resumed."""
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from reefcast.http.problems import refused
 
 EVENT_STREAM = "text/event-stream"
 MOST_POSITIONS = 65_536
-_RANGES = re.compile(r"\d{1,18}(-\d{1,18})?(,\d{1,18}(-\d{1,18})?)*", re.ASCII)
+_ID = re.compile(r"(\d{1,18}):(\d{1,18}(?:-\d{1,18})?(?:,\d{1,18}(?:-\d{1,18})?)*)", re.ASCII)
 _BREAKS = re.compile(r"[\r\n\0]")
 KEEP_ALIVE = b": still here\n\n"
 
@@ -63,21 +64,28 @@ class Positions:
         return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in self._ranges)
 
 
-def positions_in(text: str) -> list[int]:
-    """Return the positions that the id of an event says. Raises `HttpError` for one that says
-    none."""
+def owed_id(life: int, positions: Positions) -> str:
+    """Return the id of an event of a session that was made at `life`, in microseconds since
+    1970."""
+    return f"{life}:{positions.text}"
+
+
+def positions_in(text: str, life: int) -> list[int]:
+    """Return the positions that the id of an event says of the session that was made at `life`,
+    none if it is of another one. Raises `HttpError` for what is no such id."""
     if not text.strip():
         return []
     where = "header Last-Event-ID"
-    if len(text) > 1 << 16 or not _RANGES.fullmatch(text.strip()):
-        said = f"{text[:40]!r} is no id of an event of a session; such ids are like 3-9,12"
+    found = _ID.fullmatch(text.strip()) if len(text) <= 1 << 16 else None
+    if found is None:
+        said = f"{text[:40]!r} is no id of an event of a session; send one as it came"
         raise refused(400, "invalid", said, where=where)
     positions: dict[int, None] = {}
-    for part in text.strip().split(","):
+    for part in found[2].split(","):
         first, _, last = part.partition("-")
         a, b = int(first), int(last or first)
         if a < 1 or b < a or b - a + len(positions) >= MOST_POSITIONS:
             said = f"the id names {part[:40]!r}, which are no positions, or too many"
             raise refused(400, "invalid", said, where=where)
         positions |= dict.fromkeys(range(a, b + 1))
-    return list(positions)
+    return list(positions) if int(found[1]) == life else []

@@ -190,14 +190,33 @@ async def test_a_stream_resumes_after_the_last_id(place: HttpPlace) -> None:
     async with place.stream(session=name) as stream:
         events = [await stream.message() for _ in range(3)]
         assert [each["position"] for each in events] == [1, 2, 3]
-        seen = stream.last_id
-        assert seen == "1-3"
+        life, _, seen = stream.last_id.partition(":")
+        assert (int(life), seen) == (round((await state(place, name))["created_s"] * 1e6), "1-3")
     await until_gone(place, name)
-    async with place.stream(last_id="1-2", session=name) as stream:
+    async with place.stream(last_id=f"{life}:1-2", session=name) as stream:
         events = [await stream.message() for _ in range(2)]
         assert [(each["position"], each["deliveries"]) for each in events] == [(3, 2), (4, 2)]
-        assert stream.last_id == "3-4"
+        assert stream.last_id == f"{life}:3-4"
     assert (await state(place, name))["events"] == 2
+
+
+async def test_an_id_acknowledges_nothing_of_another_session_of_the_name(place: HttpPlace) -> None:
+    name = await made(place, 1)
+    async with place.stream(session=name) as stream:
+        await stream.message()
+        last = stream.last_id
+    assert (await place.ask("DELETE", f"/v1/sessions/{name}"))[0] == 204
+    again = {"filters": [f"name = '{name}'"]}
+    assert (await place.ask("PUT", f"/v1/sessions/{name}", json=again))[0] == 200
+    await publish(place, name, 1)
+    async with place.stream(last_id=last, session=name) as stream:
+        assert (await stream.message())["position"] == 1
+
+
+async def test_sessions_of_subscriptions_are_made_by_subscribing(place: HttpPlace) -> None:
+    status, problem = await place.ask("PUT", "/v1/sessions/cloudevents:mine", json={})
+    assert (status, problem["type"]) == (403, "urn:reefcast:problem:refused")
+    assert "/v1/subscriptions" in problem["detail"]
 
 
 async def until_gone(place: HttpPlace, name: str) -> None:
@@ -234,7 +253,7 @@ async def test_acknowledgements_keep_a_stream_going(place: HttpPlace) -> None:
     assert (await state(place, name))["events"] == 0
 
 
-@pytest.mark.parametrize("last", ["x", "3-2", "0", "1-99999999999", "1,,2"])
+@pytest.mark.parametrize("last", ["x", "1-2", "7:3-2", "7:0", "7:1-99999999999", "7:1,,2"])
 async def test_ids_that_are_none(place: HttpPlace, last: str) -> None:
     name = await made(place)
     status, problem = await place.ask("GET", f"/v1/events?session={name}&last_event_id={last}")

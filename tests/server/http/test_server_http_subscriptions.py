@@ -13,6 +13,7 @@ from aiohttp import web
 
 from http_places import PATIENCE_S, HttpPlace, fresh, http_broker
 from live_networks import until
+from reefcast.server.supervisor import free_ports
 from webhook_sinks import Sink, sink
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -165,7 +166,11 @@ async def test_a_callback_permits_deliveries_and_a_restart_loses_nothing(tmp_pat
         async with http_broker(
             f"[sessions]\ndirectory = {json.dumps(str(tmp_path))}",
             public_url="http://reef.example",
+            sinks=[to.url],  # who asks by a public URL may reach nothing of this machine
         ) as place:
+            other = f"http://127.0.0.1:{free_ports(1)[0]}/"
+            body = {"sink": other, "protocol": "HTTP"}
+            assert (await place.post(body, path="/v1/subscriptions"))[0] == 400
             id = await subscribe(place, to, name)
             await publish(place, name, 1)
             await until(lambda: bool(to.asked))

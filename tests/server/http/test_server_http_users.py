@@ -241,7 +241,9 @@ async def test_an_image_of_another_page_acknowledges_nothing(open_place: HttpPla
     await open_place.post({"of": name}, "?confirm=true")
     _, fetched = await open_place.ask("GET", f"/v1/sessions/{name}/events?wait_s=60")
     assert [each["position"] for each in fetched["events"]] == [1]
-    image = f"{open_place.url}/v1/events?session={name}&last_event_id=1"
+    _, state = await open_place.ask("GET", f"/v1/sessions/{name}")
+    last = f"{round(state['created_s'] * 1e6)}:1"
+    image = f"{open_place.url}/v1/events?session={name}&last_event_id={last}"
     elsewhere = {"Sec-Fetch-Site": "cross-site"}  # a browser names no origin in such a GET
     async with open_place.web.get(image, headers=elsewhere) as response:
         assert response.status == 403

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import aiohttp
 
 from reefcast.cloudevents.sinks import AllowedSinks
+from reefcast.cloudevents.subscriptions import SESSION
 from reefcast.cloudevents.webhooks import Request
 from reefcast.model.messages import LinkName
 from reefcast.model.subjects import Subject
@@ -26,8 +27,6 @@ from reefcast.server.http.front import HttpFront
 if TYPE_CHECKING:
     from reefcast.network.listeners import ListenerEntry
 
-PREFIX = "cloudevents:"
-"""How the names of subscriptions' sessions begin."""
 ORIGIN = "reefcast"
 """The name by which sinks are asked, if the network file says no other."""
 ANSWER_S = 30.0
@@ -50,12 +49,14 @@ def settings_of(entries: Iterable[ListenerEntry]) -> SinkSettings:
     entries = list(entries)
     hosts = [host for entry in entries for host, _ in entry.addresses]
     sinks = [sink for entry in entries for sink in entry.sinks]
-    here_only = not sinks and all(map(is_loopback, hosts))
+    public_url = next((each.public_url for each in entries if each.public_url), "").rstrip("/")
+    # Behind a proxy, who asks is not on this machine, and must not reach what listens on it.
+    here_only = not (sinks or public_url) and all(map(is_loopback, hosts))
     return SinkSettings(
         allowed=AllowedSinks(sinks, loopback=here_only),
         handshake=all(entry.sink_handshake for entry in entries),
         origin=next((each.sink_origin for each in entries if each.sink_origin), ORIGIN),
-        public_url=next((each.public_url for each in entries if each.public_url), "").rstrip("/"),
+        public_url=public_url,
     )
 
 
@@ -77,14 +78,14 @@ class Deliveries:
         if node.stopping:
             return
         hosting = node.host.core.delivering.hosting
-        here = {link: key for link, key in hosting.links.items() if key[1].startswith(PREFIX)}
+        here = {link: key for link, key in hosting.links.items() if key[1].startswith(SESSION)}
         for link in self._running.keys() - here.keys():
             self._running.pop(link).stop()
         if not here.keys() - self._running.keys():
             return
         for link, (owner, name) in here.items():
             if link not in self._running:
-                id = name.removeprefix(PREFIX)
+                id = name.removeprefix(SESSION)
                 self._running[link] = Delivery(self, self._front, link, owner, name, id)
 
     def principal_of(self, link: LinkName, owner: str) -> Principal | None:

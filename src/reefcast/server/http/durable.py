@@ -9,6 +9,7 @@ from aiohttp import web
 from reefcast.client.durable import DurableSession
 from reefcast.client.event import publication_of
 from reefcast.cloudevents.json_format import BATCH_TYPE
+from reefcast.cloudevents.subscriptions import SESSION
 from reefcast.errors import FilterWarning, RefusedError
 from reefcast.http import bodies
 from reefcast.http.content import told
@@ -41,10 +42,14 @@ async def list_sessions(asked: Asked) -> web.StreamResponse:
 async def open_session(asked: Asked) -> web.StreamResponse:
     """Make a session, or change it, and subscribe it."""
     asked.query()
+    name = named(asked)
+    if name.startswith(SESSION):
+        said = f"sessions {SESSION}... are those of subscriptions: POST to /v1/subscriptions"
+        raise refused(403, "refused", said, where="path")
     wish = await asked.body_as(bodies.SessionWish)
     kept = admitted(asked.front, wish.filters)
     async with asked.front.client_of(asked.principal, asked.shown) as client:
-        session = await _made(client, named(asked), wish)
+        session = await _made(client, name, wish)
         for filter in wish.filters:
             await _subscribe(session, filter)
         row = await session.status()

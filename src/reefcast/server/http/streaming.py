@@ -30,7 +30,14 @@ from reefcast.errors import ReefcastError
 from reefcast.http.bodies import EventsQuery
 from reefcast.http.content import told
 from reefcast.http.problems import refused
-from reefcast.http.streams import EVENT_STREAM, KEEP_ALIVE, Positions, event_bytes, positions_in
+from reefcast.http.streams import (
+    EVENT_STREAM,
+    KEEP_ALIVE,
+    Positions,
+    event_bytes,
+    owed_id,
+    positions_in,
+)
 from reefcast.server.http.asking import Asked
 from reefcast.server.http.cloudevents import (
     as_cloudevent,
@@ -126,12 +133,13 @@ async def _of_session(asked: Asked, query: EventsQuery) -> web.StreamResponse:
         said = "a stream of a session takes one filter; combine several with OR"
         raise refused(400, "query", said, where="query parameter filter")
     kept = admitted(asked.front, query.filter)
-    had = positions_in(asked.request.headers.get("Last-Event-ID") or query.last_event_id)
+    last = asked.request.headers.get("Last-Event-ID") or query.last_event_id
     async with own_client(asked, query) as (client, _):
         filter = query.filter[0] if query.filter else ""
         durable = client.session(query.session, prefetch=query.prefetch, filter=filter)
         row = await durable.status()  # whether there is one is told before the answer
-        if had:
+        life = round(row.created_s * 1e6)
+        if had := positions_in(last, life):
             await durable.ack_positions(had, wait=True)
         del kept
         writer = Writer(asked.request, asked.streams(EVENT_STREAM))
@@ -139,7 +147,7 @@ async def _of_session(asked: Asked, query: EventsQuery) -> web.StreamResponse:
         with asked.consumers.streaming(asked.principal, durable):
             renew_s = min(RENEW_S, row.options.ack_wait_s / 2)
             write = owed_cloudevent if wants_cloudevents(asked, query) else owed_json
-            stream = OwedStream(durable, query.prefetch, renew_s, write)
+            stream = OwedStream(durable, life, query.prefetch, renew_s, write)
             try:
                 while await stream.go_on(writer):
                     pass
@@ -151,16 +159,18 @@ async def _of_session(asked: Asked, query: EventsQuery) -> web.StreamResponse:
 
 class OwedStream:
     """The events of a session on their way to one reader, who has at most `prefetch` of them
-    unacknowledged, each for `renew_s` at most. `write`: writes one in one line."""
+    unacknowledged, each for `renew_s` at most. `life`: when the session was made, in microseconds
+    since 1970; `write`: writes one event in one line."""
 
     def __init__(
         self,
         durable: DurableSession,
+        life: int,
         prefetch: int,
         renew_s: float,
         write: Callable[[OwedEvent], bytes],
     ) -> None:
-        self._durable = durable
+        self._durable, self._life = durable, life
         self._write = write
         self._prefetch, self._renew_s = prefetch, renew_s
         self._since_s: dict[int, float] = {}
@@ -178,7 +188,7 @@ class OwedStream:
         for event in batch:
             positions.add(event.position)
             self._since_s[event.position] = self._loop.time()
-            pieces.append(event_bytes(self._write(event), id=positions.text))
+            pieces.append(event_bytes(self._write(event), id=owed_id(self._life, positions)))
         await writer.write(b"".join(pieces))
         return True
 

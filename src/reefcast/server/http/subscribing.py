@@ -10,6 +10,7 @@ from aiohttp import web
 
 from reefcast.cloudevents.filters import SubscriptionError
 from reefcast.cloudevents.subscriptions import (
+    SESSION,
     Subscription,
     kept_subscription,
     kept_text,
@@ -21,7 +22,6 @@ from reefcast.errors import FilterWarning, RefusedError
 from reefcast.http.bodies import PermissionQuery
 from reefcast.http.problems import HttpError, refused
 from reefcast.server.http.asking import Asked
-from reefcast.server.http.deliveries import PREFIX
 from reefcast.server.http.delivering import SUBSCRIPTION
 from reefcast.server.http.filters import admitted
 from reefcast.server.http.inner import InnerClient
@@ -37,8 +37,8 @@ async def get_subscriptions(asked: Asked) -> web.StreamResponse:
     """Answer with the subscriptions of the user at this broker."""
     asked.query()
     async with asked.front.client_of(asked.principal, asked.shown) as client:
-        names = [row.name for row in await client.sessions() if row.name.startswith(PREFIX)]
-        found = [await _kept(asked, client, name.removeprefix(PREFIX)) for name in names]
+        names = [row.name for row in await client.sessions() if row.name.startswith(SESSION)]
+        found = [await _kept(asked, client, name.removeprefix(SESSION)) for name in names]
     return asked.json([told(each) for each in found if each is not None])
 
 
@@ -52,8 +52,8 @@ async def create_subscription(asked: Asked) -> web.StreamResponse:
     text = _prefilter(asked, made)
     most = made.config.attempts
     async with asked.front.client_of(asked.principal, asked.shown) as client:
-        await NotedSession(client, PREFIX + id, most_deliveries=most, expiry_s=BEGUN_S)
-        session = NotedSession(client, PREFIX + id, most_deliveries=most)
+        await NotedSession(client, SESSION + id, most_deliveries=most, expiry_s=BEGUN_S)
+        session = NotedSession(client, SESSION + id, most_deliveries=most)
         try:
             await session.note({SUBSCRIPTION: kept_text(made)})
             await _subscribe(session, text)
@@ -81,7 +81,7 @@ async def update_subscription(asked: Asked) -> web.StreamResponse:
         former = await _found(asked, client)
         made = _proposed(asked, document, former)
         text = _prefilter(asked, made)
-        name = PREFIX + former.id
+        name = SESSION + former.id
         session = NotedSession(client, name, most_deliveries=made.config.attempts)
         row = await session.status()
         here = asked.front.node.name
@@ -105,7 +105,7 @@ async def delete_subscription(asked: Asked) -> web.StreamResponse:
     asked.query()
     async with asked.front.client_of(asked.principal, asked.shown) as client:
         ended = await _found(asked, client)
-        await NotedSession(client, PREFIX + ended.id).close()
+        await NotedSession(client, SESSION + ended.id).close()
     asked.deliveries.look()
     return asked.json(told(ended))
 
@@ -168,7 +168,7 @@ async def _kept(asked: Asked, client: InnerClient, id: str) -> Subscription | No
     """Return the subscription with this id; None if there is none. Of one whose sink is allowed no
     more, its id is left, and nothing is delivered."""
     try:
-        text = (await NotedSession(client, PREFIX + id).notes()).get(SUBSCRIPTION)
+        text = (await NotedSession(client, SESSION + id).notes()).get(SUBSCRIPTION)
     except RefusedError as error:
         if error.gone:
             return None
