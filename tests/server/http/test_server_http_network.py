@@ -26,7 +26,9 @@ async def test_a_session_goes_on_at_another_broker() -> None:
             await asyncio.sleep(0.01)
         async with b.stream(last_id=last, session="s", prefetch=1) as stream:
             event = await stream.message()
-            assert (got, event["position"], stream.last_id) == ([1, 2, 3], 4, "4")
+            life = last.partition(":")[0]
+            assert (got, event["position"]) == ([1, 2, 3], 4)
+            assert stream.last_id == f"{life}:4"
         _, told = await b.post({"positions": [4]}, path=f"{path}/acknowledgements")
         assert told == {"acknowledged": 1, "rejected": 0}
         status, told = await b.ask("GET", f"{path}/events?wait_s=30")
