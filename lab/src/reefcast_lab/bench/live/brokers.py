@@ -106,9 +106,8 @@ def running(
                 command = _command(name, file, number, profile if number == 1 else None)
                 if granted:
                     command = [sys.executable, "-m", granting.__name__, str(file), f"b{number}"]
-                process = subprocess.Popen(
-                    command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                )
+                with Path(folder, f"errors-{number}").open("wb") as errors:
+                    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
                 processes.append(process)
                 wait_until_open(name, port, process)
             if count > 1:
@@ -120,6 +119,11 @@ def running(
                 process.terminate()
             for process in processes:
                 process.wait()
+        if profile is not None and not profile.is_file():
+            said = Path(folder, "errors-1").read_text(errors="replace")[-2000:]
+            raise PeerError(
+                f"{name} ended with {processes[0].returncode}, without a profile: {said}"
+            )
 
 
 def _with_admin(file: Path, ports: list[int]) -> list[int]:
