@@ -79,6 +79,20 @@ async def test_all_that_a_session_does(tmp_path: Path) -> None:
     await beside(tmp_path, work)
 
 
+async def test_in_hand_is_what_the_program_has_read(tmp_path: Path) -> None:
+    def work(url: str) -> None:
+        with reefcast.sync.connect(url) as client, client.session("billing") as session:
+            session.subscribe("n > 0")
+            for n in range(1, 4):
+                client.publish(n=n, confirm=True)
+            while session.waiting < 3:
+                session.flush()
+            first = next(session)
+            assert session.in_hand == [first.position]
+
+    await beside(tmp_path, work)
+
+
 async def test_the_loop_of_the_page(tmp_path: Path, capsys: Any) -> None:
     """The loop is that of docs/how-to/use-durable-sessions.md."""
     page = Page(DOCS / "how-to" / "use-durable-sessions.md")

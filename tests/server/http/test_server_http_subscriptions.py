@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from aiohttp import web
 
 from http_places import PATIENCE_S, HttpPlace, fresh, http_broker
 from live_networks import until
-from reefcast.server.supervisor import free_ports
+from reefcast.cloudevents.filters import SubscriptionError
+from reefcast.network.listeners import ListenerEntry
+from reefcast.server.http.deliveries import settings_of
 from webhook_sinks import Sink, sink
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -159,6 +162,24 @@ async def test_what_is_no_subscription(
     assert (await place.ask("GET", "/v1/subscriptions/none"))[0] == 404
 
 
+@pytest.mark.parametrize(
+    ("listen", "said", "allowed"),
+    [
+        ("127.0.0.1:8080", {}, True),
+        ("127.0.0.1:8080", {"public_url": "https://reef.example"}, False),
+        ("127.0.0.1:8080", {"sinks": ["hooks.example"]}, False),
+        ("192.0.2.1:8080", {}, False),
+    ],
+)
+async def test_who_is_elsewhere_reaches_nothing_of_this_machine(
+    listen: str, said: dict[str, Any], allowed: bool
+) -> None:
+    """Whoever comes by a public URL is elsewhere."""
+    entry = ListenerEntry(broker="b1", protocol="http", listen=listen, **said)
+    with nullcontext() if allowed else pytest.raises(SubscriptionError):
+        settings_of([entry]).allowed.check("http://127.0.0.1:9000/")
+
+
 async def test_a_callback_permits_deliveries_and_a_restart_loses_nothing(tmp_path: Any) -> None:
     name = fresh()
     async with sink() as to:
@@ -166,11 +187,8 @@ async def test_a_callback_permits_deliveries_and_a_restart_loses_nothing(tmp_pat
         async with http_broker(
             f"[sessions]\ndirectory = {json.dumps(str(tmp_path))}",
             public_url="http://reef.example",
-            sinks=[to.url],  # who asks by a public URL may reach nothing of this machine
+            sinks=[to.url],
         ) as place:
-            other = f"http://127.0.0.1:{free_ports(1)[0]}/"
-            body = {"sink": other, "protocol": "HTTP"}
-            assert (await place.post(body, path="/v1/subscriptions"))[0] == 400
             id = await subscribe(place, to, name)
             await publish(place, name, 1)
             await until(lambda: bool(to.asked))

@@ -149,7 +149,7 @@ class Traveller:
         self.attach()
 
     def _connect(self) -> None:
-        if self.entry in self._network.cores and not (self.is_gone or self.wanted.ended):
+        if self.entry in self._network.cores and not self.is_gone:
             self._linked = True
             self._network.put(self.entry, LinkUp(LinkKind.CLIENT), self.name)
             self._consuming.established(resumed=False)
