@@ -14,7 +14,7 @@ from aiohttp import web
 
 from http_places import PATIENCE_S, HttpPlace, fresh, http_broker
 from live_networks import until
-from reefcast.cloudevents.filters import SubscriptionError
+from reefcast.cloudevents.sinks import SinkError
 from reefcast.network.listeners import ListenerEntry
 from reefcast.server.http.deliveries import settings_of
 from webhook_sinks import Sink, sink
@@ -176,7 +176,7 @@ async def test_who_is_elsewhere_reaches_nothing_of_this_machine(
 ) -> None:
     """Whoever comes by a public URL is elsewhere."""
     entry = ListenerEntry(broker="b1", protocol="http", listen=listen, **said)
-    with nullcontext() if allowed else pytest.raises(SubscriptionError):
+    with nullcontext() if allowed else pytest.raises(SinkError):
         settings_of([entry]).allowed.check("http://127.0.0.1:9000/")
 
 
