@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from reefcast.routing.custody import CUSTODY
 from reefcast.routing.mesh.movable import MovableMesh
-from reefcast.simulation.torture.having import queue_of
+from reefcast.simulation.torture.having import is_owed, queue_of
 from reefcast.simulation.torture.network import Network
 
 VALUES = range(10)
@@ -84,7 +84,9 @@ def check_queues(network: Network) -> Iterator[str]:
         for publisher in network.publishers.values() if network.ordered else ():
             made = publisher.made
             its = [s for name, s in queue if name == publisher.name and wanted in made[s]]
-            sure = publisher.confirmed | publisher.kept
+            confirmed = (publisher.confirmed | publisher.kept) - publisher.left_behind
+            # What matched nothing any more, when it came, may come again for a later subscription.
+            sure = {s for s in confirmed if is_owed(wanted, made[s].get(wanted, ()))}
             if any(s in sure and s < max(its[: at + 1]) for at, s in enumerate(its)):
                 yield f"P3: session {wanted.name} of {publisher.name}: {its}"
 

@@ -31,6 +31,8 @@ class Publisher:
     - `expires_s`: seq -> when the publication is worth nothing any more, if ever.
     - `asked`: those that are to be confirmed; `kept`: for which a broker's custody answers so far.
     - `open`: seq -> the publication that waits for its confirmation, and how often it was sent.
+    - `left_behind`: those that a session had refused before the publisher moved. It does not send
+      them again, so at its new broker what it made later may overtake them (P3 is for the others).
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Publisher:
         self.kept: set[int] = set()
         self.confirmed: set[int] = set()
         self.refused: dict[int, str] = {}
+        self.left_behind: set[int] = set()
         self.confirmations = 0
         self.advertises = ""
         self._kept_here: set[int] = set()
@@ -87,6 +90,7 @@ class Publisher:
         if self.broker in self._network.cores:
             self._network.put(self.broker, LinkDown(), self.name)
         self.broker, self._kept_here = broker, set()
+        self.left_behind |= self.refused.keys()
         if broker in self._network.cores:
             self.attach()
 
