@@ -41,6 +41,8 @@ def test_what_is_promised_holds(routing: str, seed: int) -> None:
         pytest.param("flooding", 20464, id="a cycle whose broker loses its memory"),
         pytest.param("mesh", 46159, id="a link that is wanted again while it closes"),
         pytest.param("acyclic", 501516, id="a consumer of a session that has ended"),
+        pytest.param("flooding", 607483, id="refused before its publisher moved"),
+        pytest.param("flooding", 607573, id="again, for a subscription made later"),
     ],
 )
 def test_what_the_checkers_took_for_a_mistake(routing: str, seed: int) -> None:
