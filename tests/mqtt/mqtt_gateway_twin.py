@@ -171,6 +171,8 @@ class Connection:
             self._later("recall", lambda: self._answer(self.world.recalled(message)))
         elif isinstance(message, Retain):
             self._later("retain", lambda: self._answer(Retained(token=message.token)))
+        elif isinstance(message, messages.Subscribe | messages.Unsubscribe):
+            self._later("core", lambda: self._answer(messages.Settled(message.token)))
         else:
             raise AssertionError(message)
 
@@ -395,11 +397,12 @@ class World:
 
     # --- what may happen --------------------------------------------------------------------------
 
-    def event(self, qos: int, payload: bytes) -> None:
+    def event(self, qos: int, payload: bytes, topic: str = "t") -> None:
         """Somebody publishes what the session owes."""
         self.events.append(payload)
+        packet = Publish(topic, payload, qos)
         made, _ = publication_of(
-            "p", len(self.events), self.tick(), "t", Publish("t", payload, qos), ContentOptions()
+            "p", len(self.events), self.tick(), topic, packet, ContentOptions()
         )
         self.home.owe(encode_publication(made))
 
@@ -442,6 +445,16 @@ class World:
         assert isinstance(first, Connack)
         assert first.session_present
         self.up += self.client.again()
+
+    def reconnect_after(self, what: Callable[[], None]) -> None:
+        """Break the connection, have something happen, and come back. What the session owes is
+        handed out as soon as it may be."""
+        self.connection.cut(self.rng)
+        self.up.clear()
+        what()
+        self.connection = self.connect()
+        while self.connection.step(self.rng):
+            self.connection.hand()
 
     def any_step(self) -> bool:
         steps = [self.up_step, self.down_step, self.connection.hand]

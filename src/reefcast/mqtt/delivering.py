@@ -254,8 +254,7 @@ class Delivering:
         if delivery is None:
             return None
         if not delivery.qos:
-            if packet := delivery.make(0, False):
-                self._write(packet)
+            self._outgoing.send_unacknowledged(delivery)
             return None
         delivery.own, delivery.again = begun is not None, again
         delivery.numbers = owed.subscriptions

@@ -7,8 +7,10 @@ Rules
 - A shared subscription owes an event with QoS 2 until it is sent; before that, the client's own
   session takes it over, if there is one. With QoS 1 it goes to another member if this one goes, and
   to the own session if the client unsubscribes.
-- A retained value in answer to a SUBSCRIBE is sent at once, so that no newer one comes before it,
-  and noted in the same turn.
+- A retained value in answer to a SUBSCRIBE is sent before any newer one, and noted: in the same
+  turn with QoS 1, before it is sent with QoS 2. If no note can be so long, the note of QoS 2 is
+  that the client has received it, for the identifier must be known (`RELEASED`); then it is lost
+  if the broker dies first.
 - When subscriptions change, what has begun goes on as it began (`begun`). Nothing of the client's
   own session begins before its disk knows the change.
 
@@ -74,7 +76,7 @@ class Handing:
         self._to_note: Changes = {}
         self._last_us = 0
         self._held: list[Owed] | None = None
-        self.outgoing = Outgoing(most, broker.send, self._delivered, self._begun)
+        self.outgoing = Outgoing(most, broker.send, self._delivered, self._begun, self._note_first)
         self.delivering = make_delivering(self.outgoing)
         self.lasting: LastingSession | None = None
         self.is_taken_over = False
@@ -241,6 +243,25 @@ class Handing:
         if len(note.encode()) <= MOST_TEXT_BYTES:
             self._to_note[f"{DELIVERY}{delivery.packet_id}"] = note
 
+    def _note_first(self, delivery: Delivery, packet: bytes) -> None:
+        """Have the session note a delivery before its packet is sent."""
+        assert self.lasting is not None
+        self._asking.begin(self._note_and_send(self.lasting, delivery, packet))
+
+    async def _note_and_send(
+        self, session: LastingSession, delivery: Delivery, packet: bytes
+    ) -> None:
+        note, id = delivery_note(delivery, delivery.kept, self._now_us()), delivery.packet_id
+        fits = len(note.encode()) <= MOST_TEXT_BYTES
+        try:
+            await session.note({f"{DELIVERY}{id}": note} if fits else {f"{RELEASED}{id}": "0"})
+        except SessionFailed as error:
+            self._broker.end(Reason.UNSPECIFIED_ERROR, str(error))
+            return
+        delivery.noted = True
+        self.outgoing.noted(delivery, packet)
+        self.flush()  # of what waited for it
+
     def _now_us(self) -> int:
         """Return the time, later than before: it tells the order of deliveries."""
         self._last_us = max(self._broker.now_us(), self._last_us + 1)
@@ -315,6 +336,8 @@ class Handing:
             self._options.over(delivery.position if delivery.own else 0)
         elif delivery.noted and delivery.state is not State.RELEASED:
             self._to_note[f"{DELIVERY}{delivery.packet_id}"] = None
+            if delivery.qos == 2:
+                self._to_note[f"{RELEASED}{delivery.packet_id}"] = None
         if delivery.state is State.RELEASED and self.lasting is not None:
             position = delivery.position if delivery.own else 0
             self._asking.begin(self._forget(self.lasting, delivery.packet_id, position))

@@ -10,9 +10,12 @@ Rules
 - An event with QoS 2 of a shared subscription goes to nobody else once it is sent, whatever becomes
   of its client (MQTT-4.8.2-4 to -6). If the client's session outlives the connection, it gets the
   event first, into its notes, with the packet identifier.
-- A retained value in answer to a SUBSCRIBE is owed by nobody. When it is sent, the client's own
-  session notes it with its packet identifier, so that it is sent again over the next connection
-  (MQTT-4.4.0-1). No more of them are unacknowledged than its notes have room for.
+- A retained value in answer to a SUBSCRIBE is owed by nobody. The client's own session notes it
+  with its packet identifier, so that it is sent again over the next connection (MQTT-4.4.0-1):
+  with QoS 1 when it is sent, with QoS 2 before, since whoever takes over must not use this
+  identifier for another event, which the client would take for a repetition. No more of them are
+  unacknowledged than its notes have room for. Nothing overtakes one that waits for its note, or an
+  event with QoS 0 one that waits for its turn: it may be a newer value.
 - A delivery with QoS 2 is *released* by the client's PUBREC: it is never sent again, but its PUBREL
   is until PUBCOMP.
 
@@ -43,13 +46,14 @@ def own_id(position: int) -> int:
 
 
 class State(IntEnum):
-    """What a delivery waits for: its turn, a PUBACK or PUBREC, the broker's disk before its PUBREL,
-    or a PUBCOMP."""
+    """What a delivery waits for: its turn, its note on the session's disk, a PUBACK or PUBREC, the
+    disk before its PUBREL, or a PUBCOMP."""
 
     WAITING = 0
-    SENT = 1
-    RELEASING = 2
-    RELEASED = 3
+    NOTING = 1
+    SENT = 2
+    RELEASING = 3
+    RELEASED = 4
 
 
 class Delivery:
@@ -83,7 +87,8 @@ class Delivery:
 
 class Outgoing:
     """The deliveries of one connection. `write` sends a packet; `begun` is told of each delivery
-    that is sent, `done` of each that is over, so that what it was owed by can forget it."""
+    that is sent, `done` of each that is over, so that what it was owed by can forget it. `note` is
+    to have a delivery noted, and then to call `noted` with its packet."""
 
     def __init__(
         self,
@@ -91,15 +96,17 @@ class Outgoing:
         write: Callable[[bytes], None],
         done: Callable[[Delivery], None],
         begun: Callable[[Delivery], None],
+        note: Callable[[Delivery, bytes], None],
     ) -> None:
         self.receive_maximum = receive_maximum
         self._write = write
         self._done = done
         self._begun = begun
+        self._note = note
         self._waiting: list[Delivery] = []  # as in `asking`; few have to wait
         self._sent: dict[int, Delivery] = {}
         self._reserved: set[int] = set()
-        self._last = self._kept_bytes = 0
+        self._last = self._kept_bytes = self._noting = 0
 
     def __len__(self) -> int:
         """Return how many are not over."""
@@ -118,6 +125,19 @@ class Outgoing:
         """Send a delivery when it is its turn."""
         if self._waiting or not self._try(delivery):
             self._waiting.append(delivery)
+
+    def send_unacknowledged(self, delivery: Delivery) -> None:
+        """Send a delivery with QoS 0 at once, but behind a retained value that waits."""
+        if self._noting or any(each.retained for each in self._waiting):
+            self._waiting.append(delivery)
+        else:
+            self._write_unacknowledged(delivery)
+
+    def noted(self, delivery: Delivery, packet: bytes) -> None:
+        """Send a delivery that is noted now, and what had to wait for that."""
+        self._noting -= 1
+        self._sent_as(delivery, packet)
+        self._go_on()
 
     def reserve(self, packet_id: int = 0) -> int:
         """Reserve this packet identifier, or any that is free, for a delivery; return it, 0 if none
@@ -167,6 +187,8 @@ class Outgoing:
         """Handle a PUBREC; return the delivery that is to be released now. Raises `KeyError` for an
         identifier that nothing has."""
         delivery = self._sent[packet.packet_id]
+        if delivery.state is State.NOTING:
+            raise KeyError(packet.packet_id)
         if delivery.qos != 2 or delivery.state is State.RELEASING:
             return None
         if packet.reason.is_failure and delivery.state is State.SENT:
@@ -192,6 +214,10 @@ class Outgoing:
         del self._sent[delivery.packet_id]
         self._kept_bytes -= len(delivery.kept)
         self._over(delivery)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Send what waits, as far as there is room."""
         while self._waiting:
             following = self._waiting.pop(0)  # before it is written, which may drop others
             if not self._try(following):
@@ -207,6 +233,12 @@ class Outgoing:
 
     def _try(self, delivery: Delivery) -> bool:
         """Send a delivery if there is room for it; return whether it need not wait any more."""
+        is_noted_first = delivery.kept != b"" and delivery.qos == 2 and not delivery.noted
+        if self._noting and not is_noted_first:
+            return False
+        if not delivery.qos:
+            self._write_unacknowledged(delivery)
+            return True
         if len(self._sent) >= self.receive_maximum:
             return False
         if delivery.kept and 0 < self._kept_bytes > MOST_KEPT_BYTES - len(delivery.kept):
@@ -221,12 +253,25 @@ class Outgoing:
         if not packet:
             self._over(delivery)
             return True
-        delivery.packet_id, delivery.state = packet_id, State.SENT
+        delivery.packet_id = packet_id
         self._sent[packet_id] = delivery
         self._kept_bytes += len(delivery.kept)
+        if is_noted_first:
+            delivery.state = State.NOTING
+            self._noting += 1
+            self._note(delivery, packet)
+        else:
+            self._sent_as(delivery, packet)
+        return True
+
+    def _sent_as(self, delivery: Delivery, packet: bytes) -> None:
+        delivery.state = State.SENT
         self._write(packet)
         self._begun(delivery)
-        return True
+
+    def _write_unacknowledged(self, delivery: Delivery) -> None:
+        if packet := delivery.make(0, False):
+            self._write(packet)
 
     def _is_used(self, packet_id: int) -> bool:
         return packet_id in self._sent or packet_id in self._reserved

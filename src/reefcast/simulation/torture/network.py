@@ -358,9 +358,8 @@ class Network:
         """Check P3 for an event that enters a queue by a subscription that had settled before."""
         wanted = self._lives[life.link][0]
         publisher = self.publishers[id[0]]
-        sure = publisher.asked - publisher.left_behind
         filters = publisher.made[id[1]].get(wanted, ())
-        if self.ordered and id[1] in sure and is_owed(wanted, filters):
+        if self.ordered and publisher.is_sure_of(id[1]) and is_owed(wanted, filters):
             its = [seq for name, seq in had if name == id[0] and wanted in publisher.made[seq]]
             if its and max(its) > id[1]:
                 yield f"P3: session {wanted.name} has {id[0]}#{max(its)} before {id[1]}"

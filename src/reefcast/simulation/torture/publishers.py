@@ -114,6 +114,10 @@ class Publisher:
             self._send(publication, int(confirm), again=False)
         return self.seq
 
+    def is_sure_of(self, seq: int) -> bool:
+        """Return whether it sends a publication again until that is confirmed, wherever it goes."""
+        return seq in self.asked and seq not in self.left_behind
+
     def _send(self, what: Publication, attempt: int, *, again: bool) -> None:
         body = wire.encode_publication(what)
         publish = Publish(what, body=body, again=again, confirm=attempt)
