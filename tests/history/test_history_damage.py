@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,34 @@ def test_a_file_that_is_no_database_is_set_aside(sound: Path, tmp_path: Path) ->
     reports: list[DamagedError] = []
     store = opened(directory, reports.append)
     assert "are damaged" in str(reports[0]) or "is damaged" in str(reports[0])
+    assert [read(store, [topic]) for topic in TOPICS] == list(map(on, TOPICS))
+    assert (directory / "history.sqlite.damaged").exists()
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE attribute SET kind = 99",
+        "UPDATE attribute SET kind = 'x' WHERE number = 0",
+        "UPDATE topic SET rows = 'x'",
+        "UPDATE topic SET publisher = 5",
+        "UPDATE era SET last_us = 'x'",
+        "INSERT INTO dropped VALUES ('segment', 'x')",
+        "INSERT INTO whole VALUES ('a', 'x')",
+    ],
+)
+def test_a_database_with_values_that_nobody_stored_is_set_aside(
+    sound: Path, tmp_path: Path, change: str
+) -> None:
+    """SQLite does not find that a page is not what it was."""
+    directory = shutil.copytree(sound, tmp_path / "copy")
+    with closing(sqlite3.connect(directory / "history.sqlite")) as database:
+        assert database.execute(change).rowcount > 0
+        database.commit()
+    reports: list[DamagedError] = []
+    store = opened(directory, reports.append)
+    assert reports
     assert [read(store, [topic]) for topic in TOPICS] == list(map(on, TOPICS))
     assert (directory / "history.sqlite.damaged").exists()
     store.close()

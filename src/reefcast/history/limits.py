@@ -105,7 +105,7 @@ class Topics:
         for id, name, rows, size, expired, evicted, *last in database.execute(
             "SELECT * FROM topic"
         ):
-            key = None if last[0] is None else (last[0], last[1], last[2])
+            key = None if None in last else (last[0], last[1], last[2])
             lifetime_us = self._limits.lifetime_us(name)
             topic = Topic(id, name, lifetime_us, rows, size, expired, evicted, key)
             by_name[name] = by_id[id] = topic

@@ -68,6 +68,22 @@ CREATE TABLE dropped (file TEXT PRIMARY KEY, rows INTEGER NOT NULL);
 CREATE TABLE whole (topic TEXT PRIMARY KEY, until_us INTEGER NOT NULL);
 """
 
+_IN_MEMORY = {
+    "topic": "id i, name t, rows i, bytes i, expired i, evicted i, time_us I, publisher B, seq I",
+    "attribute": "number i, name t, kind i",
+    "era": "number i, first_us i, last_us i, rows i",
+    "dropped": "file t, rows i",
+    "whole": "topic t, until_us i",
+}
+"""The columns of the tables that are read when a history is opened, with their types: SQLite does
+not look whether a page has what was put into it."""
+_TYPES = {
+    "i": "'integer'",
+    "t": "'text'",
+    "I": "'integer', 'null'",
+    "B": "'blob', 'null'",
+}
+
 
 def connect(path: Path, *, writes: bool = False) -> sqlite3.Connection:
     """Open a connection to the database, for one thread at a time, not always the same. Who writes
@@ -109,19 +125,32 @@ def prepare(database: sqlite3.Connection, path: Path, indexed: Mapping[str, Kind
     """Create the tables, or check that they are those of a history with these attributes.
 
     Raises `ConfigurationError` for other attributes; `DamagedError` if the database is not a
-    history."""
+    history, or what is kept of it in memory is not what was stored."""
     if _number(database, "PRAGMA schema_version") == 0:
         _create(database, indexed)
     found = _number(database, "PRAGMA application_id"), _number(database, "PRAGMA user_version")
     if found != (APPLICATION_ID, VERSION):
         raise DamagedError(f"{path} is not a history of version {VERSION}")
+    _check_types(database, path)
     rows = database.execute("SELECT name, kind FROM attribute ORDER BY number").fetchall()
-    stored = {name: Kind(kind) for name, kind in rows}
+    try:
+        stored = {name: Kind(kind) for name, kind in rows}
+    except ValueError as error:
+        raise DamagedError(f"{path} is damaged: of an attribute, {error}") from error
     if stored != dict(indexed):
         raise ConfigurationError(
             f"{path} was made with the indexed attributes {_words(stored)}, not {_words(indexed)}: "
             "ask for those, or begin a new directory and let it catch up from a replica"
         )
+
+
+def _check_types(database: sqlite3.Connection, path: Path) -> None:
+    """Check the values of the tables that are kept in memory. Raises `DamagedError`."""
+    for table, columns in _IN_MEMORY.items():
+        named = (each.split() for each in columns.split(", "))
+        wrong = " OR ".join(f"typeof({name}) NOT IN ({_TYPES[type]})" for name, type in named)
+        if database.execute(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1").fetchone():
+            raise DamagedError(f"{path} is damaged: table {table} has values of other types")
 
 
 def _words(indexed: Mapping[str, Kind]) -> str:
