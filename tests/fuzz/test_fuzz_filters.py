@@ -39,6 +39,10 @@ EVENTS = [
 ]
 
 
+FOUND = ("a I" + "\t" * 4000, "a = 1" + " " * 4000 + ")")
+"""What once took too long."""
+
+
 def made(rng: random.Random) -> str:
     return changed_text(rng.choice(SEEDS), rng, WORDS)
 
@@ -78,3 +82,8 @@ def door() -> Iterator[Door]:
 def test_filters(door: Door, count: int) -> None:
     knock(door, made, count)
     assert door.accepted
+
+
+@pytest.mark.parametrize("text", FOUND, ids=lambda text: text[:3])
+def test_what_was_found(door: Door, text: str) -> None:
+    knock(door, lambda rng: text, 1)

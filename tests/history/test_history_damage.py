@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from history_stores import body, opened, position, read, seal
 
-from reefcast.errors import DamagedError
+from reefcast.errors import ConfigurationError, DamagedError
 from reefcast.history.store import HistoryStore, Incoming
 from reefcast.model.publication import Publication
+from reefcast.model.values import Kind
 
 PAGE = 4096
 TOPICS = ("a", "b", "c")
@@ -264,6 +265,45 @@ def test_a_sealed_segment_that_is_damaged(tmp_path: Path) -> None:
     assert [read(store, [topic], report=reports.append) for topic in TOPICS] == list(
         map(on, TOPICS)
     )
+    store.close()
+
+
+@pytest.mark.parametrize("place", ["column", "rows", "extents"])
+def test_a_sealed_segment_whose_footer_is_damaged_is_set_aside(tmp_path: Path, place: str) -> None:
+    """Parquet has no checksum of its footer."""
+    store = opened(tmp_path, segment_us=10_000)
+    store.append(items())
+    seal(store, 10_000)
+    store.close()
+    [path] = tmp_path.glob("segments/*/*")
+    data = path.read_bytes()
+    old, new = {
+        "column": (b"body", b"bodx"),
+        "rows": (b'"rows":2', b'"rows":3'),
+        "extents": (b'["b",', b'["b",1'),
+    }[place]
+    assert old in data
+    path.write_bytes(data.replace(old, new))
+    reports: list[DamagedError] = []
+    store = opened(tmp_path, reports.append, segment_us=10_000)
+    assert "segment" in str(reports[0])
+    assert path.with_name(f".{path.name}.damaged").exists()
+    for topic in TOPICS:
+        assert set(read(store, [topic], report=reports.append)) <= set(on(topic))
+    store.close()
+
+
+def test_segments_with_other_indexed_attributes_are_not_set_aside(tmp_path: Path) -> None:
+    """The database, which says which there are, may be gone."""
+    store = opened(tmp_path, segment_us=10_000)
+    store.append(items())
+    seal(store, 10_000)
+    store.close()
+    (tmp_path / "history.sqlite").unlink()
+    with pytest.raises(ConfigurationError, match="other indexed attributes"):
+        HistoryStore(tmp_path, lambda error: None, indexed={"n": Kind.NUMBER}, segment_us=10_000)
+    store = opened(tmp_path, segment_us=10_000)
+    assert [read(store, [topic]) for topic in TOPICS] == list(map(on, TOPICS))
     store.close()
 
 

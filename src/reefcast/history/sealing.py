@@ -24,6 +24,7 @@ from reefcast.history.segments import (
     Segment,
     Segments,
     open_segment,
+    schema_of,
     verify,
 )
 from reefcast.model.publication import INT64_MIN, Value
@@ -81,7 +82,7 @@ def export(
     finally:
         writer.abandon()
         hidden.unlink(missing_ok=True)
-    return open_segment(segments.folder, target)
+    return open_segment(segments.folder, target, segments.indexed)
 
 
 def _rows(
@@ -106,25 +107,10 @@ class _File:
     """A Parquet file that is being written."""
 
     def __init__(self, path: Path, indexed: Mapping[str, Kind]) -> None:
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         self._path, self._indexed = path, indexed
-        types = {Kind.NUMBER: pa.float64(), Kind.STRING: pa.string(), Kind.BOOLEAN: pa.bool_()}
-        required = {"nullable": False}
-        self._schema = pa.schema(
-            [
-                pa.field("topic", pa.string(), **required),
-                pa.field("time_us", pa.int64(), **required),
-                pa.field("publisher", pa.string(), **required),
-                pa.field("seq", pa.int64(), **required),
-                pa.field("expiry_us", pa.int64()),
-                pa.field("checksum", pa.int64(), **required),
-                *(pa.field(name, types[kind]) for name, kind in indexed.items()),
-                pa.field("attributes", pa.string(), **required),
-                pa.field("body", pa.binary(), **required),
-            ]
-        )
+        self._schema = schema_of(indexed)
         self._columns: list[list[Any]] = [[] for _ in self._schema]
         self._extents: dict[str, Extent] = {}
         self._rows = 0

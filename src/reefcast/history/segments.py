@@ -58,6 +58,19 @@ class Footer(msgspec.Struct, frozen=True):
     last_expiry_us: int | None
     extents: tuple[Extent, ...]
 
+    def fits(self, rows: int) -> bool:
+        """Return whether a file with so many rows may have this footer."""
+        first = 0
+        for extent in self.extents:
+            if extent.first != first or extent.rows < 1:
+                return False
+            first += extent.rows
+        return first == self.rows == rows and self.since_us < self.until_us
+
+
+class OtherAttributesError(DamagedError):
+    """A segment has other indexed attributes."""
+
 
 class Segment(NamedTuple):
     """`name`: relative to the folder. `metadata`: pyarrow's, of the file."""
@@ -69,16 +82,49 @@ class Segment(NamedTuple):
     metadata: Any
 
 
-def open_segment(folder: Path, path: Path) -> Segment:
-    """Open a segment and read its footer. Raises `DamagedError` for a file that is no segment."""
+def schema_of(indexed: Mapping[str, Kind]) -> Any:
+    """Return pyarrow's schema of the segments of a history with these indexed attributes."""
+    import pyarrow as pa
+
+    types = {Kind.NUMBER: pa.float64(), Kind.STRING: pa.string(), Kind.BOOLEAN: pa.bool_()}
+    required = {"nullable": False}
+    return pa.schema(
+        [
+            pa.field("topic", pa.string(), **required),
+            pa.field("time_us", pa.int64(), **required),
+            pa.field("publisher", pa.string(), **required),
+            pa.field("seq", pa.int64(), **required),
+            pa.field("expiry_us", pa.int64()),
+            pa.field("checksum", pa.int64(), **required),
+            *(pa.field(name, types[kind]) for name, kind in indexed.items()),
+            pa.field("attributes", pa.string(), **required),
+            pa.field("body", pa.binary(), **required),
+        ]
+    )
+
+
+def open_segment(folder: Path, path: Path, indexed: Mapping[str, Kind]) -> Segment:
+    """Open a segment and read its footer. Raises `DamagedError` for a file that is no segment, or
+    none with these indexed attributes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         metadata = pq.read_metadata(path)
         footer = msgspec.json.decode((metadata.metadata or {})[FOOTER], type=Footer)
-    except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError) as error:
+        schema = metadata.schema.to_arrow_schema()
+        names = ", ".join(schema.names)[:500]
+    except (OSError, pa.ArrowException, KeyError, ValueError, msgspec.DecodeError) as error:
         raise DamagedError(f"{path} is not a sealed segment: {error}; it is skipped") from error
+    if not schema.equals(schema_of(indexed)):
+        always = [schema.field(name) for name in schema.names if name in COLUMNS]
+        is_of_others = always == list(schema_of({}))
+        problem = OtherAttributesError if is_of_others else DamagedError
+        raise problem(f"{path} is no segment of this history: its columns are {names}")
+    if not footer.fits(metadata.num_rows):
+        raise DamagedError(
+            f"{path} is not a sealed segment: its footer does not fit; it is skipped"
+        )
     return Segment(path, path.relative_to(folder).as_posix(), path.stat().st_size, footer, metadata)
 
 
@@ -123,14 +169,21 @@ class Segments:
         self.all: tuple[Segment, ...] = ()
         self.dropped: dict[str, int] = {}
         self.damaged: list[Path] = []
+        others: DamagedError | None = None
         for path in sorted(folder.glob("since_us=*/*.parquet")):
             if path.name.startswith(HIDDEN):
                 continue
             try:
-                self.add(open_segment(folder, path))
+                self.add(open_segment(folder, path, indexed))
             except DamagedError as error:
                 self.damaged.append(path)
                 report(error)
+                others = error if isinstance(error, OtherAttributesError) else None
+        if others is not None and not self.all:
+            raise ConfigurationError(
+                f"{others}. Was it made with other indexed attributes? Ask for those, or begin a "
+                "new directory and let it catch up from a replica"
+            )
 
     def verify(self, report: Callable[[DamagedError], None]) -> None:
         """Verify all segments, as far as they have checksums; leave out and report the damaged

@@ -25,6 +25,7 @@ _TOKENS = re.compile(
     )""",
     re.VERBOSE,
 )
+_SPACES = " \t\r\n\f"
 KEYWORDS = frozenset(
     (
         "AND",
@@ -100,7 +101,8 @@ class _Reader:
     __slots__ = ("at", "depth", "words")
 
     def __init__(self, text: str) -> None:
-        tokens: list[str] = _TOKENS.findall(text)
+        # Without spaces at its end each match has a token; they would be tried from each on.
+        tokens: list[str] = _TOKENS.findall(text.rstrip(_SPACES))
         self.words = [up if (up := token.upper()) in KEYWORDS else token for token in tokens]
         self.words.append(_END)
         self.at = 0
