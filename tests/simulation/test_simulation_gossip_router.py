@@ -290,6 +290,7 @@ def about(said: list[Any], topic: str) -> list[TopicMessage]:
     ]
 
 
+@pytest.mark.long
 @settings(max_examples=3, deadline=None)
 @given(NUMBERS)
 @example(338)
@@ -302,6 +303,7 @@ def test_what_is_said_about_a_topic_does_not_depend_on_other_topics(number: int)
         assert about(alone.said[pair], "a") == about(among.said[pair], "a"), pair
 
 
+@pytest.mark.long
 @settings(max_examples=3, deadline=None)
 @given(NUMBERS)
 def test_tokens_say_nothing_about_what_is_said_to_others(number: int) -> None:
