@@ -69,7 +69,6 @@ def forget_advertisement(router: Router) -> None:
         router.srt.remove(TREE, router.srt.get(TREE).last_hop)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("routing", ["spr", "idr"])
 @pytest.mark.parametrize(
     ("broker", "tamper", "sentences"),
@@ -164,7 +163,6 @@ def close_soft_link(router: Meshed) -> None:
     router.soft_links[next(iter(router.soft_links))] = SoftLink.CLOSING
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("routing", ["mesh", "spr-mesh"])
 @pytest.mark.parametrize(
     ("broker", "tamper", "table"),

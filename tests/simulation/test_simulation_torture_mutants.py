@@ -30,7 +30,6 @@ def _found(mutant: Mutant, seeds: range, patch: pytest.MonkeyPatch) -> int | Non
     return None
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("mutant", QUICK, ids=[each.breaks.__name__ for each in QUICK])
 def test_a_broken_rule_is_found_out(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _found(mutant, range(mutant.first, MOST), monkeypatch) is not None
