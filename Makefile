@@ -8,6 +8,8 @@ SPHINX    := $(VENV)/.documents
 COLLECTED := $(VENV)/.collected
 NODE      := out/node/.installed
 PIP       := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL   := $(PIP) install --no-compile --require-hashes --no-build-isolation
+KERNELS   := "from reefcast.matching import cover, packets, warm_up; warm_up(); cover.warm_up()"
 EVENTS    ?= 6000
 PREPARE   ?= demo
 STORED    ?= 10000000
@@ -27,13 +29,18 @@ $(TOOLS): requirements/build.lock
 	@touch $@
 
 # --no-compile: of eight thousand modules most are never imported; those that are, Python compiles.
+# PySpark comes as sources, 450 MB: a third of the whole installation, beside which the rest is done,
+# and the kernels are compiled (once for all brokers and tests).
 # `make PREPARE= test` leaves out what only the demo needs.
 $(STAMP): $(TOOLS) pyproject.toml lab/pyproject.toml requirements/dev.lock
 	@echo "installing the locked dependencies (a few minutes the first time)"
-	@$(PIP) install --no-compile --require-hashes --no-build-isolation -r requirements/dev.lock
-	@$(PIP) install --no-deps --no-build-isolation -e . -e lab
+	@sed -n '/^pyspark==/,/^    #/p' requirements/dev.lock >$(VENV)/.spark.lock
+	@sed '/^pyspark==/,/^    #/d' requirements/dev.lock >$(VENV)/.others.lock
+	@$(INSTALL) --no-deps -r $(VENV)/.spark.lock & spark=$$!; \
+	{ $(INSTALL) -r $(VENV)/.others.lock && $(PIP) install --no-deps --no-build-isolation -e . -e lab && \
+	  $(BIN)/python -c $(KERNELS); }; others=$$?; wait $$spark && exit $$others
 	@if [ "$(PREPARE)" ] && $(PYTHON) tools/check_java.py 2>/dev/null; then \
-	  echo "preparing the demo: its events, and compiled kernels"; \
+	  echo "preparing the demo: its events"; \
 	  $(BIN)/reefcast-lab demo --prepare; fi
 	@touch $@
 
@@ -51,13 +58,10 @@ demo: java $(STAMP) ## flights over 12 brokers, checked by Spark, with a report 
 quick: $(STAMP) ## the tests that open no connection and start no process, for the inner loop
 	$(BIN)/python -m pytest --quick -n 2 --dist worksteal tests
 
-# Each of four processes would rewrite every test for its assertions, and compile every kernel: the first time
-# one does, for all.
+# Each of four processes would rewrite every test for its assertions: the first time one does, for all.
 $(COLLECTED): $(STAMP)
 	@echo "preparing the tests"
-	@$(BIN)/python -m pytest --collect-only -q >/dev/null & \
-	$(BIN)/python -c "from reefcast.matching import cover, warm_up; warm_up(); cover.warm_up(); \
-	import reefcast.matching.packets"; wait || true
+	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true
 	@touch $@
 
 test: java $(COLLECTED) ## every test

@@ -8,6 +8,8 @@ each run begins with tests that wait or take long, and ends with quick ones:
   it, because the others take over from the end.
 - The other tests that open connections or start processes begin the other runs.
 - Of both, the long ones come first.
+- Behind the latter come the quick ones that are long all the same: whatever is taken over at the
+  end is short, and tests of one file, which share results, mostly stay in one process.
 """
 
 from __future__ import annotations
@@ -24,15 +26,22 @@ def dealt(
     """Return the tests in the order in which they are to be given to `workers` processes."""
     session = [item for item in items if "spark" in getattr(item, "fixturenames", ())]
     live = [item for item in items if not is_quick(item) and item not in session]
-    quick = [item for item in items if is_quick(item)]
+    slow = [item for item in items if is_quick(item) and _is_long(item)]
+    quick = [item for item in items if is_quick(item) and not _is_long(item)]
     for some in (session, live):
-        some.sort(key=lambda item: item.get_closest_marker("long") is None)
+        some.sort(key=lambda item: not _is_long(item))
+    others = max(1, workers - 1)
+    heads = zip(_slices(live, others), _slices(slow, others), strict=True)
     order: list[pytest.Item] = []
-    for head in (session, *_slices(live, max(1, workers - 1))):
+    for head in (session, *([*waiting, *computing] for waiting, computing in heads)):
         room = max(0, len(items) // workers - len(head))
         order += [*head, *quick[:room]]
         del quick[:room]
     return order + quick
+
+
+def _is_long(item: pytest.Item) -> bool:
+    return item.get_closest_marker("long") is not None
 
 
 def _slices(items: list[pytest.Item], count: int) -> list[list[pytest.Item]]:

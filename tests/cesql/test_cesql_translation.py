@@ -62,6 +62,7 @@ def of_one_attribute() -> list[str]:
     return [*found, "a", "EXISTS a", "INT(a) < 5", "STRING(a) LIKE 'a%'", "a = 1 / 0"]
 
 
+@pytest.mark.long
 def test_each_condition_on_each_value() -> None:
     events: list[Mapping[str, object]] = [{}, *({"a": value} for value in VALUES)]
     for text in of_one_attribute():

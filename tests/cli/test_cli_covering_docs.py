@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from reefcast.cli.simulate import command as simulate_command
@@ -23,6 +24,7 @@ def block(language: str) -> str:
     return str(found)
 
 
+@pytest.mark.long
 def test_the_network_file_runs(tmp_path: Path) -> None:
     file = tmp_path / "net.toml"
     file.write_text(block("toml"), encoding="utf-8")

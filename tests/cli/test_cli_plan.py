@@ -58,6 +58,7 @@ def shared_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, lambda name, master: contextlib.nullcontext(spark))
 
 
+@pytest.mark.long
 def test_json(files: list[str]) -> None:
     done = plan(*files, "--copies", "1", "--capacity", "1", "--json")
     assert done.exit_code == 0, done.output
@@ -86,6 +87,7 @@ def test_what_is_kept_is_placed_in_any_case(files: list[str]) -> None:
     assert sorted(kept) == ["x/#", "y", "z"]
 
 
+@pytest.mark.long
 def test_text_and_files(files: list[str], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     out, drawing = tmp_path / "plan.toml", tmp_path / "plan.svg"

@@ -135,6 +135,7 @@ def scot_file(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("routing", ["idr", "spr", "flooding"])
 def test_a_scot_with_any_routing(scot_file: Path, tmp_path: Path, routing: str) -> None:
     trace = tmp_path / "trace"
@@ -147,6 +148,7 @@ def test_a_scot_with_any_routing(scot_file: Path, tmp_path: Path, routing: str) 
     assert places["y-2"] == {"region": "y", "cluster": 2}
 
 
+@pytest.mark.long
 def test_the_threshold_of_the_network_file_counts(scot_file: Path, tmp_path: Path) -> None:
     import pyarrow.dataset as ds
 
@@ -176,6 +178,7 @@ def test_a_network_without_places_is_refused(network: Path, routing: str) -> Non
 BURST = ("--rate", "20000", "--publications", "400", "--selectivity", "0.5")
 
 
+@pytest.mark.long
 def test_inspect_shows_the_brokers_as_they_are_at_the_end(scot_file: Path) -> None:
     done = simulate(scot_file, *BURST, "--inspect", "--table", "PRT", "--rows", "2")
     assert done.exit_code == 0, done.output

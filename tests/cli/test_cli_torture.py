@@ -20,6 +20,7 @@ def _torture(*options: str) -> Result:
     return CliRunner().invoke(command, ["--torture", *options])
 
 
+@pytest.mark.long
 def test_the_figures_of_some_seeds() -> None:
     result = _torture("--seeds", "6", "--first-seed", "40", "--json")
     assert result.exit_code == 0

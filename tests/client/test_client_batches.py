@@ -262,6 +262,7 @@ def test_each_type_of_arrow_travels_by_the_rule(name: str) -> None:
     assert together(table) == one_by_one(as_python(table))
 
 
+@pytest.mark.long
 def test_a_table_is_a_loop_over_its_rows() -> None:
     table = pa.table(ARRAYS)
     chunked = pa.concat_tables([table, table.slice(1), table.slice(2, 1)] * 900)
@@ -313,6 +314,7 @@ def test_what_a_table_cannot_hold_is_refused(table: pa.Table, says: str) -> None
 # --- data frames ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_data_frame_is_a_loop_over_its_rows() -> None:
     berlin = timezone(timedelta(hours=1))
     frame = pd.DataFrame(

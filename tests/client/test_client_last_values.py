@@ -84,7 +84,10 @@ def shuffled(said: list, rng: random.Random) -> list:
     return mixed
 
 
-@pytest.mark.parametrize("seed", range(200))
+SEEDS = [*range(40), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(40, 200))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("ordered", [True, False])
 def test_each_event_once_and_the_last_one_last(seed: int, ordered: bool) -> None:
     rng = random.Random(seed)

@@ -303,6 +303,7 @@ def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "open_database", opened)
 
 
+@pytest.mark.long
 async def test_what_publish_took_arrives_once_and_in_order_whenever_power_fails(
     tmp_path: Path,
 ) -> None:

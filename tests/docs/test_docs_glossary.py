@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from markdown_it import MarkdownIt
 
-from documentation import DOCS, ROOT, Page, written_pages
+from documentation import DOCS, ROOT, Page, tokens_of, written_pages
 
 GLOSSARY = DOCS / "explanation" / "glossary.md"
 TERMS = {
@@ -52,9 +51,8 @@ PAGES = {
 
 def words(page: Page) -> Iterator[tuple[str, str]]:
     """Yield the text of a page in its order, without headings and code, and what it links to."""
-    tokens = MarkdownIt("commonmark").enable("table").parse(page.text)
     in_heading, target = False, ""
-    for token in tokens:
+    for token in tokens_of(page.text):
         if token.type in {"heading_open", "heading_close"}:
             in_heading = token.type == "heading_open"
         for child in token.children or () if not in_heading else ():

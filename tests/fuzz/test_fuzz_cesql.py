@@ -73,6 +73,7 @@ def door() -> Door:
     return Door()
 
 
+@pytest.mark.long
 @OFTEN_AND_SOAKED
 def test_expressions(door: Door, count: int) -> None:
     knock(door, made, count)

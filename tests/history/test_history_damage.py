@@ -126,6 +126,7 @@ def test_a_lot_of_damage(sound: Path, tmp_path: Path, kind: str) -> None:
         shutil.rmtree(tmp_path / str(seed))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bit", [0, 3, 7])
 @pytest.mark.parametrize(
     ("column", "topic"), [("body", "c"), ("time_us", "c"), ("seq", "a"), ("expiry_us", "a")]

@@ -99,6 +99,7 @@ def to_cloudevents(publication: Publication) -> tuple[Names, str]:
     return members(event.data), str(event.context["topic"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("read", [to_native, to_http, to_mqtt, to_cloudevents])
 @pytest.mark.parametrize("publish", [by_native, by_http, by_mqtt])
 @given(value=OBJECTS)

@@ -148,6 +148,7 @@ class Copying:
         self.synced_bytes = self.log.stat().st_size if self.log.exists() else 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_a_loss_of_power_at_any_instant_costs_nothing_that_was_synced(tmp_path, seed):
     rng = random.Random(seed)
@@ -190,6 +191,7 @@ def test_a_batch_that_fails_leaves_nothing_and_can_be_tried_again(tmp_path):
     assert bodies == {1: bytes(100_000)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_damage_is_said_and_set_aside_and_nothing_wrong_is_returned(tmp_path, seed):
     rng, path = random.Random(seed), tmp_path / "b.sqlite"

@@ -81,6 +81,7 @@ def test_keys_come_back_as_they_were_given(make: Callable[[], MatchIndex[Any]]) 
     assert sorted(index.match(event({"a": 1}))) == [-1, 0, 5]
 
 
+@pytest.mark.long
 def test_the_same_calls_give_the_same_order() -> None:
     def found() -> list[list[int]]:
         index: CompiledIndex[int] = CompiledIndex()
@@ -221,6 +222,7 @@ def test_many_that_python_decides_about(text: str) -> None:
     assert (len(index.match(holds)), len(index.match(fails))) == (3000, 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 65_535, 65_536])
 def test_any_number_of_events_at_once(count: int) -> None:
     index: CompiledIndex[str] = CompiledIndex()

@@ -139,6 +139,7 @@ def test_any_columns(seed: int, rows: int) -> None:
     assert ordered(by_event(index.match_batch(columns))) == ordered(twin.match_many(events))
 
 
+@pytest.mark.long
 def test_partitions_serve_batches_too() -> None:
     rng = Random(5)
     twin, index = ScanIndex[int](), CompiledIndex[int]()

@@ -142,6 +142,7 @@ def test_blocks_come_grow_and_go() -> None:
     assert default_blocks(churn.both.index) == []
 
 
+@pytest.mark.long
 def test_cuts_follow_the_values() -> None:
     """Later rows lie beyond all cuts of the first ones, and share a slot until there are new
     cuts."""
@@ -211,6 +212,7 @@ def test_partitions_by_value_come_and_go() -> None:
     assert by(churn) == {}
 
 
+@pytest.mark.long
 def test_partitions_by_presence_come_and_go() -> None:
     churn = Churn(Random(3))
     churn.use(WORKLOADS["rare"], 900)

@@ -84,6 +84,7 @@ def test_every_row_has_one_more_attribute_than_cuts_know() -> None:
 # --- many -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_two_thousand_attributes_come_one_by_one() -> None:
     both, events = Both(), []
     for number in range(2000):
@@ -163,6 +164,7 @@ def test_lists_of_five_thousand_members(kind: str) -> None:
     emptied(both)
 
 
+@pytest.mark.long
 def test_a_filter_of_many_conjunctions() -> None:
     """All conjunctions are in one partition, or each one is in another."""
     both = filled(

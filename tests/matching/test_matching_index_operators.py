@@ -201,6 +201,7 @@ def test_every_short_pattern_on_every_short_string() -> None:
     both.check([event({"s": string}) for string in strings])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("texts", [conjunctions, disjunctions, nested], ids=["and", "or", "nested"])
 def test_operators_together(texts: st.SearchStrategy[str], partitioned: Both) -> None:
     @settings(max_examples=examples(200))

@@ -124,6 +124,7 @@ def test_a_sweep_that_finds_more_than_there_is_room_for(events: int) -> None:
     assert index.match_many(one_by_one[:20]) == found[:20]
 
 
+@pytest.mark.long
 def test_sweeping_goes_on_after_a_batch_that_found_too_much() -> None:
     index: CompiledIndex[int] = CompiledIndex()
     filter = parse_filter("a > 5")

@@ -107,6 +107,7 @@ def test_the_whole(index: CompiledIndex[int], places_of: dict[int, list[dict[str
     assert (rare["by"], rare["largest"], rare["values"]) == ("presence", "rare IS NOT NULL", 1)
 
 
+@pytest.mark.long
 def test_partitions_by_numbers() -> None:
     index: CompiledIndex[int] = CompiledIndex()
     values = ["-0.5", "7", "1e+15", *map(str, range(100, 2100))]

@@ -53,6 +53,7 @@ def test_what_one_covers_stays_as_it_is() -> None:
     assert both(wide, parse_filter("b = 'x'")).text == "a > 0 AND b = 'x'"
 
 
+@pytest.mark.long
 @given(values)
 def test_a_value_is_what_an_event_must_have(value: Any) -> None:
     """Whatever is in a value, the filter holds for events that have it, and for no others."""

@@ -200,6 +200,7 @@ def test_long_lines_are_cut_around_the_place():
     assert shown[caret.index("^")] == ","
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [

@@ -66,6 +66,7 @@ def test_words_in_any_order(pieces: list[tuple[str, str]]) -> None:
     assert found == by_lark(text) or (found is None and not text.isascii())
 
 
+@pytest.mark.long
 def test_filters_with_a_word_changed() -> None:
     """Most texts of random words are no filters; these nearly are."""
     rng = random.Random(4)

@@ -73,6 +73,7 @@ def pod(rendered: Rendering, name: str) -> tuple[dict[str, Any], dict[str, Any]]
     return spec, container
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", [OPEN, SECURED])
 def test_the_published_schemas_accept_each_object(text: str) -> None:
     import kubernetes_validate
@@ -177,6 +178,7 @@ def test_the_cluster_sees_whether_a_broker_serves(text: str, probe: dict[str, An
     assert admin == (("0.0.0.0", ADMIN_PORT) if "admin" in str(container["ports"]) else None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -114,6 +114,7 @@ class Same(Offset):
         return hash(self.until_us)
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32), st.booleans())
 def test_whatever_is_late_and_killed_each_event_is_read_once(seed: int, limited: bool) -> None:
     rng = random.Random(seed)
@@ -174,6 +175,7 @@ def test_few_old_events_are_read_by_few_tasks() -> None:
     assert sorted(storage.read(slices[0])) == sorted(map(hash_of, range(8)))
 
 
+@pytest.mark.long
 def test_recent_events_are_cut_into_tasks_of_equal_size() -> None:
     rules = RULES._replace(late_us=100_000, settle_us=0)
     storage = Storage({n: (n, n) for n in range(6000)})
@@ -209,6 +211,7 @@ def test_events_of_the_same_time_are_in_one_batch(now: int) -> None:
     assert len(set(query.rows)) == 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [3 * MOST_LATE, 7])
 def test_many_late_events_come_in_several_batches(count: int) -> None:
     """They come like that after a publisher lost its broker for a while."""

@@ -172,6 +172,7 @@ def run(seed: int) -> Home:
     return home
 
 
+@pytest.mark.long
 def test_each_event_is_in_one_batch_whenever_the_query_is_killed() -> None:
     homes = [run(seed) for seed in range(150)]
     assert any(home.reads for home in homes), "batches were found again"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ def overlays(draw: st.DrawFn) -> Graph:
     return graph(tree, [*edges_of(tree), *more])
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(overlays(), st.data())
 def test_as_often_as_the_twin_chooses(overlay: Graph, data: st.DataObject) -> None:

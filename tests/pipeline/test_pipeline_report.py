@@ -34,6 +34,7 @@ EMPTY = {
 }
 
 
+@pytest.mark.long
 def test_page_is_whole_and_needs_no_other_file():
     html = render(Report("A <b>title</b>", an_analysis(), {"a": "publishes JFK"}))
     page = Page(html)
@@ -99,12 +100,14 @@ def test_page_of_a_static_run_or_without_overload_does_not_talk_of_detours():
     assert "dynamic routing" not in render(Report("Tree", an_analysis()))
 
 
+@pytest.mark.long
 def test_page_of_a_trace_without_details():
     html = render(Report("Counters", an_analysis(**EMPTY)))
     assert Page(html).open == []
     assert "The overlay" in html
 
 
+@pytest.mark.long
 def test_page_shows_the_whole_run_and_its_course():
     html = render(Report("Run", an_analysis()))
     assert "<td>body_bytes</td>" in html and ">seconds of the run<" in html
@@ -172,6 +175,7 @@ def test_the_faults_of_a_simulated_run_are_marked():
     )
 
 
+@pytest.mark.long
 def test_one_of_a_thing_is_no_plural():
     run = an_analysis().run | {"brokers": ["a", "b"], "links": [["a", "b"]]}
     whole = an_analysis()

@@ -19,6 +19,7 @@ from reefcast.overlay.topology import graph, names, random_tree
 from reefcast.pipeline.scot_figure import A_LINK, I_LINK, layer_of, scot_figure
 
 
+@pytest.mark.long
 def test_every_broker_and_every_link_is_drawn() -> None:
     made = scot(evaluation_tree(), 4)
     svg = scot_figure(made)
@@ -32,6 +33,7 @@ def test_every_broker_and_every_link_is_drawn() -> None:
     assert svg.count(f"stroke: {I_LINK}") == len(made.i_links) + 1
 
 
+@pytest.mark.long
 def test_it_is_drawn_the_same_every_time_in_colours_of_its_own() -> None:
     made = scot(evaluation_tree(), 2)
     svg = scot_figure(made)

@@ -226,6 +226,7 @@ def counted_kinds(network: Homes) -> Counter[tuple[object, str]]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_all_that_happens_to_sessions_is_told_to_those_who_name_it(routing: str) -> None:
     seen: Counter[str] = Counter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from routing_harness import Harness
@@ -270,6 +271,7 @@ def test_false_positives_push_it_upstream_hop_by_hop_until_they_vanish() -> None
     assert [client for client, _, _ in network.delivered] == ["r"]
 
 
+@pytest.mark.long
 def test_as_many_false_positives_as_theta_allows_are_borne_for_ever() -> None:
     """Chance makes the share exceed the limit now and then; that alone must not bring the burst."""
     network, broad = chain(0.9)
@@ -283,6 +285,7 @@ def test_as_many_false_positives_as_theta_allows_are_borne_for_ever() -> None:
     assert ghosts(network) == {"b4": [broad]}
 
 
+@pytest.mark.long
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([0.5, 0.8, 0.9]))
 def test_false_positives_are_bounded_by_theta(seed: int, theta: float) -> None:

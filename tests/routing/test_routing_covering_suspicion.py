@@ -30,6 +30,7 @@ def drawn(share: float, seed: int, count: int) -> Iterable[bool]:
     return (rng.random() < share for _ in range(count))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("limit", "share"), [(0.1, 0.1), (0.1, 0.074), (0.5, 0.5), (0.9, 0.9), (0.9, 0.866)]
 )

@@ -116,6 +116,7 @@ def test_one_broker_of_a_scot_that_is_down_stops_no_publisher(routing: str) -> N
         assert not judge(network), down
 
 
+@pytest.mark.long
 def test_a_custodian_is_killed_at_every_step_and_so_is_who_comes_back() -> None:
     """The script: a neighbour stays away, a publisher comes, the neighbour comes back. A kill falls
     between any two of its steps."""
@@ -179,6 +180,7 @@ def comes_back(seed: int, how: str) -> list[str]:
     return judge(network)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["restarts", "resumes", "custodian"])
 def test_nothing_is_missed_while_a_broker_comes_back(how: str) -> None:
     for seed in range(8):

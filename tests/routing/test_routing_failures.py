@@ -172,6 +172,7 @@ def played(routing: str, seed: int, *, faults: bool) -> Failing:
     return network
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("routing", sorted(ROUTINGS))
 @settings(max_examples=16)
 @given(seed=st.integers(0, 2**32))

@@ -91,6 +91,7 @@ def test_a_contact_that_restarts_at_once_finds_its_place(seed: int, size: int) -
     assert_sound(network)
 
 
+@pytest.mark.long
 @given(SEEDS, st.integers(8, 16), st.integers(1, 2))
 @settings(max_examples=5)
 def test_two_parts_that_lost_each_other_are_joined_again_and_views_do_not_grow(

@@ -174,6 +174,7 @@ def test_many_leave_at_once(seed: int, size: int) -> None:
     assert_sound(network)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_views_do_not_grow_by_coming_and_going(seed: int) -> None:
     """In the long run a joiner brings as many links as a leaver takes away: 2 ln n + 2."""

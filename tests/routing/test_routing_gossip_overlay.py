@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from gossip_network import OverlayNetwork, is_connected, names, random_views
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -69,6 +70,7 @@ def test_a_walk_takes_its_steps_and_comes_back(seed: int, size: int) -> None:
     assert kinds.count(Linked) == 2 * exchanged
 
 
+@pytest.mark.long
 def test_by_the_greedy_rule_nodes_are_left_that_nobody_points_to_but_they_ask() -> None:
     """This is why there is a second rule; and orphans are taken in."""
     alone = 0

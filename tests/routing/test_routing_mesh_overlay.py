@@ -397,6 +397,7 @@ def test_loads_take_two_percent_of_the_bytes_that_are_sent(published: int) -> No
     assert bool(told) == (published >= 8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delta", [2, 4])
 def test_loads_spread_as_far_as_delta_less_one(delta: int) -> None:
     """All but b7 pass a load on; whoever learns of a broker's load is near enough to bypass it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -233,6 +234,7 @@ def test_who_is_forgotten_waits_no_longer_and_keeps_its_order(
         assert run.seqs(who) == sorted(run.seqs(who))
 
 
+@pytest.mark.long
 def test_publishers_that_come_and_go_leave_nothing() -> None:
     run = Run(asked(1))
     (client,) = run.ordering._clients.values()

@@ -17,6 +17,7 @@ BOTH = pytest.mark.parametrize("routing", ["tid-s", "tid-d"])
 SEEDS = st.integers(0, 2**32)
 
 
+@pytest.mark.long
 @BOTH
 @settings(max_examples=120)
 @given(seed=SEEDS)
@@ -43,6 +44,7 @@ def test_once_quiet_every_interested_subscriber_gets_it_exactly_once(
     deliver_all(churned(routing, seed))
 
 
+@pytest.mark.long
 @BOTH
 @settings(max_examples=40)
 @given(seed=SEEDS)
@@ -83,6 +85,7 @@ def test_tid_s_keeps_the_order_of_a_publisher_that_advertised_once(seed: int) ->
 # --- tables ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @BOTH
 @settings(max_examples=80)
 @given(seed=SEEDS)
@@ -90,6 +93,7 @@ def test_tables_agree_with_the_truth_once_quiet(routing: str, seed: int) -> None
     check_tables(churned(routing, seed))
 
 
+@pytest.mark.long
 @BOTH
 @settings(max_examples=50)
 @given(seed=SEEDS)

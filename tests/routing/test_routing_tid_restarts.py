@@ -280,6 +280,7 @@ def all_is_answered(network: Harness) -> None:
         assert asked <= answered | refused
 
 
+@pytest.mark.long
 @BOTH
 @settings(max_examples=30)
 @given(seed=SEEDS)

@@ -82,7 +82,10 @@ def soft_rows(nodes: dict[str, Node]) -> list[dict[str, Any]]:
     return [row for row in rows if row["state"] != "candidate"]
 
 
-@pytest.mark.parametrize("strategies", ["S1", "S2", "S0 S1 S2 SH"])
+@pytest.mark.parametrize(
+    "strategies",
+    ["S0 S1 S2 SH", *(pytest.param(alone, marks=pytest.mark.soak) for alone in ("S1", "S2"))],
+)
 async def test_random_cuts_under_load(live: Live, strategies: str):
     network = nine()
     each = strategies.split()

@@ -95,6 +95,7 @@ def check_crashes(number: int) -> None:
         assert nx.is_strongly_connected(graph)
 
 
+@pytest.mark.long
 @settings(max_examples=3, deadline=None)
 @given(NUMBERS)
 def test_after_crashes_all_live_subscribers_are_reached_again(number: int) -> None:
@@ -112,6 +113,7 @@ def check_repair(number: int) -> None:
     assert owed - set(delivered(simulation)) == set()
 
 
+@pytest.mark.long
 @settings(max_examples=3, deadline=None)
 @given(NUMBERS)
 @example(28690)  # its last delivery comes after four rounds
@@ -152,6 +154,7 @@ def settled_deliveries(number: int, routing: str) -> list[tuple[str, int, str, i
     return sorted(delivered(simulation))
 
 
+@pytest.mark.long
 @settings(max_examples=4, deadline=None)
 @given(NUMBERS)
 def test_with_all_neighbours_it_delivers_what_flooding_delivers(number: int) -> None:
@@ -287,6 +290,7 @@ def about(said: list[Any], topic: str) -> list[TopicMessage]:
     ]
 
 
+@pytest.mark.long
 @settings(max_examples=3, deadline=None)
 @given(NUMBERS)
 @example(338)
@@ -299,6 +303,7 @@ def test_what_is_said_about_a_topic_does_not_depend_on_other_topics(number: int)
         assert about(alone.said[pair], "a") == about(among.said[pair], "a"), pair
 
 
+@pytest.mark.long
 @settings(max_examples=3, deadline=None)
 @given(NUMBERS)
 def test_tokens_say_nothing_about_what_is_said_to_others(number: int) -> None:

@@ -25,6 +25,7 @@ def stock(topics: int) -> Workload:
     )
 
 
+@pytest.mark.long
 def test_with_topics_each_is_about_one_and_as_many_match() -> None:
     shares = []
     for topics in (0, 5):
@@ -85,6 +86,7 @@ def simulate(network: Path, *arguments: str) -> Result:
     return CliRunner().invoke(command, [str(network), *sizes, *arguments])
 
 
+@pytest.mark.long
 def test_a_network_of_gossip_is_simulated_and_ends_though_it_is_never_quiet(network: Path) -> None:
     done = simulate(network, "--json")
     assert done.exit_code == 0, done.output

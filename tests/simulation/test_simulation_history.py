@@ -129,6 +129,7 @@ def test_once_quiet_all_that_was_stored_is_found(number: int, faults: Faults) ->
             assert (asked.error, asked.found) == ("", expected)
 
 
+@pytest.mark.long
 @settings(max_examples=6)
 @given(number=NUMBERS)
 def test_after_deaths_it_is_found_or_nobody_has_it(number: int) -> None:
@@ -166,6 +167,7 @@ def test_one_seed_gives_one_run() -> None:
         assert outcome(number) == outcome(number)
 
 
+@pytest.mark.long
 @settings(max_examples=5)
 @given(number=NUMBERS)
 def test_who_subscribes_and_then_asks_misses_nothing(number: int) -> None:
@@ -274,6 +276,7 @@ def test_an_open_answer_has_what_comes_in_meanwhile() -> None:
     assert result.asked[0].ended_s == pytest.approx(START_S + 0.7, abs=0.02)
 
 
+@pytest.mark.long
 def test_many_go_by_credit() -> None:
     """There are more than a window of 4 096."""
     simulation = line()
@@ -323,6 +326,7 @@ def test_a_storage_that_is_given_up_is_not_asked() -> None:
     assert client.storage is None and client.live is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["near", "b4", "c"])
 def test_who_is_frozen_is_not_waited_for_or_goes_on(name: str) -> None:
     frozen = Freeze(name=name, from_s=START_S + 0.5, to_s=START_S + 6.0)
@@ -338,6 +342,7 @@ def test_who_is_frozen_is_not_waited_for_or_goes_on(name: str) -> None:
     assert found(result, after) == list(range(100))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("other", [True, False])
 def test_a_storage_that_is_killed_starts_again_on_what_it_has(other: bool) -> None:
     killed = Restart(client="s", at_s=START_S + 0.505, restart_s=START_S + 0.755)

@@ -42,6 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("trace")
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(number=st.integers(0, 2**32))
 @example(number=15799)  # a subscription is withdrawn while its answer is on its way

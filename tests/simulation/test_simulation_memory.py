@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import weakref
 
+import pytest
+
 from reefcast.matching.scan import ScanIndex
 from reefcast.overlay.topology import names, path
 from reefcast.simulation.simulation import RUNS_BETWEEN, Simulation
@@ -23,6 +25,7 @@ def alive_after(runs: int) -> int:
     return len(seen)
 
 
+@pytest.mark.long
 def test_no_more_than_some_are_there_at_once() -> None:
     assert alive_after(3 * RUNS_BETWEEN) <= RUNS_BETWEEN + 1
 

@@ -34,12 +34,14 @@ def check_run(number: int, *, harmful: bool = False) -> None:
     assert report.delivered == report.expected
 
 
+@pytest.mark.long
 @settings(max_examples=10, deadline=None)
 @given(NUMBERS)
 def test_exactly_once_whatever_happens_to_soft_links(number: int) -> None:
     check_run(number)
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(NUMBERS)
 def test_after_crashes_a_mesh_heals(number: int) -> None:
@@ -69,6 +71,7 @@ def settled_deliveries(number: int, routing: str) -> list[tuple[str, int, str, i
     return sorted(row for row in every if row[0].startswith("q"))
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(NUMBERS)
 def test_every_mix_of_strategies_delivers_what_flooding_delivers(number: int) -> None:
@@ -88,6 +91,7 @@ def trace_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("mesh")
 
 
+@pytest.mark.long
 @settings(max_examples=5, deadline=None)
 @given(NUMBERS)
 def test_both_kernels_write_the_same_trace_of_a_mesh(trace_folder: Path, number: int) -> None:

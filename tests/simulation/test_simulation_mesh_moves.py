@@ -100,6 +100,7 @@ def test_exactly_once_while_primary_links_move(number: int) -> None:
     check_run(number)
 
 
+@pytest.mark.long
 @settings(max_examples=5, deadline=None)
 @given(NUMBERS)
 def test_both_kernels_move_alike(number: int) -> None:
@@ -143,6 +144,7 @@ def check_failing(number: int) -> None:
     check_idle(run.simulation)
 
 
+@pytest.mark.long
 @settings(max_examples=5, deadline=None)
 @example(919093)  # a crash while the sign of a link that it opened waited at the other end
 @given(NUMBERS)
@@ -232,6 +234,7 @@ def test_moves_that_are_asked_for_at_once_are_granted_one_after_the_other() -> N
     check_tree(simulation)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "move",
     [
@@ -306,6 +309,7 @@ def test_an_advertisement_waits_for_those_who_heard_it_by_the_other_tables() -> 
     assert done(simulation) == (1, 0)
 
 
+@pytest.mark.long
 def test_a_subscription_waits_for_what_stands_for_it_in_the_new_tables() -> None:
     """b5 leaves b4 for b3, over a link so slow that b3 tells it of `c1` long after all others know
     `c2`, which `c1` covers."""
@@ -423,6 +427,7 @@ def test_at_its_end_a_move_is_carried_out_unless_nobody_knows_of_the_end(
     check_idle(simulation)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("patience_s", [0.1, 60.0])
 def test_a_broker_beside_a_move_fails_and_is_told_what_either_tables_want_said(
     patience_s: float,

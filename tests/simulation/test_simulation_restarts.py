@@ -172,6 +172,7 @@ def owed(simulation: Simulation) -> set[Pair]:
     }
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(NUMBERS, st.sampled_from(ROUTINGS))
 @example(2, "tid-s")
@@ -190,6 +191,7 @@ def test_what_waited_for_a_broker_that_has_the_tree_from_elsewhere_now_is_not_lo
 AWAY = (one_stays_away, two_stay_away, one_comes_and_goes)
 
 
+@pytest.mark.long
 @settings(max_examples=16, deadline=None)
 @given(NUMBERS, st.sampled_from(ROUTINGS), st.sampled_from(AWAY))
 @example(284, "acyclic", one_stays_away)

@@ -33,6 +33,7 @@ def test_what_is_promised_holds(routing: str, seed: int) -> None:
     assert network.record.steps > 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("routing", "seed"),
     [
@@ -49,6 +50,7 @@ def test_what_the_checkers_took_for_a_mistake(routing: str, seed: int) -> None:
     assert not torture(seed, routing)[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0])
 @pytest.mark.parametrize("routing", routings())
 def test_what_is_promised_holds_of_live_nodes(routing: str, seed: int) -> None:
@@ -64,6 +66,7 @@ def test_it_holds_in_thousands_of_networks(routing: str, first: int) -> None:
     assert not run_seeds(range(first, first + 500), routing).failed
 
 
+@pytest.mark.long
 def test_a_seed_is_a_run_to_the_byte() -> None:
     for seed in (3, LIVE_EVERY - 1):
         first, second, other = (
@@ -74,6 +77,7 @@ def test_a_seed_is_a_run_to_the_byte() -> None:
         assert first.live == is_live(seed)
 
 
+@pytest.mark.long
 def test_the_runs_try_what_they_are_for() -> None:
     """The runs contain what the checkers look for: kills, second deliveries, refusals and the
     rest."""
@@ -92,6 +96,7 @@ def test_the_runs_try_what_they_are_for() -> None:
     assert not all(run.disturbed for run in runs)
 
 
+@pytest.mark.long
 def test_the_runs_of_meshes_use_soft_links_and_move_links(monkeypatch: pytest.MonkeyPatch) -> None:
     carried: Counter[type] = Counter()
     moves: Counter[str] = Counter()
@@ -151,11 +156,13 @@ def test_a_session_is_alone_from_when_its_home_starts() -> None:
     assert not network.problems
 
 
+@pytest.mark.long
 def test_two_brokers_are_killed_at_each_step_of_a_subscription() -> None:
     for where, problems in settle_everywhere():
         assert not problems, where
 
 
+@pytest.mark.long
 def test_a_broker_is_killed_at_each_step() -> None:
     runs = 0
     for where, problems in kill_everywhere(later=(3,)):

@@ -57,6 +57,7 @@ def test_connections_of_clients_break_too_and_sessions_stay(number: int, routing
     check_wire(number, routing, everywhere)
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(NUMBERS, ROUTING)
 @example(57, "spr")  # a link that began anew twice at one end, and once at the other
@@ -66,6 +67,7 @@ def test_brokers_die_and_only_what_they_had_in_memory_is_lost(number: int, routi
     check_wire(number, routing, with_deaths)
 
 
+@pytest.mark.long
 @settings(max_examples=20)
 @given(NUMBERS, ROUTING)
 @example(5, "spr")
@@ -113,6 +115,7 @@ def play(simulation: Simulation, clients: dict[str, str], rng: random.Random) ->
     return {(who, seq, client, claims[client, number]) for who, seq, client, number in rows}
 
 
+@pytest.mark.long
 @settings(max_examples=12)
 @given(NUMBERS, st.sampled_from(("flooding", "acyclic", "spr", "idr", "tid-s", "tid-d")))
 def test_both_simulators_deliver_the_same(number: int, routing: str) -> None:
@@ -134,6 +137,7 @@ def facts(number: int) -> tuple[int, float, list[tuple]]:
     return result.unseed, result.duration_s, Evidence(simulation).delivered
 
 
+@pytest.mark.long
 def test_one_seed_gives_one_run() -> None:
     once = {number: facts(number) for number in (1, 2)}
     for number, found in once.items():
@@ -205,6 +209,7 @@ def test_reads_of_one_byte(link: tuple[str, str]) -> None:
     assert got(one_run(Wire(faults=[Pieces(links=(link,), most=1)]))) == ALL
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["b1", "b2", "b3", "s", "p"])
 def test_a_program_is_frozen_for_longer_than_anybody_waits(name: str) -> None:
     simulation = one_run(Wire(faults=[Freeze(name=name, from_s=1.55, to_s=15.0)]))

@@ -357,6 +357,7 @@ def live_with_a_spoiled_file(path: Path, rng: random.Random) -> Report:
     return report
 
 
+@pytest.mark.long
 def test_a_spoiled_file_is_never_fatal(tmp_path: Path) -> None:
     reports = []
     for seed in range(25):

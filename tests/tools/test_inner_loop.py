@@ -252,12 +252,12 @@ def made_up(name: str, *marks: str) -> Any:
 
 
 def test_the_runs_begin_with_what_takes_long() -> None:
-    quick = [made_up(f"q{n}") for n in range(9)]
+    quick = [made_up(f"q{n}", *(["long"] if n > 6 else [])) for n in range(9)]
     live = [made_up(f"l{n}", *(["long"] if n == 4 else [])) for n in range(6)]
     session = [made_up(f"s{n}", "spark", *(["long"] if n == 2 else [])) for n in range(3)]
     items = [*quick[:5], *live, *quick[5:], *session]
     order = [item.name for item in dealt(items, 3, lambda item: item in quick)]
     assert sorted(order) == sorted(item.name for item in items)
     assert order[:3] == ["s2", "s0", "s1"]
-    assert order[6:9] == ["l4", "l0", "l1"]
-    assert order[12:15] == ["l2", "l3", "l5"]
+    assert order[6:10] == ["l4", "l0", "l1", "q7"]
+    assert order[12:16] == ["l2", "l3", "l5", "q8"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from datetime import UTC, datetime
 
 import pytest
@@ -64,4 +65,5 @@ def test_schema(events):
 
 def test_data_of_the_package_is_found_without_importing_it():
     pytest.importorskip("pyspark")
-    assert (flights.find_data() / "flights.csv.zip").is_file()
+    with zipfile.ZipFile(flights.find_data() / "flights.csv.zip").open("flights.csv") as lines:
+        assert sum(1 for _ in lines) == 1 + flights.EVENT_COUNT

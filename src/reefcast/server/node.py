@@ -220,9 +220,8 @@ class Node:
         """Drain, then stop. Take no new input from clients, and send what was accepted from them.
         Neighbours hold back what is for this broker; what they sent before is passed on.
         Subscribers get what waits for them and CLOSE. Neighbours get what waits for them, and
-        acknowledge it, over a new connection if one breaks meanwhile. All this takes at most
-        `drain_s`; then connections have `LINGER_S` to close. What could not be handed over is
-        counted and logged."""
+        acknowledge it, over a new connection if one breaks meanwhile. This takes at most `drain_s`;
+        then connections have `LINGER_S` to close. What nobody took is counted and logged."""
         self.stopping = True
         self.draining.close()
         self._refuse()
@@ -269,8 +268,9 @@ class Node:
 
     def _handed_over(self) -> bool:
         """Return whether the near neighbours have everything that is for them: what was sent to
-        them, and what waited until they had relearned."""
-        holds = self.host.core.neighbours.holds_for(self.overlay_links.near())
+        them, what waited until they had relearned, and the wills of who was connected until now."""
+        core, near = self.host.core, self.overlay_links.near()
+        holds = core.holds_publications or core.neighbours.holds_for(near)
         return not holds and self.overlay_links.drained()
 
     def _say_what_is_lost(self) -> None:

@@ -46,6 +46,7 @@ def nested_filter(rng: random.Random) -> str:
     return " AND ".join(terms)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 10))]
 )
@@ -80,6 +81,7 @@ def test_every_filter_is_covered_by_a_root():
         assert any(covers(filters[root], filter) for root in current)
 
 
+@pytest.mark.long
 def test_what_a_root_covered_becomes_roots():
     """This is the NRS of the covering paper, with more subscriptions than a block has rows."""
     roots = new_roots()

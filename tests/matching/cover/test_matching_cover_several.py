@@ -121,6 +121,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_filter_is_little_work_beside_others_of_its_kind(kind):
     """Comparing 50 alternatives with those of 40 others would be 100 000 comparisons."""

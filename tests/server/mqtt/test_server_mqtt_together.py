@@ -62,8 +62,9 @@ async def test_a_broker_that_stops_publishes_the_wills_of_those_who_are_connecte
     watcher = await MqttClient.connect(ports(live.nodes["b"])[0])
     await watcher.subscribe("wills/#", 1)
     late = Will("wills/device", b"gone", 1, properties=Properties(will_delay_interval=1000))
-    await MqttClient.connect(
+    device = await MqttClient.connect(
         ports(live.nodes["a"])[0], "device", will=late, session_expiry_interval=1000
     )
     await live.nodes["a"].stop()
     assert (await watcher.event()).topic == "wills/device"
+    await device.until_closed()

@@ -59,6 +59,7 @@ if __name__ == "__main__":
         host="127.0.0.1",
         port=int(sys.argv[1]),
         loop=uvloop.new_event_loop(),
+        shutdown_timeout=0.1,  # readers' streams never end by themselves
         access_log=None,
         print=None,
     )
