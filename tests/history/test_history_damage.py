@@ -16,7 +16,7 @@ from reefcast.history.store import HistoryStore, Incoming
 from reefcast.model.publication import Publication
 from reefcast.model.values import Kind
 
-PAGE = 4096
+PAGE, LEAF = 4096, 10
 TOPICS = ("a", "b", "c")
 
 
@@ -116,6 +116,23 @@ def test_damage_is_reported_and_the_rest_is_read(sound: Path, tmp_path: Path, ki
     assert any(lost) or kind == "bit"
     if kind != "cut":
         assert max(lost) < len(STORED) / 5
+
+
+@pytest.mark.parametrize("size", [(1 << 64) - 1, 1 << 23])
+def test_a_row_that_claims_to_be_endless(sound: Path, tmp_path: Path, size: int) -> None:
+    """What it says of its length, and of the pages on which it goes on, is not trusted."""
+    directory = shutil.copytree(sound, tmp_path / "copy")
+    database = directory / "history.sqlite"
+    data = bytearray(database.read_bytes())
+    number = next(at for at in range(5, len(data) // PAGE) if data[at * PAGE] == LEAF)
+    page = bytearray(PAGE)
+    page[0], page[3:5], page[8:10] = LEAF, (1).to_bytes(2, "big"), (100).to_bytes(2, "big")
+    page[100:109] = b"\xff" * 9 if size >> 63 else bytes([0x80] * 4 + [0x84, 0x80, 0x80, 0x00, 0])
+    for at in range(110, PAGE - 4, 4):
+        page[at : at + 4] = (number + 1).to_bytes(4, "big")
+    data[number * PAGE : (number + 1) * PAGE] = page
+    database.write_bytes(data)
+    assert check_damaged(directory) < len(STORED) / 5
 
 
 @pytest.mark.soak

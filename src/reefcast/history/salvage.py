@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reefcast.errors import ProtocolError
 from reefcast.history.rows import Incoming, Key, Seeds, checksum, topic_seed, topics_of
 from reefcast.history.schema import PAGE_BYTES as PAGE
-from reefcast.model.wire import decode_publication
+from reefcast.model.wire import MAX_FRAME_BYTES, decode_publication
 
 if TYPE_CHECKING:
     from reefcast.history.writing import Writer
@@ -33,6 +33,8 @@ _INTERIOR, _LEAF = 2, 10
 _LEAST_LOCAL = (PAGE - 12) * 32 // 255 - 23
 _MOST_LOCAL = (PAGE - 12) * 64 // 255 - 23
 _INTS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
+_MOST_BYTES = MAX_FRAME_BYTES + PAGE
+"""No row has more: its publication came in a frame."""
 _SHARED_COLUMNS, _MESSAGE_COLUMNS = 4, 9
 
 
@@ -165,8 +167,12 @@ class _Salvage:
         local = local if local <= _MOST_LOCAL else _LEAST_LOCAL
         parts = [page[start : start + local]]
         number = int.from_bytes(page[start + local : start + local + 4], "big")
-        for _ in range(-(-(size - local) // (PAGE - 4))):
+        chain: set[int] = set()
+        for _ in range(-(-(min(size, _MOST_BYTES) - local) // (PAGE - 4))):
             more = self._pages.get(number)
+            if not more or number in chain:
+                raise IndexError(f"no page {number} follows")
+            chain.add(number)
             number = int.from_bytes(more[:4], "big")
             parts.append(more[4:])
         return b"".join(parts)[:size]
