@@ -21,6 +21,7 @@ from reefcast.pipeline.connector.reading import (
     tasks_for,
 )
 from reefcast.pipeline.connector.sentences import told, told_later
+from reefcast.pipeline.connector.topic_reading import narrowed
 from reefcast.timing import now_us
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._schema = schema
         self._selection = options.selection
+        self._topics = options.topics
         self._pushed = Pushed(options.selection.filter, options.since_us, options.until_us)
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -47,7 +49,8 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the slices to be read. Raises what asking raises, `RefusedError` if nobody stores
         the topics."""
-        return [Slice((span,)) for span in self._spans()] or [Slice(())]
+        slices = (Slice((span,)) for span in self._spans())
+        return list(narrowed(slices, self._topics, self._pushed.filter)) or [Slice(())]
 
     def _spans(self) -> list[Span]:
         """Cut the time from the first event to now, or what the query asked for of that, for as

@@ -37,7 +37,9 @@ Span = tuple[int, int]
 
 class Slice(InputPartition):
     """The events that one task reads: those of these spans; if `expected` is not None, those with
-    these hashes, as bytes."""
+    these hashes, as bytes. `filter`: what finds them; "" if that of the query does."""
+
+    filter = ""
 
     def __init__(self, spans: tuple[Span, ...], expected: Hashes | None = None) -> None:
         super().__init__((spans, None if expected is None else expected.tobytes()))
@@ -60,6 +62,10 @@ class Past:
     def __init__(self, client: sync.Client, filter: str) -> None:
         self._client = client
         self._filter = filter
+
+    def about(self, filter: str) -> Past:
+        """Return the past of another filter, over the same connection."""
+        return Past(self._client, filter)
 
     def events(self, since_us: int, until_us: int, limit: int = 0) -> Iterator[Event]:
         yield from self._client.history(
@@ -126,6 +132,8 @@ class Absence:
 def slice_events(selection: Selection, part: Slice, *, fail: bool) -> Iterator[Event]:
     """Yield the events of a slice. `fail`: whether it is an error that some of them are gone."""
     expected = part.expected
+    if part.filter:
+        selection = selection._replace(filter=part.filter)
     with past(selection, "spark-reader") as history:
         for since_us, until_us in part.spans if expected is None else ():
             yield from _resumed(history, since_us, until_us)
