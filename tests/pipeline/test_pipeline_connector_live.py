@@ -157,14 +157,25 @@ def test_a_schema_of_sparks_own_has_nothing_else(spark: SparkSession, network: N
 def test_a_condition_chooses_the_same_rows_wherever_it_is_applied(
     spark: SparkSession, network: Network, all_quotes: DataFrame, where: str
 ) -> None:
-    found = quotes(spark, network, minPartitions=1).where(where).collect()
+    found = quotes(spark, network, minPartitions=1, pushdown=True).where(where).collect()
     assert sorted(found) == sorted(all_quotes.where(where).collect())
+
+
+def test_a_loaded_table_may_be_used_again_and_twice_in_a_query(
+    spark: SparkSession, network: Network, all_quotes: DataFrame
+) -> None:
+    """Spark keeps what a reader planned with the table, also what conditions left of it."""
+    frame = quotes(spark, network)
+    for where in ("price > 100", "TRUE", "price < 100 OR size = 7"):
+        assert sorted(frame.where(where).collect()) == sorted(all_quotes.where(where).collect())
+    both = frame.where("price > 100").union(frame.where("price < 100")).union(frame)
+    assert both.count() == 2 + 1 + 5
 
 
 def test_explain_shows_what_is_pushed_and_what_is_not(
     spark: SparkSession, network: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = quotes(spark, network).where(
+    asked = quotes(spark, network, pushdown=True).where(
         "price > 100 AND symbol LIKE 'I%' AND firm IS NULL AND size IN (1, 2) "
         "AND timestamp >= timestamp'2020-01-01 00:00:00' AND length(symbol) = 3 AND publisher = 'x'"
     )

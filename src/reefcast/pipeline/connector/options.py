@@ -52,7 +52,7 @@ SHARED = (
 )
 READ = (
     *(*SHARED, "session", "until", "endingTimestamp"),
-    *("endingOffsets", "endingOffsetsByTimestamp", *ACCESS, *USER),
+    *("endingOffsets", "endingOffsetsByTimestamp", "pushdown", *ACCESS, *USER),
 )
 STREAM = (
     *(*SHARED, "session", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),
@@ -91,20 +91,25 @@ class Broker(NamedTuple):
 
 class Selection(NamedTuple):
     """The events to read, and who asks for them. `filter` names its topics. `partitions`: how many
-    tasks read at the same time."""
+    tasks read at the same time. `attributes`: names of those that rows have, None: all; `payload`:
+    whether they have that."""
 
     broker: Broker
     filter: str
     partitions: int
+    attributes: tuple[str, ...] | None = None
+    payload: bool = True
 
 
 class ReadOptions(NamedTuple):
-    """The options of a batch. Microseconds; None: no bound. `topics`: those of each topic."""
+    """The options of a batch. Microseconds; None: no bound. `topics`: those of each topic.
+    `pushdown`: whether Spark's conditions are taken; see `batch.PushingReader`."""
 
     selection: Selection
     since_us: int | None
     until_us: int | None
     topics: TopicTimes = TopicTimes()
+    pushdown: bool = False
 
 
 class Least(NamedTuple):
@@ -166,7 +171,9 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     since_us, until_us = given.time("since"), given.time("until")
     if since_us is not None and until_us is not None and since_us > until_us:
         raise ConfigurationError("option since is later than option until")
-    return ReadOptions(_selection(given), since_us, until_us, times_of(given, time_us))
+    pushdown = given.read("pushdown", _truth, False)
+    topics = times_of(given, time_us)
+    return ReadOptions(_selection(given), since_us, until_us, topics, pushdown)
 
 
 def stream_options(options: Mapping[str, str]) -> StreamOptions:
@@ -306,7 +313,9 @@ class _Given:
         if not url:
             raise ConfigurationError(
                 f'{self._what} needs the option url: .option("url", "reefcast://host:port"), the '
-                "address of a broker"
+                "address of a broker. (Spark hands the OPTIONS of a table on to no source in "
+                "Python: write FROM t WITH (url = ...), or make the table of a source that has "
+                "them, see reefcast.spark.register)"
             )
         plain = [str(address) for address in parse_addresses(url) if not address.tls]
         access = {ours: self.text(name) for name, ours in ACCESS.items() if self.text(name)}

@@ -57,32 +57,43 @@ class Slice(InputPartition):
 
 
 class Past:
-    """The history of one filter, as one connection sees it."""
+    """The history of a selection, as one connection sees it."""
 
-    def __init__(self, client: sync.Client, filter: str) -> None:
+    def __init__(self, client: sync.Client, selection: Selection) -> None:
         self._client = client
-        self._filter = filter
+        self._selection = selection
 
     def about(self, filter: str) -> Past:
         """Return the past of another filter, over the same connection."""
-        return Past(self._client, filter)
+        return Past(self._client, self._selection._replace(filter=filter))
 
     def events(self, since_us: int, until_us: int, limit: int = 0) -> Iterator[Event]:
+        """Yield events with what the selection wants of them."""
         yield from self._client.history(
-            self._filter, since=_time(since_us), until=_time(until_us), limit=limit
+            self._selection.filter,
+            since=_time(since_us),
+            until=_time(until_us),
+            limit=limit,
+            attributes=self._selection.attributes,
+            payload=self._selection.payload,
         )
+
+    def heads(self, since_us: int, until_us: int, limit: int = 0) -> Iterator[Event]:
+        """Yield events without attributes and payload."""
+        nothing = self._selection._replace(attributes=(), payload=False)
+        yield from Past(self._client, nothing).events(since_us, until_us, limit)
 
     def ids(self, since_us: int, until_us: int, limit: int = 0) -> Ids:
         if since_us >= until_us:
             return ids_of(())
-        return ids_of(self.events(since_us, until_us, limit))
+        return ids_of(self.heads(since_us, until_us, limit))
 
 
 @contextmanager
 def past(selection: Selection, name: str) -> Iterator[Past]:
     """Open the past of a selection. Raises `ConnectionLostError` if no broker can be reached."""
     with selection.broker.connect(name) as client:
-        yield Past(client, selection.filter)
+        yield Past(client, selection)
 
 
 def _time(time_us: int) -> datetime:

@@ -37,6 +37,7 @@ from reefcast.pipeline.connector.sentences import told, told_later
 from reefcast.pipeline.connector.topic_reading import carried, ids_in, narrowed, times_since
 from reefcast.pipeline.connector.topic_times import EARLIEST, Boundary, TopicTimes
 from reefcast.pipeline.connector.waiting import Waiting
+from reefcast.pipeline.connector.wanted import wanted_of
 from reefcast.timing import now_us
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Slice)
         options = self._options
-        events = slice_events(options.selection, partition, fail=options.fail_on_data_loss)
+        selection = options.selection._replace(**wanted_of(self._schema))
+        events = slice_events(selection, partition, fail=options.fail_on_data_loss)
         yield from Columns(self._schema).batches(events)
 
 
@@ -152,7 +154,7 @@ class Driver:
             return start
         now, history = now_us(), self._history().about(filter)
         if start == EARLIEST:
-            first = next(history.events(0, now, 1), None)
+            first = next(history.heads(0, now, 1), None)
             return now - self._options.late_us if first is None else first.time_us
         history.ids(now - 1, now, 1)
         return now
