@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from reefcast.pipeline.connector.source import ReefcastSource
     from reefcast.pipeline.matching.joins import match, match_counts
+    from reefcast.pipeline.matching.streaming import match_stream
 
-__all__ = ["ReefcastSource", "match", "match_counts", "register"]
+__all__ = ["ReefcastSource", "match", "match_counts", "match_stream", "register"]
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -53,7 +54,8 @@ if not TYPE_CHECKING:  # a checker would take any name for one of ours
             return import_module("reefcast.pipeline.connector.source").ReefcastSource
         if name not in __all__:
             raise AttributeError(f"module 'reefcast.spark' has no attribute {name!r}")
-        return getattr(import_module("reefcast.pipeline.matching.joins"), name)
+        module = "streaming" if name == "match_stream" else "joins"
+        return getattr(import_module(f"reefcast.pipeline.matching.{module}"), name)
 
 
 def __dir__() -> list[str]:

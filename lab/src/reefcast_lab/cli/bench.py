@@ -452,12 +452,7 @@ def history(stored: int, directory: Path | None, as_json: bool) -> None:
 @master_option
 @json_option("a list of rows")
 def spark_bytes(events: int, master: str, as_json: bool) -> None:
-    """Measure the bytes that Spark reads, with and without pushdown.
-
-    Quotes with twenty attributes and a payload are read from a broker with a
-    history: all of them, some columns, those that a condition leaves, and the
-    first ten.
-    """
+    """Measure the bytes that Spark reads, with and without pushdown."""
     from reefcast_lab.bench.spark_bytes import bench_bytes
 
     printed(bench_bytes(events, master), SPARK_BYTES, as_json)
