@@ -231,7 +231,7 @@ def decoded(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 def _step(shard: tuple[int], frames: Iterator[Any], state: GroupState) -> Iterator[Any]:
     """Apply the changes of a batch to a shard's table, and match its events. `frames`, and what it
     yields: of pandas."""
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd  # type: ignore[import-untyped]  # pandas has no types here
 
     events: list[tuple[bytes, bytes]] = []
     changes: list[tuple[int, str, bytes, bytes | None]] = []
