@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -68,6 +70,30 @@ def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
 
 
 @contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    """Run a server of Spark Connect with two cores; yield its address for `spark_session`."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    (folder / "conf").mkdir(parents=True)
+    (folder / "conf" / "spark-defaults.conf").write_text(_CONFIGURATION, encoding="utf-8")
+    environment = os.environ | {
+        "SPARK_HOME": _find_spark_home(),
+        "SPARK_CONF_DIR": str(folder / "conf"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    log, port = folder / "connect.log", free_port()
+    options = (
+        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+        *("--master", "local[2]", "--conf", f"spark.connect.grpc.binding.port={port}"),
+        *("--conf", "spark.connect.grpc.binding.address=127.0.0.1", "spark-internal"),
+    )
+    with _running(log, environment, "SparkSubmit", *options):
+        _said(log, r"Spark Connect server started at", 1)
+        yield f"sc://127.0.0.1:{port}"
+
+
+@contextmanager
 def _running(log: Path, environment: dict[str, str], name: str, *options: str) -> Iterator[None]:
     program = str(Path(environment["SPARK_HOME"]) / "bin" / "spark-class")
     command = ("/bin/sh", "-c", _UNTIL_WE_ARE_GONE, program, f"org.apache.spark.deploy.{name}")
@@ -86,6 +112,13 @@ def _running(log: Path, environment: dict[str, str], name: str, *options: str) -
         assert process.stdin is not None
         process.stdin.close()
         process.wait(READY_S)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on now; the server does not say which one it took."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+    return port
 
 
 def _said(log: Path, pattern: str, times: int) -> list[str]:

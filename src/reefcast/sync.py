@@ -408,10 +408,12 @@ class Client(SessionClient, RetainingClient, Requesting):
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 0,
+        attributes: Iterable[str] | None = None,
+        payload: bool = True,
     ) -> History:
         """Ask storages for the past events that match; arguments and errors as in
         `reefcast.Client.history`."""
-        work = self._client.begin_history(filter, since, until, limit)
+        work = self._client.begin_history(filter, since, until, limit, attributes, payload)
         return History(self._thread, self._thread.run(work))
 
     def close(self) -> None:

@@ -1,16 +1,19 @@
-"""A standalone Spark cluster of two workers: a streaming query runs on it."""
+"""A streaming query runs the same on a standalone cluster of two workers, on threads of this
+machine, and through Spark Connect."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from live_history import live_history
 
-from spark_cluster import Cluster, standalone_cluster
+from spark_cluster import Cluster, connect_server, standalone_cluster
 
 pytestmark = pytest.mark.spark
 COMMAND_S = 600.0
@@ -22,12 +25,19 @@ def cluster(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
         yield started
 
 
-def python(cluster: Cluster, *arguments: object) -> subprocess.CompletedProcess[str]:
+class Where(NamedTuple):
+    """Where a driver has its tasks run, and the environment that it needs for that."""
+
+    master: str
+    environment: dict[str, str]
+
+
+def python(where: Where, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run a driver in a process of its own, because the tests have a session of another master
     already."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
-        env=cluster.environment,
+        env=where.environment,
         capture_output=True,
         text=True,
         check=False,
@@ -60,19 +70,40 @@ with spark_session("alerts", master) as spark:
             .start()
         )
         query.awaitTermination()
-        print(sum(batch["numInputRows"] for batch in query.recentProgress))
+        sources = (source for batch in query.recentProgress for source in batch["sources"])
+        print(sum(source["numInputRows"] for source in sources))
 """
 
 
+@pytest.fixture(params=["standalone", "local[*]", "connect"])
+def where(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Where]:
+    """Where a query runs: on a cluster with two workers, on threads of this machine, and through
+    Spark Connect, if its packages are there."""
+    if request.param == "standalone":
+        cluster: Cluster = request.getfixturevalue("cluster")
+        yield Where(cluster.master, cluster.environment)
+    elif request.param == "connect":
+        for package in ("grpc", "grpc_status", "google.rpc", "zstandard"):
+            pytest.importorskip(package)
+        request.getfixturevalue("java")
+        with connect_server(tmp_path_factory.mktemp("connect")) as address:
+            yield Where(address, dict(os.environ))
+    else:
+        request.getfixturevalue("java")
+        yield Where(request.param, dict(os.environ))
+
+
 @pytest.mark.long
-def test_a_streaming_query(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_streaming_query(where: Where, tmp_path: Path) -> None:
     """Tasks read from a storage and publish to a broker, each from where it runs. Started again,
     the query finds nothing that it has had before."""
     script = tmp_path / "alerts.py"
     script.write_text(QUERY, encoding="utf-8")
     with live_history(tmp_path / "storage") as network:
         network.publish("quotes", *({"symbol": f"s{i}", "price": i} for i in range(90, 120)))
-        asked = (script, cluster.master, network.url, tmp_path / "checkpoint")
-        assert python(cluster, *asked).stdout == "30\n0\n"
+        asked = (script, where.master, network.url, tmp_path / "checkpoint")
+        assert python(where, *asked).stdout == "30\n0\n"
         alerts = network.wait("alerts", 20)
         assert sorted(event["price"] for event in alerts) == list(range(100, 120))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -156,14 +157,25 @@ def test_a_schema_of_sparks_own_has_nothing_else(spark: SparkSession, network: N
 def test_a_condition_chooses_the_same_rows_wherever_it_is_applied(
     spark: SparkSession, network: Network, all_quotes: DataFrame, where: str
 ) -> None:
-    found = quotes(spark, network, minPartitions=1).where(where).collect()
+    found = quotes(spark, network, minPartitions=1, pushdown=True).where(where).collect()
     assert sorted(found) == sorted(all_quotes.where(where).collect())
+
+
+def test_a_loaded_table_may_be_used_again_and_twice_in_a_query(
+    spark: SparkSession, network: Network, all_quotes: DataFrame
+) -> None:
+    """Spark keeps what a reader planned with the table, also what conditions left of it."""
+    frame = quotes(spark, network)
+    for where in ("price > 100", "TRUE", "price < 100 OR size = 7"):
+        assert sorted(frame.where(where).collect()) == sorted(all_quotes.where(where).collect())
+    both = frame.where("price > 100").union(frame.where("price < 100")).union(frame)
+    assert both.count() == 2 + 1 + 5
 
 
 def test_explain_shows_what_is_pushed_and_what_is_not(
     spark: SparkSession, network: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = quotes(spark, network).where(
+    asked = quotes(spark, network, pushdown=True).where(
         "price > 100 AND symbol LIKE 'I%' AND firm IS NULL AND size IN (1, 2) "
         "AND timestamp >= timestamp'2020-01-01 00:00:00' AND length(symbol) = 3 AND publisher = 'x'"
     )
@@ -313,6 +325,84 @@ def test_a_query_that_ends_when_all_is_read_goes_on_where_it_was(
         assert [row["numInputRows"] for row in running.recentProgress][:3] == [40, 40, 20]
         found = sorted(row.n for row in spark.read.parquet(out).collect())
         assert found == list(range(100 * (day + 1)))
+
+
+def test_topics_are_read_from_and_to_times_of_their_own(
+    spark: SparkSession, network: Network, tmp_path: Path
+) -> None:
+    """Two queries at the same time, each with its own checkpoint, and a batch."""
+    for n in range(3):
+        network.publish("old", {"n": n})
+        network.publish("new", {"n": 10 + n})
+    times = {topic: [e.time for e in network.events(topic)] for topic in ("old", "new")}
+
+    def at(old: int, new: int) -> str:
+        chosen = {"old": times["old"][old], "new": times["new"][new]}
+        return json.dumps({topic: time.isoformat() for topic, time in chosen.items()})
+
+    asked = reader(spark, network, "old,new", schema="n BIGINT").options(
+        startingOffsetsByTimestamp=at(1, 2), endingOffsets='{"old": -1, "new": "latest"}'
+    )
+    assert sorted(row.n for row in asked.load().collect()) == [1, 2, 12]
+    asked.option("endingOffsetsByTimestamp", at(2, 2)).option("endingOffsets", "")
+    assert sorted(row.n for row in asked.load().collect()) == [1]
+
+    rows: dict[str, list[int]] = {"words": [], "times": []}
+    starts = {
+        "words": ("startingOffsets", '{"old": "earliest", "new": -1}'),
+        "times": ("startingOffsetsByTimestamp", at(2, 1)),
+    }
+
+    def run(*after: int) -> None:
+        queries = [start(name) for name in rows]
+        for query in queries:
+            assert query.awaitTermination(60)
+            (source,) = query.lastProgress["sources"]
+            assert json.loads(source["latestOffset"])["behind_s"] < 60
+        assert sorted(rows["words"]) == [0, 1, 2, *after]
+        assert sorted(rows["times"]) == sorted([2, 11, 12, *after])
+
+    def start(name: str) -> StreamingQuery:
+        stream = spark.readStream.format("reefcast").options(url=network.url, subscribe="old,new")
+        stream = stream.option(*starts[name]).options(schema="n BIGINT", settleSeconds=0.1)
+        stream = stream.option("maxOffsetsPerTrigger", 2)
+
+        def keep(frame: DataFrame, batch: int) -> None:
+            rows[name] += [row.n for row in frame.collect()]
+
+        query = stream.load().writeStream.foreachBatch(keep).trigger(availableNow=True)
+        return query.option("checkpointLocation", str(tmp_path / name)).start()
+
+    time.sleep(0.2)
+    run()
+    network.publish("new", {"n": 20})
+    network.publish("old", {"n": 21})
+    time.sleep(0.2)
+    run(20, 21)
+
+
+def test_a_batch_waits_for_enough_events(
+    spark: SparkSession, network: Network, tmp_path: Path
+) -> None:
+    batches: list[list[int]] = []
+    stream = spark.readStream.format("reefcast").options(url=network.url, subscribe="enough")
+    stream = stream.options(schema="n BIGINT", startingOffsets="earliest", settleSeconds=0)
+    stream = stream.options(minOffsetsPerTrigger=3, maxTriggerDelay="1h")
+
+    def keep(frame: DataFrame, batch: int) -> None:
+        batches.append([row.n for row in frame.collect()])
+
+    network.publish("enough", {"n": 0})
+    query = stream.load().writeStream.foreachBatch(keep)
+    running = query.option("checkpointLocation", str(tmp_path)).start()
+    try:
+        until(running, lambda: batches == [[0]])
+        for n in (1, 2, 3):
+            network.publish("enough", {"n": n})
+        until(running, lambda: len(batches) > 1)
+    finally:
+        running.stop()
+    assert sorted(batches[1]) == [1, 2, 3]
 
 
 def until(query: StreamingQuery, condition: Callable[[], bool]) -> None:

@@ -3,6 +3,7 @@ batches."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -100,6 +101,24 @@ def test_a_query_that_fails_in_a_batch_and_is_started_again_has_each_event_in_on
     query.run_to_the_end()
     assert query.rows == list(range(12))
     assert session.status().events == 0, "the last batch is committed, too, before the query ends"
+
+
+def test_a_query_that_lost_its_checkpoint_goes_on_where_the_session_is(
+    spark: SparkSession, url: str, client: reefcast.sync.Client, tmp_path: Path
+) -> None:
+    options = {"session": "lost", "filter": "n >= 0", "maxOffsetsPerTrigger": 4}
+    first = Query(spark, url, tmp_path / "first", **options)
+    first.run_to_the_end()  # makes the session
+    publish(client, *range(6))
+    query = first.run_to_the_end()
+    (source,) = query.lastProgress["sources"]
+    assert json.loads(source["latestOffset"]) == {"owed": 2, "out": 2}, (
+        "Spark reports before it commits"
+    )
+    publish(client, 6, 7)
+    second = Query(spark, url, tmp_path / "second", **options)
+    second.run_to_the_end()
+    assert (first.rows, second.rows) == ([0, 1, 2, 3, 4, 5], [6, 7])
 
 
 def test_a_running_query_acknowledges_what_it_has_had(

@@ -81,10 +81,23 @@ class BackloggedClient(Client):
         return self.advertise(filter)
 
     async def begin_history(
-        self, filter: str, since: datetime | None, until: datetime | None, limit: int
+        self,
+        filter: str,
+        since: datetime | None,
+        until: datetime | None,
+        limit: int,
+        attributes: Iterable[str] | None,
+        payload: bool,
     ) -> History:
         """Call `history` in the client's thread."""
-        return self.history(filter, since=since, until=until, limit=limit)
+        return self.history(
+            filter,
+            since=since,
+            until=until,
+            limit=limit,
+            attributes=attributes,
+            payload=payload,
+        )
 
     def expect(self, seq: int, group: Group) -> None:
         """Have the publication with this number confirmed, which is about to come to the backlog;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
@@ -142,16 +142,25 @@ class HistoryClient:
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 0,
+        attributes: Iterable[str] | None = None,
+        payload: bool = True,
     ) -> History:
         """Ask storages for the past events that match; see `History`.
 
         The filter must name its topics: `topic = 'fx' AND price > 10`. `since` (inclusive) and
         `until` (exclusive) bound the time of publication; `limit`: return at most so many, the
-        oldest; 0: all. Raises `FilterSyntaxError` and `ConfigurationError`.
+        oldest; 0: all. `attributes`: the events come with these only; with `payload=False`, without
+        their payload: what is left out is not sent. Raises `FilterSyntaxError` and
+        `ConfigurationError`.
         """
         check_filter(filter)
         question = question_about(
-            filter, since_us=microseconds(since), until_us=microseconds(until), limit=limit
+            filter,
+            since_us=microseconds(since),
+            until_us=microseconds(until),
+            limit=limit,
+            attributes=attributes,
+            payload=payload,
         )
         return History(self._session, question, self._settings["history_patience_s"])
 

@@ -58,7 +58,8 @@ E = TypeVar("E", bound=Past)
 
 
 class Question(NamedTuple):
-    """A question about the past; see `Request`. `topics`: names and patterns."""
+    """A question about the past; see `Request`. `topics`: names and patterns. `attributes`,
+    `payload`: what is wanted of each event."""
 
     filter: str
     topics: tuple[str, ...]
@@ -67,6 +68,8 @@ class Question(NamedTuple):
     limit: int = 0
     handover_s: float = 0.0
     for_storage: bool = False
+    attributes: tuple[str, ...] | None = None
+    payload: bool = True
 
 
 def question_about(
@@ -77,6 +80,8 @@ def question_about(
     limit: int = 0,
     handover_s: float = 0.0,
     for_storage: bool = False,
+    attributes: Iterable[str] | None = None,
+    payload: bool = True,
 ) -> Question:
     """Return the question for a filter and a span of time. Raises `FilterSyntaxError`, and
     `ConfigurationError` for a question that no storage can answer."""
@@ -90,7 +95,10 @@ def question_about(
         raise ConfigurationError(f"limit {limit} is less than 0, which is for all events")
     if since_us is not None and until_us is not None and since_us > until_us:
         raise ConfigurationError("since is later than until")
-    return Question(filter, topics, since_us, until_us, limit, handover_s, for_storage)
+    names = None if attributes is None else tuple(attributes)
+    return Question(
+        filter, topics, since_us, until_us, limit, handover_s, for_storage, names, payload
+    )
 
 
 class Numbers:
@@ -200,6 +208,8 @@ class Asking(Generic[E]):
             window=WINDOW,
             handover_s=question.handover_s,
             for_storage=question.for_storage,
+            attributes=question.attributes,
+            payload=question.payload,
         )
 
     def cancel(self) -> list[ServiceMessage]:

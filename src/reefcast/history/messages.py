@@ -85,7 +85,9 @@ class Request(ServiceMessage, frozen=True, kw_only=True, tag="request"):
     (exclusive, both microseconds, None for no bound) and behind `after`, as far as the whole filter
     matches; at most `limit` (0: all). `window`: publications that may be sent before `More` allows
     more. `handover_s`: seconds for which the answer stays open for new events. `for_storage`: the
-    request is that of a storage that lacks them, not of a client."""
+    request is that of a storage that lacks them, not of a client. `attributes`: names of those that
+    the answer is to have, None for all; `payload`: whether it is to have that. A storage that knows
+    neither sends all."""
 
     id: RequestId
     storage: str
@@ -99,6 +101,8 @@ class Request(ServiceMessage, frozen=True, kw_only=True, tag="request"):
     handover_s: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0
     for_storage: bool = False
     path: Path = ()
+    attributes: tuple[str, ...] | None = None
+    payload: bool = True
 
 
 class OnPath(ServiceMessage, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from reefcast.history.messages import End, Items, Request
+from reefcast.history.projection import Projection
 from reefcast.history.rows import topics_of
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import ServiceMessage
@@ -33,6 +34,7 @@ class Reply:
     def __init__(self, request: Request, me: str) -> None:
         self.request = request
         self.filter = parse_filter(request.filter)
+        self.projection = Projection(request.attributes, payload=request.payload)
         self.over = False
         self._path = (*request.path, me)
         self._credit = request.window
@@ -47,8 +49,8 @@ class Reply:
         return bool(self._found) or (self._is_late and bool(self._late))
 
     def found(self, bodies: Sequence[bytes]) -> list[ServiceMessage]:
-        """Add the next stored bodies, in the order of their positions, and return what can be sent
-        now."""
+        """Add the next stored bodies, in the order of their positions and cut down to what is
+        wanted, and return what can be sent now."""
         self._found.extend(bodies)
         return self._ready()
 
@@ -73,7 +75,7 @@ class Reply:
         meanwhile."""
         if self._closed or not self._wants(publication):
             return []
-        self._late.append(body)
+        self._late.extend(self.projection.cut([body]))
         return self._ready()
 
     def fail(self, reason: str) -> list[ServiceMessage]:

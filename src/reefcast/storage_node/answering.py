@@ -89,7 +89,8 @@ class Answering:
             limit=request.limit,
             batch=ITEMS,
         )
-        while (bodies := await in_thread(partial(next, found, None))) is not None:
+        cut = map(reply.projection.cut, found)
+        while (bodies := await in_thread(partial(next, cut, None))) is not None:
             self._say(reply.found(bodies))
             await self._credit()
         self._say(reply.all_found())

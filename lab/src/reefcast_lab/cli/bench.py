@@ -36,6 +36,7 @@ from reefcast_lab.cli.bench_tables import (
     MATCH,
     MESH,
     SPARK,
+    SPARK_BYTES,
     START,
     STATISTICS,
     WORST,
@@ -442,6 +443,19 @@ def history(stored: int, directory: Path | None, as_json: bool) -> None:
     printed(bench(stored, directory, partial(click.echo, err=True)), HISTORY, as_json)
     if not as_json and duckdb_is_missing():
         click.echo("DuckDB is not installed, so one baseline is missing: pip install duckdb")
+
+
+@command.command("spark-bytes")
+@click.option(
+    "--events", default=20_000, show_default=True, type=click.IntRange(min=1), help="Quotes."
+)
+@master_option
+@json_option("a list of rows")
+def spark_bytes(events: int, master: str, as_json: bool) -> None:
+    """Measure the bytes that Spark reads, with and without pushdown."""
+    from reefcast_lab.bench.spark_bytes import bench_bytes
+
+    printed(bench_bytes(events, master), SPARK_BYTES, as_json)
 
 
 @command.command()

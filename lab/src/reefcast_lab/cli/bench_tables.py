@@ -130,6 +130,13 @@ SPARK = {
     "cpu_ratio": "ratio (CPU)",
     "events_per_cpu_s": "events/s of CPU",
 }
+SPARK_BYTES = {
+    "asked": "                     asked",  # as wide as the longest of them
+    "events": "events",
+    "rows": "rows",
+    "wire_bytes": "bytes",
+    "share": "share",
+}
 START = {
     "bare_cpu_s": "bare s (CPU)",
     "listens_cpu_s": "listens s (CPU)",

@@ -21,6 +21,8 @@ from reefcast.pipeline.connector.reading import (
     tasks_for,
 )
 from reefcast.pipeline.connector.sentences import told, told_later
+from reefcast.pipeline.connector.topic_reading import narrowed
+from reefcast.pipeline.connector.wanted import wanted_of
 from reefcast.timing import now_us
 
 if TYPE_CHECKING:
@@ -32,22 +34,16 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._schema = schema
-        self._selection = options.selection
+        self._selection = options.selection._replace(**wanted_of(schema))
+        self._topics = options.topics
         self._pushed = Pushed(options.selection.filter, options.since_us, options.until_us)
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Push filters down; return those that Spark must apply itself."""
-        pushdown = Pushdown(self._schema, self._pushed)
-        left = [condition for condition in filters if not pushdown.push(condition)]
-        self._pushed = pushdown.pushed
-        self._selection = self._selection._replace(filter=self._pushed.filter)
-        return left
 
     @told
     def partitions(self) -> Sequence[InputPartition]:
         """Return the slices to be read. Raises what asking raises, `RefusedError` if nobody stores
         the topics."""
-        return [Slice((span,)) for span in self._spans()] or [Slice(())]
+        slices = (Slice((span,)) for span in self._spans())
+        return list(narrowed(slices, self._topics, self._pushed.filter)) or [Slice(())]
 
     def _spans(self) -> list[Span]:
         """Cut the time from the first event to now, or what the query asked for of that, for as
@@ -60,7 +56,7 @@ class BatchReader(DataSourceReader):
         most = self._selection.partitions
         limit = probe_size(most) if most > 1 else 1
         with past(self._selection, "spark-planner") as history:
-            times = [event.time_us for event in history.events(since_us, until_us, limit)]
+            times = [event.time_us for event in history.heads(since_us, until_us, limit)]
         if not times:
             return []
         tasks = tasks_for(len(times), most) if len(times) < limit else most
@@ -71,3 +67,19 @@ class BatchReader(DataSourceReader):
         assert isinstance(partition, Slice)
         columns = Columns(self._schema, self._pushed.present)
         yield from columns.batches(slice_events(self._selection, partition, fail=True))
+
+
+class PushingReader(BatchReader):
+    """A reader that takes conditions from Spark.
+
+    Spark 4.3 keeps the plan of a reader with the loaded table, not with the query: a second query
+    over it, or a second use in one query, reads what the first one's conditions left. So only who
+    asks for it gets this reader."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Push filters down; return those that Spark must apply itself."""
+        pushdown = Pushdown(self._schema, self._pushed)
+        left = [condition for condition in filters if not pushdown.push(condition)]
+        self._pushed = pushdown.pushed
+        self._selection = self._selection._replace(filter=self._pushed.filter)
+        return left

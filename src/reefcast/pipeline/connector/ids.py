@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -50,6 +50,14 @@ class Ids(NamedTuple):
 
 def no_ids() -> Ids:
     return Ids(np.empty(0, np.int64), np.empty(0, np.uint64))
+
+
+def joined(some: Sequence[Ids]) -> Ids:
+    """Return the ids of stretches of time that follow each other."""
+    if not some:
+        return no_ids()
+    times, hashes = zip(*some, strict=True)
+    return Ids(np.concatenate(times), np.concatenate(hashes))
 
 
 def ids_of(events: Iterable[Event]) -> Ids:

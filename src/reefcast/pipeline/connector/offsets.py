@@ -29,14 +29,22 @@ class Late(NamedTuple):
 class Offset(NamedTuple):
     """All before `until_us` has been read, as far as it had come. `seen`: what was, of the times of
     which something may still come; `late`: what this batch has beside what is between the offset
-    before and this one."""
+    before and this one. `starts`: when the reading of each topic began, as long as what is before
+    that may be asked for."""
 
     until_us: int
     seen: tuple[Seen, ...] = ()
     late: tuple[Late, ...] = ()
+    starts: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def asks_from_us(self) -> int:
+        """The earliest time that a batch from here on asks for."""
+        return min((each.since_us for each in self.seen), default=self.until_us)
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        starts = {"starts": dict(self.starts)} if self.starts else {}
+        return starts | {
             "until_us": self.until_us,
             "seen": [[s.since_us, s.until_us, str(s.sketch)] for s in self.seen],
             "late": [[late.time_us, f"{late.hash:016x}"] for late in self.late],
@@ -53,7 +61,8 @@ class Offset(NamedTuple):
             )
         seen = (Seen(since, until, Sketch.of_text(text)) for since, until, text in value["seen"])
         late = (Late(time_us, int(text, 16)) for time_us, text in value["late"])
-        return cls(value["until_us"], tuple(seen), tuple(late))
+        starts = tuple(value.get("starts", {}).items())
+        return cls(value["until_us"], tuple(seen), tuple(late), starts)
 
 
 def late_hashes(late: Iterable[Late]) -> Hashes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, TypeVar, cast
@@ -13,14 +14,23 @@ from reefcast.client.settings import Options
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import parse_filter
 from reefcast.model.topics import topic_filter, topic_patterns_of
+from reefcast.pipeline.connector.kafka import advice
+from reefcast.pipeline.connector.topic_times import (
+    Boundary,
+    TopicTimes,
+    start_of,
+    times_of,
+)
 from reefcast.sessions.messages import MOST_NAME_CHARS, MOST_WINDOW
 
 T = TypeVar("T")
 
-EARLIEST, LATEST = "earliest", "latest"
 PARTITIONS = 4
+MOST_DELAY_S = 15 * 60.0
+"""How long a batch waits for `minOffsetsPerTrigger`, as in the Kafka source."""
 SESSION_ROWS, MOST_SESSION_ROWS = 10_000, MOST_WINDOW // 2
 """Events in a batch of a session. As many more may come while that batch is worked on."""
+UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SAME_AS = {"since": "startingTimestamp", "until": "endingTimestamp"}
 """Our names, and those of the Kafka source."""
@@ -36,10 +46,16 @@ ACCESS = {
 USER = {"user": "user", "passwordFile": "password_file", "tokenFile": "token_file"}
 """Who the user is: our names, and the options of `connect`. Secrets stand in files: Spark shows the
 options of a query."""
-SHARED = ("url", "filter", "subscribe", "schema", "minPartitions", "since", "startingTimestamp")
-READ = (*SHARED, "session", "until", "endingTimestamp", *ACCESS, *USER)
+SHARED = (
+    *("url", "filter", "subscribe", "schema", "minPartitions", "since", "startingTimestamp"),
+    *("startingOffsets", "startingOffsetsByTimestamp"),
+)
+READ = (
+    *(*SHARED, "session", "until", "endingTimestamp"),
+    *("endingOffsets", "endingOffsetsByTimestamp", "pushdown", *ACCESS, *USER),
+)
 STREAM = (
-    *(*SHARED, "session", "startingOffsets", "maxOffsetsPerTrigger"),
+    *(*SHARED, "session", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),
     *("failOnDataLoss", "settleSeconds", "lateSeconds", *ACCESS, *USER),
 )
 SESSION_READ = ("url", "session", "schema", *ACCESS, *USER)
@@ -75,32 +91,47 @@ class Broker(NamedTuple):
 
 class Selection(NamedTuple):
     """The events to read, and who asks for them. `filter` names its topics. `partitions`: how many
-    tasks read at the same time."""
+    tasks read at the same time. `attributes`: names of those that rows have, None: all; `payload`:
+    whether they have that."""
 
     broker: Broker
     filter: str
     partitions: int
+    attributes: tuple[str, ...] | None = None
+    payload: bool = True
 
 
 class ReadOptions(NamedTuple):
-    """The options of a batch. Microseconds; None: no bound."""
+    """The options of a batch. Microseconds; None: no bound. `topics`: those of each topic.
+    `pushdown`: whether Spark's conditions are taken; see `batch.PushingReader`."""
 
     selection: Selection
     since_us: int | None
     until_us: int | None
+    topics: TopicTimes = TopicTimes()
+    pushdown: bool = False
+
+
+class Least(NamedTuple):
+    """The events that are worth a batch, and how long, in seconds, a batch waits for them."""
+
+    rows: int
+    delay_s: float
 
 
 class StreamOptions(NamedTuple):
-    """The options of a stream. `start`: a time in microseconds, or EARLIEST or LATEST. `settle_us`:
-    how long after its time an event is read; `late_us`: how long after its time the reader still
-    looks for it. `most_rows`: of one batch, as far as possible; None: all."""
+    """The options of a stream. `start`: a time in microseconds, or EARLIEST or LATEST, or one for
+    each topic. `settle_us`: how long after its time an event is read; `late_us`: how long after its
+    time the reader still looks for it. `most_rows`: of one batch, as far as possible; None: all.
+    `least`: None: whatever there is is worth a batch."""
 
     selection: Selection
-    start: int | str
+    start: Boundary | dict[str, Boundary]
     settle_us: int
     late_us: int
     most_rows: int | None
     fail_on_data_loss: bool
+    least: Least | None = None
 
 
 class SessionOptions(NamedTuple):
@@ -140,7 +171,9 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     since_us, until_us = given.time("since"), given.time("until")
     if since_us is not None and until_us is not None and since_us > until_us:
         raise ConfigurationError("option since is later than option until")
-    return ReadOptions(_selection(given), since_us, until_us)
+    pushdown = given.read("pushdown", _truth, False)
+    topics = times_of(given, time_us)
+    return ReadOptions(_selection(given), since_us, until_us, topics, pushdown)
 
 
 def stream_options(options: Mapping[str, str]) -> StreamOptions:
@@ -155,11 +188,12 @@ def stream_options(options: Mapping[str, str]) -> StreamOptions:
     most = given.read("maxOffsetsPerTrigger", _count, 0)
     return StreamOptions(
         _selection(given),
-        _start(given),
+        start_of(given, given.time("since"), time_us),
         settle_us,
         late_us,
         most or None,
-        given.read("failOnDataLoss", _truth, True),
+        _fails(given),
+        _least(given, most),
     )
 
 
@@ -183,7 +217,7 @@ def session_options(options: Mapping[str, str]) -> SessionOptions:
         _joined(given),
         given.read("minPartitions", _count, PARTITIONS),
         most,
-        given.read("failOnDataLoss", _truth, True),
+        _fails(given),
     )
 
 
@@ -279,7 +313,9 @@ class _Given:
         if not url:
             raise ConfigurationError(
                 f'{self._what} needs the option url: .option("url", "reefcast://host:port"), the '
-                "address of a broker"
+                "address of a broker. (Spark hands the OPTIONS of a table on to no source in "
+                "Python: write FROM t WITH (url = ...), or make the table of a source that has "
+                "them, see reefcast.spark.register)"
             )
         plain = [str(address) for address in parse_addresses(url) if not address.tls]
         access = {ours: self.text(name) for name, ours in ACCESS.items() if self.text(name)}
@@ -296,7 +332,13 @@ def _unknown(name: str, known: tuple[str, ...], what: str) -> str:
     near = difflib.get_close_matches(name, [option.lower() for option in known], 1)
     meant = [option for option in known if option.lower() in near]
     hint = f"; did you mean {meant[0]}?" if meant else ""
+    instead = advice(name)
+    hint = f"; in the place of this option of Kafka's: {instead}" if instead else hint
     return f"there is no option {name!r} for {what}: the options are {', '.join(known)}{hint}"
+
+
+def _fails(given: _Given) -> bool:
+    return given.read("failOnDataLoss", _truth, True)
 
 
 def _selection(given: _Given) -> Selection:
@@ -346,18 +388,14 @@ def _filter(given: _Given) -> str:
     return whole
 
 
-def _start(given: _Given) -> int | str:
-    since, offsets = given.time("since"), given.text("startingOffsets").lower()
-    if since is not None and offsets:
-        raise ConfigurationError("options since and startingOffsets both say where to start")
-    if since is not None:
-        return since
-    if offsets not in ("", EARLIEST, LATEST):
+def _least(given: _Given, most: int) -> Least | None:
+    rows = given.read("minOffsetsPerTrigger", _count, 0)
+    if most and rows > most:
         raise ConfigurationError(
-            f"option startingOffsets is {offsets!r}: it is earliest or latest; a time is given as "
-            "option since"
+            f"option minOffsetsPerTrigger ({rows}) exceeds maxOffsetsPerTrigger ({most})"
         )
-    return offsets or LATEST
+    delay_s = given.read("maxTriggerDelay", _delay_s, MOST_DELAY_S)
+    return Least(rows, delay_s) if rows else None
 
 
 def _count(text: str) -> int:
@@ -374,6 +412,14 @@ def _seconds(text: str) -> float:
     if not 0 <= seconds <= 86_400:
         raise ValueError(f"{text!r} is not a time in seconds, from 0 to 86400")
     return seconds
+
+
+def _delay_s(text: str) -> float:
+    """Return a time as the Kafka source takes it, such as 15m, in seconds."""
+    found = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h|d)", text.lower())
+    if found is None:
+        raise ValueError(f"{text!r} is not a time such as 500ms, 30s, 15m or 1h")
+    return int(found[1]) * UNITS_S[found[2]]
 
 
 def _truth(text: str) -> bool:

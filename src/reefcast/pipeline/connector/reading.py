@@ -37,7 +37,9 @@ Span = tuple[int, int]
 
 class Slice(InputPartition):
     """The events that one task reads: those of these spans; if `expected` is not None, those with
-    these hashes, as bytes."""
+    these hashes, as bytes. `filter`: what finds them; "" if that of the query does."""
+
+    filter = ""
 
     def __init__(self, spans: tuple[Span, ...], expected: Hashes | None = None) -> None:
         super().__init__((spans, None if expected is None else expected.tobytes()))
@@ -55,28 +57,43 @@ class Slice(InputPartition):
 
 
 class Past:
-    """The history of one filter, as one connection sees it."""
+    """The history of a selection, as one connection sees it."""
 
-    def __init__(self, client: sync.Client, filter: str) -> None:
+    def __init__(self, client: sync.Client, selection: Selection) -> None:
         self._client = client
-        self._filter = filter
+        self._selection = selection
+
+    def about(self, filter: str) -> Past:
+        """Return the past of another filter, over the same connection."""
+        return Past(self._client, self._selection._replace(filter=filter))
 
     def events(self, since_us: int, until_us: int, limit: int = 0) -> Iterator[Event]:
+        """Yield events with what the selection wants of them."""
         yield from self._client.history(
-            self._filter, since=_time(since_us), until=_time(until_us), limit=limit
+            self._selection.filter,
+            since=_time(since_us),
+            until=_time(until_us),
+            limit=limit,
+            attributes=self._selection.attributes,
+            payload=self._selection.payload,
         )
+
+    def heads(self, since_us: int, until_us: int, limit: int = 0) -> Iterator[Event]:
+        """Yield events without attributes and payload."""
+        nothing = self._selection._replace(attributes=(), payload=False)
+        yield from Past(self._client, nothing).events(since_us, until_us, limit)
 
     def ids(self, since_us: int, until_us: int, limit: int = 0) -> Ids:
         if since_us >= until_us:
             return ids_of(())
-        return ids_of(self.events(since_us, until_us, limit))
+        return ids_of(self.heads(since_us, until_us, limit))
 
 
 @contextmanager
 def past(selection: Selection, name: str) -> Iterator[Past]:
     """Open the past of a selection. Raises `ConnectionLostError` if no broker can be reached."""
     with selection.broker.connect(name) as client:
-        yield Past(client, selection.filter)
+        yield Past(client, selection)
 
 
 def _time(time_us: int) -> datetime:
@@ -126,6 +143,8 @@ class Absence:
 def slice_events(selection: Selection, part: Slice, *, fail: bool) -> Iterator[Event]:
     """Yield the events of a slice. `fail`: whether it is an error that some of them are gone."""
     expected = part.expected
+    if part.filter:
+        selection = selection._replace(filter=part.filter)
     with past(selection, "spark-reader") as history:
         for since_us, until_us in part.spans if expected is None else ():
             yield from _resumed(history, since_us, until_us)

@@ -72,6 +72,11 @@ class SessionReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return self._in_driver.latest(SessionOffset.of_json(start), most).to_json()
 
+    def reportLatestOffset(self) -> Json:
+        """Return what the query's progress shows as the latest offset: Spark 4.3 takes no metrics
+        from sources in Python."""
+        return self._in_driver.progress()
+
     @told
     def prepareForTriggerAvailableNow(self) -> None:
         self._in_driver.again(self._in_driver.planner.end_with_what_is_owed)
@@ -104,6 +109,7 @@ class SessionDriver:
     def __init__(self, options: SessionOptions) -> None:
         self._queue = HomeQueue(options)
         self._absence = Absence()
+        self._standing: Json = {}
         self.planner = SessionPlanner(
             self._queue, SessionRules(options.name, options.partitions, options.fail_on_data_loss)
         )
@@ -119,6 +125,15 @@ class SessionDriver:
             return start
         self._absence.end()
         return offset
+
+    def progress(self) -> Json:
+        """Return how many events the session owes, and how many of them consumers have; what was
+        so last if the home does not answer."""
+        try:
+            self._standing = self._queue.standing()
+        except (PeerError, RefusedError) as error:
+            log.info("the home of a session does not answer: %s", error)
+        return self._standing
 
     def again(self, work: Callable[[], T]) -> T:
         """Do something, and once more on a new connection while the home does not answer."""
@@ -165,6 +180,11 @@ class HomeQueue:
         with self._options.broker.connect("spark-planner") as client:
             row = row_of(client, self._options.name)
         return 0 if row is None else row.events
+
+    def standing(self) -> dict[str, int]:
+        """Return how many events it owes and how many are out, as this query's connection says."""
+        row = None if self._session is None else self._session.status()
+        return {} if row is None else {"owed": row.events, "out": row.out}
 
     def take(self, *, final: bool) -> Mapping[int, bytes]:
         session = self._attached()

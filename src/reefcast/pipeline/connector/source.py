@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from reefcast.pipeline.connector.batch import BatchReader
+from reefcast.pipeline.connector.batch import BatchReader, PushingReader
 from reefcast.pipeline.connector.columns import check_columns, schema_of
 from reefcast.pipeline.connector.options import (
+    READ,
+    STREAM,
+    WRITE,
     is_of_session,
     look_options,
     read_options,
@@ -24,33 +30,43 @@ from reefcast.pipeline.connector.writing import BatchWriter, StreamWriter
 
 
 class ReefcastSource(DataSource):
-    """`format("reefcast")`; `reefcast.spark.register` makes a session know it."""
+    """`format("reefcast")`; `reefcast.spark.register` makes a session know it. `usual`: options for
+    where none are given."""
+
+    usual: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def name(cls) -> str:
         return "reefcast"
 
     def schema(self) -> str:
-        return schema_of(schema_option(self.options))
+        return schema_of(schema_option(self._given(READ)))
+
+    def _given(self, known: Sequence[str]) -> dict[str, str]:
+        """Return the options, with those of the usual ones that are known here."""
+        names = {name.lower() for name in known}
+        given = {name.lower(): value for name, value in self.options.items()}
+        return {name: text for name, text in self.usual.items() if name in names} | given
 
     @told
     def reader(self, schema: StructType) -> BatchReader | LookReader:
-        columns = check_columns(schema)
-        if is_of_session(self.options):
-            return LookReader(columns, look_options(self.options))
-        return BatchReader(columns, read_options(self.options))
+        columns, options = check_columns(schema), self._given(READ)
+        if is_of_session(options):
+            return LookReader(columns, look_options(options))
+        asked = read_options(options)
+        return (PushingReader if asked.pushdown else BatchReader)(columns, asked)
 
     @told
     def streamReader(self, schema: StructType) -> StreamReader | SessionReader:
-        columns = check_columns(schema)
-        if is_of_session(self.options):
-            return SessionReader(columns, session_options(self.options))
-        return StreamReader(columns, stream_options(self.options))
+        columns, options = check_columns(schema), self._given(STREAM)
+        if is_of_session(options):
+            return SessionReader(columns, session_options(options))
+        return StreamReader(columns, stream_options(options))
 
     @told
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        return BatchWriter(schema, write_options(self.options), overwrite=overwrite)
+        return BatchWriter(schema, write_options(self._given(WRITE)), overwrite=overwrite)
 
     @told
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        return StreamWriter(schema, write_options(self.options), overwrite=overwrite)
+        return StreamWriter(schema, write_options(self._given(WRITE)), overwrite=overwrite)

@@ -17,9 +17,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from reefcast.errors import PeerError, RefusedError
+from reefcast.model.topics import topic_filter
 from reefcast.pipeline.connector.columns import Columns
+from reefcast.pipeline.connector.ids import Ids
 from reefcast.pipeline.connector.offsets import Offset
-from reefcast.pipeline.connector.options import EARLIEST, StreamOptions
+from reefcast.pipeline.connector.options import StreamOptions
 from reefcast.pipeline.connector.planning import Planner, Rules
 from reefcast.pipeline.connector.reading import (
     PATIENCE_S,
@@ -32,6 +34,10 @@ from reefcast.pipeline.connector.reading import (
     slice_events,
 )
 from reefcast.pipeline.connector.sentences import told, told_later
+from reefcast.pipeline.connector.topic_reading import carried, ids_in, narrowed, times_since
+from reefcast.pipeline.connector.topic_times import EARLIEST, Boundary, TopicTimes
+from reefcast.pipeline.connector.waiting import Waiting
+from reefcast.pipeline.connector.wanted import wanted_of
 from reefcast.timing import now_us
 
 if TYPE_CHECKING:
@@ -73,7 +79,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._in_driver.end_us = now_us() - self._options.settle_us
 
     def reportLatestOffset(self) -> Json:
-        return Offset(now_us() - self._options.settle_us).to_json()
+        """Return what the query's progress shows as the latest offset: Spark 4.3 takes no metrics
+        from sources in Python."""
+        return self._in_driver.progress()
 
     @told
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
@@ -89,7 +97,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Slice)
         options = self._options
-        events = slice_events(options.selection, partition, fail=options.fail_on_data_loss)
+        selection = options.selection._replace(**wanted_of(self._schema))
+        events = slice_events(selection, partition, fail=options.fail_on_data_loss)
         yield from Columns(self._schema).batches(events)
 
 
@@ -101,6 +110,9 @@ class Driver:
         self._open = ExitStack()
         self._past: Past | None = None
         self._absence = Absence()
+        self._times = TopicTimes()
+        self._waiting = Waiting(options.least)
+        self._read_until_us: int | None = None
         self.end_us: int | None = None
         rules = Rules(
             options.settle_us,
@@ -110,8 +122,9 @@ class Driver:
         )
         self._planner = Planner(self, rules, now_us)
 
-    def ids(self, since_us: int, until_us: int, limit: int = 0) -> Any:
-        return self._history().ids(since_us, until_us, limit)
+    def ids(self, since_us: int, until_us: int, limit: int = 0) -> Ids:
+        filter = self._options.selection.filter
+        return ids_in(self._history(), self._times, filter, (since_us, until_us), limit)
 
     def _history(self) -> Past:
         """Return the history, over one connection that is kept while the driver lives."""
@@ -124,30 +137,69 @@ class Driver:
         self._open.close()
 
     def initial(self) -> Offset:
-        start = self._options.start
+        start, filter = self._options.start, self._options.selection.filter
+        if not isinstance(start, dict):
+            return Offset(self._time_of(start, filter))
+        starts = tuple(
+            (topic, self._time_of(boundary, f"({filter}) AND ({topic_filter([topic])})"))
+            for topic, boundary in start.items()
+        )
+        first_us = min(since_us for _, since_us in starts)
+        return carried(Offset(first_us, starts=starts), Offset(first_us))
+
+    def _time_of(self, start: Boundary, filter: str) -> int:
+        """Return where the events of a filter begin. Raises `RefusedError` if nobody stores its
+        topics."""
         if isinstance(start, int):
-            return Offset(start)
-        now = now_us()
+            return start
+        now, history = now_us(), self._history().about(filter)
         if start == EARLIEST:
-            first = next(self._history().events(0, now, 1), None)
-            return Offset(now - self._options.late_us if first is None else first.time_us)
-        self.ids(now - 1, now, 1)  # raises if nobody stores the topics
-        return Offset(now)
+            first = next(history.heads(0, now, 1), None)
+            return now - self._options.late_us if first is None else first.time_us
+        history.ids(now - 1, now, 1)
+        return now
 
     def latest(self, start: Offset, most: int | None) -> Offset:
         """Return the end of the next batch; while nobody answers there is nothing new, for a
         while."""
+        self._times = times_since(start.starts)
+        self._read_until_us = start.until_us
         try:
+            if self.end_us is None and self._waiting.goes_on(lambda rows: self._count(start, rows)):
+                return start
             offset = self._planner.latest(start, most, self.end_us)
         except (PeerError, RefusedError) as error:
             self._forget()
             self._absence.bear(error)
             return start
         self._absence.end()
-        return offset
+        if offset == start:
+            return start
+        self._waiting.end()
+        self._read_until_us = offset.until_us
+        return carried(start, offset)
+
+    def _count(self, start: Offset, most: int) -> int:
+        """Return how many events are there to be read, or `most` if there are more."""
+        until_us = max(now_us() - self._options.settle_us, start.until_us)
+        return len(self.ids(start.until_us, until_us, most).times)
+
+    def progress(self) -> Json:
+        """Return up to when there are events to be read, and by how much the last batch ends
+        before that."""
+        until_us = now_us() - self._options.settle_us
+        read_us = self._read_until_us
+        behind = {} if read_us is None else {"behind_s": max(until_us - read_us, 0) / 1e6}
+        return {"until_us": until_us, **behind}
 
     def slices(self, start: Offset, end: Offset) -> list[Slice]:
-        return self._again(lambda: self._planner.slices(start, end))
+        self._times = times_since(start.starts)
+        filter = self._options.selection.filter
+
+        def work() -> list[Slice]:
+            return list(narrowed(self._planner.slices(start, end), self._times, filter))
+
+        return self._again(work)
 
     def _again(self, work: Callable[[], list[Slice]]) -> list[Slice]:
         def attempt() -> list[Slice]:

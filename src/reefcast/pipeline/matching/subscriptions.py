@@ -116,14 +116,14 @@ def parsed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     kinds = [pa.binary(), pa.list_(pa.string()), pa.string()]
     for batch in batches:
-        rows = [_parsed(text) for text in batch.column(1).to_pylist()]
+        rows = [parsed_text(text) for text in batch.column(1).to_pylist()]
         columns = zip(*rows, strict=True) if rows else [()] * len(PARSED)
         arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
         yield pa.RecordBatch.from_arrays([batch.column(0), *arrays], ["id", *PARSED])
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _parsed(text: str | None) -> tuple[bytes, tuple[str, ...], str | None]:
+def parsed_text(text: str | None) -> tuple[bytes, tuple[str, ...], str | None]:
     """Parse a filter without `parse_filter`, which keeps whole filters."""
     if text is None:
         return b"", (), "it has no filter: NULL; a filter that everything matches is TRUE"

@@ -30,12 +30,10 @@ def read_log(spark: SparkSession, directory: Path) -> DataFrame:
 
 def request_rates(log: DataFrame) -> DataFrame:
     """Return broker, topic, rate_per_s; null where the log lasts no time."""
-    times_us = log.agg((F.max("time_us") - F.min("time_us")).alias("lasts_us"))
+    lasts_us = log.agg(F.max("time_us") - F.min("time_us"))
     counts = log.groupBy("broker", "topic").agg(F.count("*").alias("requests"))
-    rate_per_s = F.try_divide(F.col("requests") * F.lit(1e6), F.col("lasts_us"))
-    return counts.crossJoin(F.broadcast(times_us)).select(
-        "broker", "topic", rate_per_s.alias("rate_per_s")
-    )
+    rate_per_s = F.try_divide(F.col("requests") * F.lit(1e6), lasts_us.scalar())
+    return counts.select("broker", "topic", rate_per_s.alias("rate_per_s"))
 
 
 def rates_of_log(spark: SparkSession, directory: Path) -> RatesByBroker:
