@@ -17,7 +17,6 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from reefcast.errors import PeerError, RefusedError
-from reefcast.pipeline.connector.columns import Columns
 from reefcast.pipeline.connector.offsets import Offset
 from reefcast.pipeline.connector.options import EARLIEST, StreamOptions
 from reefcast.pipeline.connector.planning import Planner, Rules
@@ -29,7 +28,7 @@ from reefcast.pipeline.connector.reading import (
     log,
     past,
     patiently,
-    slice_events,
+    slice_portions,
 )
 from reefcast.pipeline.connector.sentences import told, told_later
 from reefcast.timing import now_us
@@ -87,10 +86,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @told_later
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from reefcast.pipeline.connector.record_batches import Columns
+
         assert isinstance(partition, Slice)
         options = self._options
-        events = slice_events(options.selection, partition, fail=options.fail_on_data_loss)
-        yield from Columns(self._schema).batches(events)
+        portions = slice_portions(options.selection, partition, fail=options.fail_on_data_loss)
+        yield from Columns(self._schema).batches(portions)
 
 
 class Driver:
@@ -129,8 +130,8 @@ class Driver:
             return Offset(start)
         now = now_us()
         if start == EARLIEST:
-            first = next(self._history().events(0, now, 1), None)
-            return Offset(now - self._options.late_us if first is None else first.time_us)
+            first = self._history().ids(0, now, 1).times.tolist()
+            return Offset(first[0] if first else now - self._options.late_us)
         self.ids(now - 1, now, 1)  # raises if nobody stores the topics
         return Offset(now)
 
