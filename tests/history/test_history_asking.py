@@ -121,7 +121,7 @@ class World:
 
 
 def ask(world: World, question: Question, loss: float = 0.0, *, encoded: bool = False) -> Ids:
-    """Return everything that the question gives, which is asked for events, or for `encoded` ones."""
+    """Return everything that the question gives, asked for events or `encoded` ones."""
     numbers = Numbers("c")
     asking = Asking(question, numbers, Event) if not encoded else BodyAsking(question, numbers)
     world.tell(asking.start())
