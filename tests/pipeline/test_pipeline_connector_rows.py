@@ -28,6 +28,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
@@ -182,9 +183,11 @@ ROWS = pa.record_batch(
 
 
 def published(batches: list[Any], topic: str = "") -> list[Publication]:
-    found = list(frames(batches, part_of("q", 2, 5, 1000), topic))
+    found = frames(batches, part_of("q", 2, 5, 1000), topic)
     return [
-        wire.CLIENT_CODEC.decode_publish(frame[wire.HEAD_BYTES :]).publication for frame in found
+        wire.CLIENT_CODEC.decode_publish(frame[wire.HEAD_BYTES :]).publication
+        for some in found
+        for frame in some
     ]
 
 
@@ -228,8 +231,19 @@ def test_rows_are_sorted_if_so_wished() -> None:
             r"'publisher' cannot be written: .*\.drop\('publisher'\)",
         ),
         (schema(topic=LongType()), (), "'topic' is bigint; it must be string"),
-        (schema(x=DecimalType(9, 2)), (), r"'x' is decimal\(9,2\); an attribute is a number"),
-        (schema(x=TimestampType()), (), "'x' is timestamp; an attribute is a number"),
+        (schema(x=DecimalType(16, 2)), (), r"'x' is decimal\(16,2\), and a number has 15 digits"),
+        (schema(x=TimestampNTZType()), (), "'x' has times without a zone: cast it"),
+        (schema(x=BinaryType()), (), "'x' is binary; an attribute is a number"),
+        (
+            StructType(
+                [
+                    StructField("a", StructType([StructField("b", LongType())])),
+                    StructField("a.b", LongType()),
+                ]
+            ),
+            (),
+            r"two columns are the attribute 'a\.b'",
+        ),
         (schema(topic=StringType(), topics=ArrayType(StringType())), (), "leave one out"),
         (schema(x=LongType()), ("x", "y"), "orderBy: there is no column 'y'"),
     ],
@@ -288,6 +302,14 @@ def test_options_of_readers() -> None:
     assert (stream.start, stream.fail_on_data_loss, stream.most_rows) == ("earliest", False, None)
     assert stream_options({**given, "since": "5"}).start == 5000
     assert stream_options(given).start == "latest"
+
+
+def test_options_of_forms() -> None:
+    assert write_options({"url": URL}).forms == ("microseconds", "iso", "number")
+    given = {"url": URL, "timestamps": "ISO", "dates": "days", "decimals": "text"}
+    assert write_options(given).forms == ("iso", "days", "text")
+    with pytest.raises(ConfigurationError, match="option dates is 'weeks': it is iso or days"):
+        write_options({"url": URL, "dates": "weeks"})
 
 
 def test_options_of_tls_go_to_the_client() -> None:

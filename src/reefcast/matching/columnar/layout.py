@@ -41,11 +41,15 @@ C_KIND, C_NAME, C_SIZE, C_NEXT, C_VALUES, C_VALID, C_TEXTS = range(7)
 C_WORDS = C_TEXTS + X_WORDS
 """`C_NEXT`: the next column of this name, -1 if there is none; `C_VALID`: a byte for each row."""
 
-W_ROWS, W_PUBLISHER, W_PUBLISHER_SIZE, W_FIRST, W_TIMES, W_TIME = range(6)
-W_TOPIC_ENDS, W_TOPICS, W_TOPIC_VALID, W_TOPIC_FIRST, W_FIXED, W_FIXED_SIZE = range(6, 12)
-W_PAYLOADS, W_PAYLOAD_ENDS, W_PAYLOAD_VALID, W_PAYLOAD_FIRST = range(12, 16)
-W_TOPIC_BYTES, W_COLUMNS, W_COLUMN_COUNT, W_OUT, W_ROOM, W_ENDS, W_WORDS = range(16, 23)
-"""See `writing`."""
-A_KIND, A_KEY, A_KEY_SIZE, A_VALUES, A_OFFSETS, A_VALID, A_FIRST, A_WORDS = range(8)
-"""`A_KEY`: the encoded name; `A_FIRST`: the place of the first row in the buffers; `A_VALID`: 0 if
-nothing is missing."""
+A_KIND, A_KEY, A_KEY_SIZE, A_VALUES, A_BYTES, A_VALID, A_WORDS = range(7)
+"""`A_KEY`: the encoded name; `A_VALUES`: int64, float64, a byte for each truth value, or the ends
+(int32) of the texts at `A_BYTES`; `A_VALID`: a byte for each row, 0 if nothing is missing."""
+
+W_ROWS, W_HEAD, W_HEAD_SIZE, W_COUNTED, W_PUBLISHER, W_PUBLISHER_SIZE, W_FIRST, W_TIMES = range(8)
+W_TOPIC_ENDS, W_TOPIC_TEXTS, W_TOPIC_BYTES, W_PAYLOADS, W_PAYLOAD_BYTES = range(8, 13)
+W_COLUMNS, W_COLUMN_COUNT, W_OUT, W_ENDS, W_WORDS = range(13, 18)
+"""What stands between the length and the body of a frame, and what the length counts beside the
+body. The encoded publisher; the number of the first row; the time of each. How many topics (int32)
+the rows before and with this one have (0: no row has any); the ends of their texts. Where the
+payloads end (0: there are none). The columns of attributes; where to write, and where each frame
+ends (int64)."""

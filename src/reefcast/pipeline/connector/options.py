@@ -47,7 +47,14 @@ SESSION_STREAM = (
     *("url", "session", "filter", "subscribe", "schema"),
     *("minPartitions", "maxOffsetsPerTrigger", "failOnDataLoss", *ACCESS, *USER),
 )
-WRITE = ("url", "topic", "orderBy", *ACCESS, *USER)
+FORMS = {
+    "timestamps": ("microseconds", "iso"),
+    "dates": ("iso", "days"),
+    "decimals": ("number", "text"),
+}
+"""How such values travel when they are written: the first is what clients send by themselves."""
+ISO, TEXT = "iso", "text"
+WRITE = ("url", "topic", "orderBy", *FORMS, *ACCESS, *USER)
 NOT_OF_A_STREAM = (
     "a session hands out what it owes, in the order of its queue, and storages and times have no "
     "part in that; to begin in the past, subscribe the session with replay before"
@@ -123,6 +130,14 @@ class LookOptions(NamedTuple):
     name: str
 
 
+class Forms(NamedTuple):
+    """The forms in which times, dates and decimals travel: see `FORMS`."""
+
+    timestamps: str = "microseconds"
+    dates: str = "iso"
+    decimals: str = "number"
+
+
 class WriteOptions(NamedTuple):
     """`topic`: of all rows; "" if the rows say it. `order`: columns by which the rows of a
     partition are sorted; none: as they come. `checkpoint`: where a query keeps its own."""
@@ -131,6 +146,7 @@ class WriteOptions(NamedTuple):
     topic: str
     order: tuple[str, ...]
     checkpoint: str
+    forms: Forms = Forms()
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -200,6 +216,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         given.text("topic"),
         given.names("orderBy"),
         given.text("checkpointLocation"),
+        Forms(*(given.one_of(name, known) for name, known in FORMS.items())),
     )
 
 
@@ -253,6 +270,13 @@ class _Given:
         """Return the names between the commas of an option."""
         parts = map(str.strip, self.text(name).split(","))
         return tuple(part for part in parts if part)
+
+    def one_of(self, name: str, known: tuple[str, ...]) -> str:
+        """Return one of the `known` values of an option; by default the first."""
+        text = self.text(name).lower() or known[0]
+        if text not in known:
+            raise ConfigurationError(f"option {name} is {text!r}: it is {' or '.join(known)}")
+        return text
 
     def read(self, name: str, parse: Callable[[str], T], default: T) -> T:
         text = self.text(name)
