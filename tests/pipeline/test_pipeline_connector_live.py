@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -12,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from live_history import Network, live_history
 
 import reefcast
 import reefcast.spark
+from reefcast.cli.main import group
 from reefcast.client.encoding import encode_event
 from reefcast.pipeline.connector.options import Broker
 from reefcast.pipeline.connector.publishing import Publisher
@@ -420,3 +423,24 @@ def failure_of(query: DataStreamWriter) -> str:
     with pytest.raises(Exception, match="STREAM_FAILED") as failed:
         query.start().awaitTermination(600)
     return str(failed.value)
+
+
+def test_a_schema_that_is_found_and_what_it_has_no_column_for(
+    spark: SparkSession, network: Network
+) -> None:
+    network.publish("found", {"n": 1, "customer.name": "Ana"}, {"n": 2}, {"n": 3})
+    words = ["dataset", "schema", network.url, "topic = 'found'"]
+    printed = CliRunner().invoke(group, words)
+    assert printed.stdout == "n BIGINT, `customer.name` STRING\n", printed.output
+    as_json = CliRunner().invoke(group, [*words, "--json"])
+    assert json.loads(as_json.stdout) == {"n": "BIGINT", "customer.name": "STRING"}
+    source = spark.read.format("reefcast").options(url=network.url, subscribe="found")
+    frame = source.option("inferSchema", "true").load()
+    network.publish("found", {"n": "four", "more": 0.5})
+    rows = frame.orderBy("timestamp").select("n", "`customer.name`", "rest").collect()
+    assert [*map(tuple, rows)] == [
+        (1, "Ana", {}),
+        (2, None, {}),
+        (3, None, {}),
+        (None, None, {"n": "four", "more": "0.5"}),
+    ]

@@ -36,7 +36,16 @@ ACCESS = {
 USER = {"user": "user", "passwordFile": "password_file", "tokenFile": "token_file"}
 """Who the user is: our names, and the options of `connect`. Secrets stand in files: Spark shows the
 options of a query."""
-SHARED = ("url", "filter", "subscribe", "schema", "minPartitions", "since", "startingTimestamp")
+SHARED = (
+    "url",
+    "filter",
+    "subscribe",
+    "schema",
+    "inferSchema",
+    "minPartitions",
+    "since",
+    "startingTimestamp",
+)
 READ = (*SHARED, "session", "until", "endingTimestamp", *ACCESS, *USER)
 STREAM = (
     *(*SHARED, "session", "startingOffsets", "maxOffsetsPerTrigger"),
@@ -54,6 +63,7 @@ FORMS = {
 }
 """How such values travel when they are written: the first is what clients send by themselves."""
 ISO, TEXT = "iso", "text"
+_OF_A_SELECTION = frozenset(name.lower() for name in ("url", "filter", "subscribe", *ACCESS, *USER))
 WRITE = ("url", "topic", "orderBy", *FORMS, *ACCESS, *USER)
 NOT_OF_A_STREAM = (
     "a session hands out what it owes, in the order of its queue, and storages and times have no "
@@ -222,6 +232,17 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 def schema_option(options: Mapping[str, str]) -> str:
     return options.get("schema", "")
+
+
+def inferring(options: Mapping[str, str]) -> Selection | None:
+    """Return whose schema is to be found in a sample; None if it is given, or not wanted."""
+    given = {name.lower(): value for name, value in options.items()}
+    if not _truth(given.get("inferschema", "").strip() or "false"):
+        return None
+    if given.get("schema", "").strip():
+        raise ConfigurationError("options schema and inferSchema contradict each other")
+    known = {name: options[name] for name in options if name.lower() in _OF_A_SELECTION}
+    return _selection(_Given(known, READ, "reading"))
 
 
 def time_us(text: str) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from reefcast.pipeline.connector.batch import BatchReader
 from reefcast.pipeline.connector.columns import check_columns, schema_of
+from reefcast.pipeline.connector.inference import ddl, inferred
 from reefcast.pipeline.connector.options import (
+    inferring,
     is_of_session,
     look_options,
     read_options,
@@ -30,8 +34,14 @@ class ReefcastSource(DataSource):
     def name(cls) -> str:
         return "reefcast"
 
+    @told
     def schema(self) -> str:
-        return schema_of(schema_option(self.options))
+        selection = inferring(self.options)
+        if selection is None:
+            return schema_of(schema_option(self.options))
+        with selection.broker.connect("spark-planner") as client:
+            types = inferred(client, selection.filter, datetime.now(UTC))
+        return schema_of(ddl(types, "rest" if "rest" not in types else "the rest"))
 
     @told
     def reader(self, schema: StructType) -> BatchReader | LookReader:
