@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from draws import RANDOMS
 from reefcast.client.event import Event
-from reefcast.errors import ConnectionLostError, RefusedError
+from reefcast.errors import ConfigurationError, ConnectionLostError, RefusedError
 from reefcast.history.asking import (
     ATTEMPTS,
     WINDOW,
@@ -21,6 +21,7 @@ from reefcast.history.asking import (
     Question,
     position_of,
 )
+from reefcast.history.asking_bodies import BodyAsking
 from reefcast.history.messages import (
     Cancel,
     End,
@@ -119,9 +120,10 @@ class World:
             )
 
 
-def ask(world: World, question: Question, loss: float = 0.0) -> Ids:
-    """Return everything that the question gives."""
-    asking = Asking(question, Numbers("c"), Event)
+def ask(world: World, question: Question, loss: float = 0.0, *, encoded: bool = False) -> Ids:
+    """Return everything that the question gives, asked for events or `encoded` ones."""
+    numbers = Numbers("c")
+    asking = Asking(question, numbers, Event) if not encoded else BodyAsking(question, numbers)
     world.tell(asking.start())
     found: list[Event] = []
     for _ in range(100_000):
@@ -138,7 +140,7 @@ def ask(world: World, question: Question, loss: float = 0.0) -> Ids:
                 break
             world.tell(asking.hangs())
         events, messages = asking.drain()
-        found += events
+        found += map(Event, events) if encoded else events
         world.tell(messages)
         if asking.over:
             break
@@ -161,16 +163,16 @@ def unlike_ids(found: list[Position]) -> list[Position]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(RANDOMS, st.sampled_from([0.0, 0.3]), st.integers(0, 20))
+@given(RANDOMS, st.sampled_from([0.0, 0.3]), st.integers(0, 20), st.booleans())
 def test_all_that_is_stored_comes_once_and_in_order(
-    rng: random.Random, breaks: float, limit: int
+    rng: random.Random, breaks: float, limit: int, encoded: bool
 ) -> None:
     everything = unlike_ids(positions(rng, rng.randint(0, 60)))
     some = [p for p in everything if rng.random() < 0.5]
     rest = [p for p in everything if p not in some or rng.random() < 0.3]
     world = World(rng, {"s": some, "r": rest}, breaks=breaks)
     expected = [(publisher, seq) for _, publisher, seq in everything]
-    got = ask(world, Question("x", ("t",), limit=limit))
+    got = ask(world, Question("x", ("t",), limit=limit), encoded=encoded)
     assert got == (expected[:limit] if limit else expected)
 
 
@@ -193,11 +195,13 @@ def test_with_a_handover_what_comes_in_meanwhile_comes_once_too(
     assert sorted(got) == sorted((publisher, seq) for _, publisher, seq in everything)
 
 
-def test_what_is_lost_on_the_way_is_asked_for_again() -> None:
+@pytest.mark.parametrize("encoded", [False, True])
+def test_what_is_lost_on_the_way_is_asked_for_again(encoded: bool) -> None:
     rng = random.Random(4)
     everything = [(n, "p", n) for n in range(1, 200)]
     world = World(rng, {"s": everything})
-    assert ask(world, Question("x", ("t",)), loss=0.05) == [("p", n) for n in range(1, 200)]
+    got = ask(world, Question("x", ("t",)), loss=0.05, encoded=encoded)
+    assert got == [("p", n) for n in range(1, 200)]
     assert sum(isinstance(message, Request) for message in world.said) > 1
 
 
@@ -212,6 +216,22 @@ def test_no_more_may_come_than_is_taken() -> None:
     events, (more,) = asking.drain()
     assert len(events) == WINDOW
     assert more == More(id=("c", 2), path=("c", "b", "s"), at=1, count=WINDOW)
+
+
+def test_bodies_are_read_as_far_as_they_are_complete() -> None:
+    asking = BodyAsking(Question("x", ("t",)), Numbers("c"))
+    asking.start()
+    asking.handle(Found(number=1, parts=(Part("s", 1, ("t",)), Part("r", 1, ("u",)))))
+    first, second, third, fourth = (body((n, "p", n)) for n in (1, 2, 3, 4))
+    there, here = ("c", "b", "r"), ("c", "b", "s")
+    asking.handle(Items(id=("c", 2), path=here, at=0, before=0, bodies=(first, third)))
+    assert asking.drain() == ([], [])  # the other one may have earlier ones
+    asking.handle(Items(id=("c", 3), path=there, at=0, before=0, bodies=(second, third, fourth)))
+    assert asking.drain() == ([first, second, third], [])
+    asking.handle(End(id=("c", 2), path=here, at=0, before=2))
+    assert asking.drain() == ([fourth], [])
+    with pytest.raises(ConfigurationError, match="event by event"):
+        BodyAsking(Question("x", ("t",), handover_s=1.0), Numbers("c"))
 
 
 def test_before_it_has_asked_nothing_is_over() -> None:

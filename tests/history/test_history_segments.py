@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from history_stores import body, clean, incoming, opened, read, seal
+from history_stores import body, clean, expected, incoming, opened, read, seal
 
 from reefcast.errors import DamagedError
-from reefcast.history import sealing, segments
+from reefcast.history import rows, sealing, segment_reading, segments
+from reefcast.history.merging import Whole
+from reefcast.history.messages import Position
+from reefcast.history.rows import checksum, checksums
+from reefcast.history.segment_reading import SegmentSource
 from reefcast.history.store import Incoming
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication
@@ -41,13 +46,13 @@ def test_rows_are_sorted_and_say_what_the_publications_do(tmp_path: Path) -> Non
     store.append([Incoming(body(several), 1000)])
     seal(store, 100)
     table = pq.read_table(tmp_path / "segments")
-    rows = table.to_pylist()
-    assert [(r["topic"], r["time_us"], r["publisher"], r["seq"]) for r in rows] == [
+    found = table.to_pylist()
+    assert [(r["topic"], r["time_us"], r["publisher"], r["seq"]) for r in found] == [
         ("a", 7, "q", 2),
         ("a", 8, "p", 1),
         ("b", 7, "q", 2),
     ]
-    first, second, third = rows
+    first, second, third = found
     assert math.isnan(first["n"]) and first["s"] is None and first["flag"] is True
     assert json.loads(first["attributes"]) == {**odd, "n": "NaN", "inf": "-Infinity"}
     assert (first["body"], first["expiry_us"]) == (body(several), 1007) and first["since_us"] == 0
@@ -55,7 +60,7 @@ def test_rows_are_sorted_and_say_what_the_publications_do(tmp_path: Path) -> Non
     assert third["body"] == first["body"]
     assert read(store, ["a"], filter=parse_filter("n = 9007199254740993"))
     clean(store, 0)
-    assert read(store, ["a"], filter=parse_filter("n = 9007199254740993")) == [rows[1]["body"]]
+    assert read(store, ["a"], filter=parse_filter("n = 9007199254740993")) == [found[1]["body"]]
     assert read(store, ["b"], filter=parse_filter("n > 1 AND s = 1")) == [body(several)]
     store.close()
 
@@ -178,4 +183,107 @@ def test_nothing_to_seal(tmp_path: Path) -> None:
     store.append(incoming(MADE[:1]))
     assert store.closed(99) == [] and store.closed(100) == [0]
     assert segments.DAY_US == 24 * 3600 * 10**6
+    store.close()
+
+
+# --- rows that are read as they lie ---------------------------------------------------------------
+
+MANY = [
+    Publication(f"p{seq % 3}", seq, seq // 2, {"n": seq % 10}, ("t",), b"x" * (seq % 7))
+    for seq in range(1000)
+]
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store whose sealed rows are in row groups of 100, with some in the database between and
+    behind them."""
+    monkeypatch.setattr(sealing, "ROWS", 100)
+    store = opened(tmp_path, segment_us=300)
+    store.append(incoming(MANY[:100] + MANY[150:900]))
+    seal(store, 300)
+    clean(store, 0)
+    store.append(incoming(MANY[100:150] + MANY[900:]))
+    store.close()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("since_us", "until_us", "after", "limit", "text"),
+    [
+        (None, None, None, 0, "TRUE"),
+        (None, None, None, 333, "TRUE"),
+        (17, 401, None, 0, "TRUE"),
+        (None, None, (120, "p0", 240), 0, "n > 3"),
+        (None, 300, (3, "p1", 7), 50, "n <> 1"),
+    ],
+)
+def test_whole_row_groups_are_in_their_places(
+    many: Path,
+    since_us: int | None,
+    until_us: int | None,
+    after: Position | None,
+    limit: int,
+    text: str,
+) -> None:
+    options = {"since_us": since_us, "until_us": until_us, "after": after, "limit": limit}
+    options["filter"] = parse_filter(text)
+    store = opened(many, segment_us=300)
+    assert read(store, ["t"], **options) == expected(MANY, ["t"], **options)
+    store.close()
+
+
+def test_most_rows_are_taken_without_a_tuple_for_each(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole: list[int] = []
+    take = SegmentSource.take_whole
+
+    def counted(self: SegmentSource, before_us: int) -> Whole:
+        found = take(self, before_us)
+        whole.append(len(found))
+        return found
+
+    monkeypatch.setattr(SegmentSource, "take_whole", counted)
+    store = opened(many, segment_us=300)
+    assert len(read(store, ["t"])) == len(MANY)
+    store.close()
+    assert sum(whole) > len(MANY) // 2
+
+
+def test_a_damaged_row_among_those_taken_whole_is_found(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong bit in memory, behind the checksums of the file's pages."""
+
+    def wrong(*given: Any) -> Any:
+        found = checksums(*given)
+        bodies = given[-1]
+        if damaged in bodies:
+            found[bodies.index(damaged)] ^= 1
+        return found
+
+    def wrong_each(*given: Any) -> int:
+        return checksum(*given) ^ (given[-1] == damaged)
+
+    damaged = body(MANY[700])
+    monkeypatch.setattr(segment_reading, "checksums", wrong)
+    monkeypatch.setattr(rows, "checksums", wrong)
+    monkeypatch.setattr(rows, "checksum", wrong_each)
+    store = opened(many, segment_us=300)
+    reported: list[DamagedError] = []
+    found = read(store, ["t"], report=reported.append)
+    store.close()
+    assert found == [each for each in expected(MANY, ["t"]) if each != damaged]
+    assert len(reported) == 1
+
+
+def test_expired_rows_are_not_taken_whole(tmp_path: Path) -> None:
+    store = opened(tmp_path, segment_us=2000)
+    lives = [Incoming(body(each), 10_000 if each.seq % 3 else 5000) for each in MANY]
+    store.append(lives)
+    seal(store, 2000)
+    clean(store, 0)
+    left = [each for each in MANY if each.seq % 3 or each.time_us + 5000 > 5300]
+    assert read(store, ["t"], 5300) == expected(left, ["t"])
     store.close()

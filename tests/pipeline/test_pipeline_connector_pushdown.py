@@ -36,10 +36,10 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+from row_by_row import converted
 
 from reefcast.model.filters import parse_filter
 from reefcast.model.values import compare
-from reefcast.pipeline.connector.columns import converted
 from reefcast.pipeline.connector.pushdown import Pushdown, Pushed
 
 NAME = 'a "b'

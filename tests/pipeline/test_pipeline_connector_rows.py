@@ -24,9 +24,11 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
@@ -38,7 +40,7 @@ from reefcast.errors import ConfigurationError, FilterSyntaxError, InvalidValueE
 from reefcast.model import wire
 from reefcast.model.publication import Publication, Value
 from reefcast.pipeline.connector.checkpoint import Batch, last_batch
-from reefcast.pipeline.connector.columns import Columns, check_columns, converted, schema_of
+from reefcast.pipeline.connector.columns import check_columns, schema_of
 from reefcast.pipeline.connector.options import Broker, read_options, stream_options, write_options
 from reefcast.pipeline.connector.publishing import (
     Part,
@@ -48,6 +50,7 @@ from reefcast.pipeline.connector.publishing import (
     part_of,
     publish,
 )
+from reefcast.pipeline.connector.record_batches import Columns
 from reefcast.protocol.client_ids import Identity, identity_of
 from secured import PASSWORD, secured
 from tls_files import Office
@@ -82,25 +85,25 @@ def test_importing_the_functions_for_spark_imports_no_spark() -> None:
 @pytest.mark.parametrize(
     ("kind", "values", "shown"),
     [
-        (LongType, [1, 7.0, 7.5, True, "1", None, math.nan, 2.0**63, -(2.0**63)], [1, 7]),
-        (IntegerType, [1, 2**31, -(2**31), 2**31 - 1, 7.0], [1, None, -(2**31), 2**31 - 1, 7]),
-        (DoubleType, [1, 2.5, True, "1", 2**53 + 1, math.inf], None),
-        (StringType, ["a", 1, True, 1.5, None], ["a"]),
-        (BooleanType, [True, 1, 0.0, "true", False], [True, None, None, None, False]),
+        (
+            LongType(),
+            [1, 7.0, 7.5, True, "1", math.nan, 2.0**63, -(2.0**63)],
+            [1, 7, *[None] * 5, -(2**63)],
+        ),
+        (IntegerType(), [1, 2**31, -(2**31), 2**31 - 1, 7.0], [1, None, -(2**31), 2**31 - 1, 7]),
+        (
+            DoubleType(),
+            [1, 2.5, True, "1", 2**53 + 1, math.inf],
+            [1.0, 2.5, None, None, 2.0**53, math.inf],
+        ),
+        (StringType(), ["a", 1, True, 1.5], ["a", None, None, None]),
+        (BooleanType(), [True, 1, 0.0, "true", False], [True, None, None, None, False]),
     ],
 )
-def test_what_does_not_fit_is_null(
-    kind: type[DataType], values: list[Any], shown: list[Any] | None
-) -> None:
-    if kind is DoubleType:
-        shown = [1.0, 2.5, None, None, 2.0**53, math.inf]
-    elif kind is LongType:
-        shown = [1, 7, *[None] * 6, -(2**63)]
-    elif kind is StringType:
-        shown = ["a", *[None] * 4]
-    assert list(converted(values, kind)) == shown
-    for value, alone in zip(values, shown or [], strict=True):
-        assert list(converted([value], kind)) == [alone]  # also where Arrow takes them as they are
+def test_what_does_not_fit_is_null(kind: DataType, values: list[Any], shown: list[Any]) -> None:
+    bodies = [event(1, {"x": value}).body for value in (*values, "no", 1)]
+    (batch,) = Columns(schema(x=kind)).batches([bodies])
+    assert batch.column(0).to_pylist()[: len(values)] == shown
 
 
 def test_a_row_of_arrow() -> None:
@@ -113,7 +116,7 @@ def test_a_row_of_arrow() -> None:
         attributes=StringType(),
         price=DoubleType(),
     )
-    (batch,) = Columns(kinds).batches([event(3, {"price": 1, "è": math.nan})])
+    (batch,) = Columns(kinds).batches([[event(3, {"price": 1, "è": math.nan}).body]])
     assert batch.to_pylist() == [
         {
             "timestamp": datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC),
@@ -127,19 +130,29 @@ def test_a_row_of_arrow() -> None:
     ]
 
 
-def test_many_rows_come_in_several_batches_and_some_are_left_out() -> None:
-    events = (event(n, {"n": n + (n % 2) / 2}) for n in range(20_000))
-    batches = list(Columns(schema(n=LongType()), present=("n",)).batches(events))
-    assert [len(batch) for batch in batches] == [4096, 4096, 1808]
-    assert [n for batch in batches for n in batch.column(0).to_pylist()] == list(
-        range(0, 20_000, 2)
-    )
-
-
 @pytest.mark.parametrize(
     ("kinds", "sentence"),
     [
-        (schema(price=DecimalType(9, 2)), r"'price' is decimal\(9,2\); an attribute is one of"),
+        (schema(price=BinaryType()), "'price' is binary; an attribute is one of"),
+        (
+            schema(a=StructType([StructField("b", FloatType())])),
+            r"'a\.b' is float; .* or, for what no other column shows, map<string,string>",
+        ),
+        (
+            StructType(
+                [
+                    StructField("a", StructType([StructField("b", LongType())])),
+                    StructField("a.b", LongType()),
+                ]
+            ),
+            r"two columns are for the attribute 'a\.b'",
+        ),
+        (
+            schema(
+                one=MapType(StringType(), StringType()), two=MapType(StringType(), StringType())
+            ),
+            "the columns one and two are all for what no other column shows",
+        ),
         (schema(price=FloatType()), "'price' is float; an attribute is one of long, integer"),
         (schema(seq=IntegerType()), "'seq' is int, but it is that of every event, bigint"),
         (
@@ -170,9 +183,11 @@ ROWS = pa.record_batch(
 
 
 def published(batches: list[Any], topic: str = "") -> list[Publication]:
-    found = list(frames(batches, part_of("q", 2, 5, 1000), topic))
+    found = frames(batches, part_of("q", 2, 5, 1000), topic)
     return [
-        wire.CLIENT_CODEC.decode_publish(frame[wire.HEAD_BYTES :]).publication for frame in found
+        wire.CLIENT_CODEC.decode_publish(frame[wire.HEAD_BYTES :]).publication
+        for some in found
+        for frame in some
     ]
 
 
@@ -216,8 +231,19 @@ def test_rows_are_sorted_if_so_wished() -> None:
             r"'publisher' cannot be written: .*\.drop\('publisher'\)",
         ),
         (schema(topic=LongType()), (), "'topic' is bigint; it must be string"),
-        (schema(x=DecimalType(9, 2)), (), r"'x' is decimal\(9,2\); an attribute is a number"),
-        (schema(x=TimestampType()), (), "'x' is timestamp; an attribute is a number"),
+        (schema(x=DecimalType(16, 2)), (), r"'x' is decimal\(16,2\), and a number has 15 digits"),
+        (schema(x=TimestampNTZType()), (), "'x' has times without a zone: cast it"),
+        (schema(x=BinaryType()), (), "'x' is binary; an attribute is a number"),
+        (
+            StructType(
+                [
+                    StructField("a", StructType([StructField("b", LongType())])),
+                    StructField("a.b", LongType()),
+                ]
+            ),
+            (),
+            r"two columns are the attribute 'a\.b'",
+        ),
         (schema(topic=StringType(), topics=ArrayType(StringType())), (), "leave one out"),
         (schema(x=LongType()), ("x", "y"), "orderBy: there is no column 'y'"),
     ],
@@ -276,6 +302,14 @@ def test_options_of_readers() -> None:
     assert (stream.start, stream.fail_on_data_loss, stream.most_rows) == ("earliest", False, None)
     assert stream_options({**given, "since": "5"}).start == 5000
     assert stream_options(given).start == "latest"
+
+
+def test_options_of_forms() -> None:
+    assert write_options({"url": URL}).forms == ("microseconds", "iso", "number")
+    given = {"url": URL, "timestamps": "ISO", "dates": "days", "decimals": "text"}
+    assert write_options(given).forms == ("iso", "days", "text")
+    with pytest.raises(ConfigurationError, match="option dates is 'weeks': it is iso or days"):
+        write_options({"url": URL, "dates": "weeks"})
 
 
 def test_options_of_tls_go_to_the_client() -> None:

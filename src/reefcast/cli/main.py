@@ -27,6 +27,7 @@ SECTIONS = {
         "session": "List, show, drain and close durable sessions.",
         "retained": "Print the retained values, or those that match a filter.",
         "history": "Print past events that match a filter, oldest first.",
+        "dataset": "Look at the events that storages keep as a table.",
         "explain": "Explain why a filter matches an event, or not.",
         "cesql": "Evaluate an expression of CESQL, the language of CloudEvents, for events.",
     },
@@ -44,7 +45,7 @@ SECTIONS = {
 }
 """The first sentence of each command's help (a test compares them): known without importing it."""
 
-OF_THE_LABORATORY = ("bench", "burst", "dataset", "demo", "experiment", "gossip", "workload")
+OF_THE_LABORATORY = ("bench", "burst", "demo", "experiment", "gossip", "workload")
 
 
 @click.group(

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import Any, Self
 
 from reefcast.client.event import Event
 from reefcast.client.filter_check import check_filter, require_text
@@ -35,8 +35,8 @@ class History:
     def __init__(self, session: Session, question: Question, patience_s: float) -> None:
         self._session = session
         self._patience_s = patience_s
-        self._asking = Asking(question, session.numbers, Event)
-        self._events: deque[Event] = deque()
+        self._asking: Asking[Any] = Asking(question, session.numbers, Event)
+        self._events: deque[Any] = deque()
         self._changed = Signal()
         self._started = self._cancelled = False
 
@@ -56,7 +56,8 @@ class History:
         nobody stores the topics or the user may see nothing of them, `ConnectionLostError` if the
         storages or the connection are gone for good."""
         await self._some()
-        return self._events.popleft()
+        event: Event = self._events.popleft()
+        return event
 
     async def next_batch(self) -> list[Event]:
         """Wait for at least one event and return all that have arrived. Raises `StopAsyncIteration`
@@ -65,6 +66,20 @@ class History:
         events = list(self._events)
         self._events.clear()
         return events
+
+    async def next_bodies(self) -> list[bytes]:
+        """Wait for at least one event and return all that have arrived as they are encoded, which
+        costs the least for each. Raises `StopAsyncIteration` at the end.
+
+        For programs that read all of a question so: it is not mixed with the other ways."""
+        if not self._started:
+            from reefcast.history.asking_bodies import BodyAsking
+
+            self._asking = BodyAsking(self._asking.question, self._session.numbers)
+        await self._some()
+        bodies = list(self._events)
+        self._events.clear()
+        return bodies
 
     def cancel(self) -> None:
         """Cancel the question and end the iteration."""
@@ -100,7 +115,7 @@ class History:
         """
         return {storage: path[1:-1] for storage, path in self._asking.answered.items()}
 
-    def poll(self) -> list[Event]:
+    def poll(self) -> list[Any]:
         """Return the events that have arrived, possibly none. Raises what iterating raises."""
         events, messages = self._asking.drain()
         self._session.say(messages)

@@ -50,6 +50,17 @@ class History(Events):
         super().__init__(thread, history)
         self._history = history
 
+    def next_bodies(self) -> list[bytes]:
+        """Wait for at least one event and return all that have arrived as they are encoded; an
+        empty list at the end. As `reefcast.History.next_bodies`."""
+        return self._thread.run(self._next_bodies())
+
+    async def _next_bodies(self) -> list[bytes]:
+        try:
+            return await self._history.next_bodies()
+        except StopAsyncIteration:
+            return []
+
     def cancel(self) -> None:
         """Cancel the question and end the iteration."""
         self._batch.clear()

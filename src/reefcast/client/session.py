@@ -126,7 +126,7 @@ class Session:
         self._attempts = 0
         self._watch_reading = watch_reading
         self.numbers = Numbers(client_id)
-        self._asking: dict[Asking[Event], Signal] = {}
+        self._asking: dict[Asking[Any], Signal] = {}
         self._serving: Serving | None = None
         self.consuming = Consuming(self._tell, later)
         self.retaining = Retaining(self._tell)
@@ -438,7 +438,7 @@ class Session:
         """Make this client a storage, or with None an ordinary client again."""
         self._serving = serving
 
-    def ask(self, asking: Asking[Event], changed: Signal) -> None:
+    def ask(self, asking: Asking[Any], changed: Signal) -> None:
         """Send the question of `asking`; from now on it gets the answers, and is asked again after
         a reconnect."""
         if self.ended:
@@ -446,7 +446,7 @@ class Session:
         self._asking[asking] = changed
         self.say(asking.start())
 
-    def forget(self, asking: Asking[Event]) -> None:
+    def forget(self, asking: Asking[Any]) -> None:
         """Cancel the question of `asking`."""
         if self._asking.pop(asking, None) is not None:
             self.say(asking.cancel())

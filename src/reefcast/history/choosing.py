@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from reefcast.errors import DamagedError
-from reefcast.history.merging import Source
+from reefcast.history.merging import Source, Whole
 from reefcast.history.rows import Row
-from reefcast.matching import new_index
-from reefcast.matching.interface import MatchIndex
+from reefcast.matching.columnar.choosing import BodyFilter
 from reefcast.model.filters import Filter
-from reefcast.model.wire import decode_publication
 
 
 class Chooser:
@@ -20,10 +18,7 @@ class Chooser:
     def __init__(
         self, filter: Filter | None, limit: int, report: Callable[[DamagedError], None] | None
     ) -> None:
-        self._index: MatchIndex[int] | None = None
-        if filter is not None:
-            self._index = new_index()
-            self._index.add(0, filter)
+        self._filter = None if filter is None else BodyFilter(filter)
         self._left = limit or -1
         self._report = report
         self._damage: DamagedError | None = None
@@ -37,9 +32,21 @@ class Chooser:
         if self._damage is not None:
             raise self._damage
 
-    def choose(self, block: list[Row], sources: Sequence[Source]) -> list[bytes]:
+    def choose(self, block: list[Row] | Whole, sources: Sequence[Source]) -> list[bytes]:
         """Return the bodies of a block that are wanted."""
-        bodies: list[bytes] = []
+        bodies = block if isinstance(block, Whole) else self._sound(block, sources)
+        if self._filter is not None and bodies:
+            bodies = self._filter.choose(bodies)
+        if self._left >= 0:
+            bodies = bodies[: self._left]
+            self._left -= len(bodies)
+        return bodies
+
+    def _sound(self, block: list[Row], sources: Sequence[Source]) -> list[bytes]:
+        bodies = [row[4] for row in block if row[4] is not None]
+        if len(bodies) == len(block):
+            return bodies
+        bodies = []
         for row in block:
             if row[4] is not None:
                 bodies.append(row[4])
@@ -49,12 +56,6 @@ class Chooser:
                 self._damage = error
                 break
             self._report(error)
-        if self._index is not None and bodies:
-            hits = self._index.match_many([decode_publication(body) for body in bodies])
-            bodies = [body for body, hit in zip(bodies, hits, strict=True) if hit]
-        if self._left >= 0:
-            bodies = bodies[: self._left]
-            self._left -= len(bodies)
         return bodies
 
 

@@ -21,6 +21,11 @@ FEW_ROWS = 16
 _ALL_SOURCES = 1 << 62
 
 
+class Whole(list[bytes]):
+    """Bodies that one source had behind each other: none of them is damaged, and nothing of another
+    source belongs between them."""
+
+
 class Source(ABC):
     """Sorted rows behind the position `before`. `rows`: fetched and not taken yet. `done`: nothing
     is left to fetch. `start_us`: no row is earlier."""
@@ -41,6 +46,11 @@ class Source(ABC):
         """Fetch about `size` more rows: at least one, or the source is done. Called when `rows` is
         empty. A damaged place yields a row without a body, and the source continues behind it."""
 
+    def take_whole(self, before_us: int) -> Whole:
+        """Remove and return the bodies of the next rows that are earlier than this; none where they
+        must be fetched. Called when `rows` is empty."""
+        return Whole()
+
     @abstractmethod
     def where(self) -> str:
         """Return the topic and the file in words."""
@@ -55,14 +65,16 @@ class Source(ABC):
         return taken
 
 
-def merged(sources: Sequence[Source], batch: int) -> Iterator[list[Row]]:
-    """Yield blocks of rows in order, each of about `batch` at most, the first ones shorter."""
+def merged(sources: Sequence[Source], batch: int) -> Iterator[list[Row] | Whole]:
+    """Yield blocks of rows in order, each of about `batch` at most, the first ones shorter; and
+    what one source has before all others as it is."""
     if len(sources) == 1:
         yield from _single(sources[0], batch)
         return
     later = sorted(sources, key=lambda source: -source.start_us)
     left: list[Source] = []
     while True:
+        yield from _wholes(left, later)
         left = _filled(left, batch)
         if later and not any(source.rows[0][0] < later[-1].start_us for source in left):
             left += _starting(later)
@@ -70,6 +82,18 @@ def merged(sources: Sequence[Source], batch: int) -> Iterator[list[Row]]:
             yield _block(left, later[-1].start_us if later else None)
         else:
             return
+
+
+def _wholes(left: list[Source], later: list[Source]) -> Iterator[Whole]:
+    """Yield what the only source without rows has before the next row of all others."""
+    empty = [source for source in left if not (source.rows or source.done)]
+    if len(empty) == 1:
+        starts = [source.rows[0][0] for source in left if source.rows]
+        if later:
+            starts.append(later[-1].start_us)
+        before_us = min(starts, default=INT64_MAX)
+        while whole := empty[0].take_whole(before_us):
+            yield whole
 
 
 def _starting(later: list[Source]) -> list[Source]:
@@ -96,9 +120,12 @@ def _position_and_source(row: Row) -> tuple[int, bytes, int, int]:
     return row[:4]
 
 
-def _single(source: Source, batch: int) -> Iterator[list[Row]]:
+def _single(source: Source, batch: int) -> Iterator[list[Row] | Whole]:
     size = min(batch, FIRST_ROWS)
     while not source.done:
+        if size > FIRST_ROWS:
+            while whole := source.take_whole(INT64_MAX):
+                yield whole
         source.fetch(size)
         if block := source.read_until(None):
             yield block

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import accumulate, islice
 
 from reefcast.history.messages import End, Items, Request
 from reefcast.history.projection import Projection
@@ -22,7 +23,7 @@ from reefcast.model.messages import ServiceMessage
 from reefcast.model.patterns import is_topic_match
 from reefcast.model.publication import Publication
 
-ITEMS = 256
+ITEMS = 1024
 """Publications in one message."""
 ITEMS_BYTES = 1 << 20
 
@@ -113,14 +114,8 @@ class Reply:
 
     def _items(self, waiting: deque[bytes]) -> Items:
         """Return as many of the waiting bodies as fit into one message."""
-        bodies: list[bytes] = []
-        size, before = 0, self._sent
-        most = min(ITEMS, self._credit)
-        while waiting and len(bodies) < most:
-            size += len(waiting[0])
-            if bodies and size > ITEMS_BYTES:
-                break
-            bodies.append(waiting.popleft())
+        before = self._sent
+        bodies = _begin_of(waiting, min(ITEMS, self._credit))
         self._sent += len(bodies)
         self._credit -= len(bodies)
         return Items(
@@ -136,3 +131,15 @@ class Reply:
         self.over = True
         at = len(self._path) - 2
         return End(id=self.request.id, path=self._path, at=at, before=self._sent, reason=reason)
+
+
+def _begin_of(waiting: deque[bytes], most: int) -> list[bytes]:
+    """Remove and return at most `most` bodies, with `ITEMS_BYTES` together unless the first one is
+    larger."""
+    bodies = list(islice(waiting, most))
+    if sum(map(len, bodies)) > ITEMS_BYTES:
+        ends = accumulate(map(len, bodies))
+        bodies = bodies[: max(sum(end <= ITEMS_BYTES for end in ends), 1)]
+    for _ in bodies:
+        waiting.popleft()
+    return bodies

@@ -6,8 +6,11 @@ that was moved by a flipped bit is as damaged as one whose body was."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from xxhash import xxh3_64_intdigest
 
 from reefcast.errors import InvalidValueError
@@ -24,6 +27,10 @@ Key = tuple[int, bytes, int]
 FIRST: Key = (INT64_MIN, b"", INT64_MIN)
 ABOVE_ALL = b"\xff"
 """Greater than every publisher's name in UTF-8."""
+
+
+TOGETHER = 32
+"""Rows that are worth a check in one go."""
 
 
 class Incoming(NamedTuple):
@@ -114,16 +121,60 @@ def checked(
     """Check rows of the topic with this seed, given in their order behind the position `before` as
     time, publisher, seq, expiry, checksum and body; a damaged row gets no body."""
     try:
-        rows: list[Row] = [
-            (time_us, publisher, seq, source, body)
-            for time_us, publisher, seq, expiry_us, check, body in raw
-            if checksum(seed ^ seeds[publisher], time_us, seq, expiry_us, body) == check
-        ]
-    except TypeError:
+        if len(raw) >= TOGETHER:
+            rows = _checked_together(raw, seed, seeds, source)
+        else:
+            rows = _checked_each(raw, seed, seeds, source)
+    except (TypeError, ValueError, OverflowError):  # something has another type than it had
         rows = []
     if len(rows) == len(raw):
         return rows
     return list(_with_damaged(raw, seed, seeds, source, before))
+
+
+def _checked_each(
+    raw: Sequence[tuple[Any, ...]], seed: int, seeds: Seeds, source: int
+) -> list[Row]:
+    return [
+        (time_us, publisher, seq, source, body)
+        for time_us, publisher, seq, expiry_us, check, body in raw
+        if checksum(seed ^ seeds[publisher], time_us, seq, expiry_us, body) == check
+    ]
+
+
+def _checked_together(
+    raw: Sequence[tuple[Any, ...]], seed: int, seeds: Seeds, source: int
+) -> list[Row]:
+    """Return the rows, in a third of the time; none if one of them is damaged."""
+    times_us, publishers, seqs, expiries_us, checks, bodies = zip(*raw, strict=True)
+    never = expiries_us.count(None) == len(raw)
+    expected = checksums(
+        seed,
+        np.fromiter(map(seeds.__getitem__, publishers), np.uint64, len(raw)),
+        np.array(times_us, np.int64),
+        np.array(seqs, np.int64),
+        np.zeros(len(raw), np.int64) if never else np.array([e or 0 for e in expiries_us]),
+        bodies,
+    )
+    if not np.array_equal(expected, np.array(checks, np.int64)):
+        return []
+    return list(zip(times_us, publishers, seqs, repeat(source), bodies, strict=False))
+
+
+def checksums(
+    seed: int,
+    of_publishers: npt.NDArray[np.uint64],
+    times_us: npt.NDArray[np.int64],
+    seqs: npt.NDArray[np.int64],
+    expiries_us: npt.NDArray[np.int64],
+    bodies: Sequence[bytes],
+) -> npt.NDArray[np.int64]:
+    """Return the `checksum` of each of many rows of a topic; an expiry of 0: none."""
+    mixed = of_publishers ^ np.uint64(seed) ^ times_us.view(np.uint64)
+    mixed ^= seqs.view(np.uint64) * np.uint64(_OF_SEQ)
+    mixed ^= expiries_us.view(np.uint64) * np.uint64(_OF_EXPIRY)
+    digests = map(xxh3_64_intdigest, bodies, mixed.tolist())
+    return (np.fromiter(digests, np.uint64, len(bodies)) >> np.uint64(1)).view(np.int64)
 
 
 def _with_damaged(

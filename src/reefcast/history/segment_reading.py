@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 from reefcast.errors import DamagedError
 from reefcast.history.limits import Topic, Topics
-from reefcast.history.merging import Source
+from reefcast.history.merging import Source, Whole
 from reefcast.history.reading import Span
-from reefcast.history.rows import ABOVE_ALL, Key, Seeds, checked
+from reefcast.history.rows import ABOVE_ALL, Key, Seeds, checked, checksums
 from reefcast.history.segments import ROWS, Extent, Segment, Segments
 from reefcast.model.constraint import Constraint, satisfies
 from reefcast.model.filters import Filter
@@ -253,6 +253,45 @@ class SegmentSource(Source):
             self.rows, self._next = [(*self.before, self.number, None)], end
             return
         self._take_over(table, end, size)
+
+    def take_whole(self, before_us: int) -> Whole:
+        if self._next >= self._end or self.before == self._span.before:
+            return Whole()  # the first rows may be on either side of it
+        group = self._file.group_of(self._next)
+        end = min(self._end, self._file.starts[group + 1])
+        try:
+            table = self._file.rows(group)
+        except _FAILED:
+            return Whole()
+        if table is None:
+            return Whole()
+        first, last = np.searchsorted(table["row"].to_numpy(), (self._next, end)).tolist()
+        times_us = table["time_us"].to_numpy()[first:last]
+        count = int(np.searchsorted(times_us, min(before_us, self._span.last_us + 1)))
+        bodies = self._sound_bodies(table.slice(first, count)) if count else None
+        if bodies is None:
+            return Whole()
+        key = _tuples(table.slice(first + count - 1, 1).select(_ROW))[0][:3]
+        self.before, self._next = key, int(table["row"][first + count - 1].as_py()) + 1
+        return Whole(bodies)
+
+    def _sound_bodies(self, table: Any) -> list[bytes] | None:
+        """Return the bodies of rows; None if one is damaged, or has expired."""
+        expiries = table["expiry_us"]
+        if expiries.null_count < len(expiries) and pc.min(expiries).as_py() <= self._span.now_us:
+            return None
+        names = table["publisher"].combine_chunks().dictionary_encode()
+        of_names = [self._seeds[name.encode()] for name in names.dictionary.to_pylist()]
+        bodies: list[bytes] = table["body"].to_pylist()
+        expected = checksums(
+            self._topic.seed,
+            np.array(of_names, np.uint64)[names.indices.to_numpy()],
+            table["time_us"].to_numpy(),
+            table["seq"].to_numpy(),
+            expiries.fill_null(0).to_numpy(),
+            bodies,
+        )
+        return bodies if np.array_equal(expected, table["checksum"].to_numpy()) else None
 
     def _take_over(self, table: Any, end: int, size: int) -> None:
         """Append rows of a row group, up to this row of the file, or up to `size`."""

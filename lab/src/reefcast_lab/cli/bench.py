@@ -19,12 +19,12 @@ from reefcast.cli.options import (
     C,
     Whole,
     json_option,
-    master_option,
 )
 from reefcast_lab.cli.bench_delivery import delivery
 from reefcast_lab.cli.bench_http import http
 from reefcast_lab.cli.bench_keeping import keeping
 from reefcast_lab.cli.bench_mqtt import mqtt
+from reefcast_lab.cli.bench_spark import spark, spark_bytes
 from reefcast_lab.cli.bench_tables import (
     CLIENT,
     CLIFFS,
@@ -35,16 +35,12 @@ from reefcast_lab.cli.bench_tables import (
     LIVE,
     MATCH,
     MESH,
-    SPARK,
-    SPARK_BYTES,
     START,
     STATISTICS,
     WORST,
     printed,
 )
 from reefcast_lab.cli.options import (
-    data_option,
-    events_option,
     page_option,
     scale_option,
     whole_option,
@@ -80,6 +76,8 @@ command.add_command(delivery)
 command.add_command(keeping)
 command.add_command(http)
 command.add_command(mqtt)
+command.add_command(spark)
+command.add_command(spark_bytes)
 
 
 @command.command()
@@ -443,58 +441,3 @@ def history(stored: int, directory: Path | None, as_json: bool) -> None:
     printed(bench(stored, directory, partial(click.echo, err=True)), HISTORY, as_json)
     if not as_json and duckdb_is_missing():
         click.echo("DuckDB is not installed, so one baseline is missing: pip install duckdb")
-
-
-@command.command("spark-bytes")
-@click.option(
-    "--events", default=20_000, show_default=True, type=click.IntRange(min=1), help="Quotes."
-)
-@master_option
-@json_option("a list of rows")
-def spark_bytes(events: int, master: str, as_json: bool) -> None:
-    """Measure the bytes that Spark reads, with and without pushdown."""
-    from reefcast_lab.bench.spark_bytes import bench_bytes
-
-    printed(bench_bytes(events, master), SPARK_BYTES, as_json)
-
-
-@command.command()
-@_sizes_option("100, 1 000 and 10 000")
-@events_option("all")
-@data_option
-@master_option
-@click.option(
-    "--plot",
-    type=OUTPUT_FILE,
-    help="Write a plot of the time over the number of subscriptions to this file, as SVG.",
-)
-@page_option("docs/explanation/spark-matching.md")
-@json_option("a list of rows")
-def spark(
-    sizes: tuple[int, ...],
-    events: int,
-    data: Path,
-    master: str,
-    as_json: bool,
-    plot: Path | None,
-    page: Path | None,
-) -> None:
-    """Measure matching in Spark.
-
-        reefcast-lab bench spark --events 50000
-
-    The baselines are what one would write without Reefcast: a join on columns
-    of lower and upper bounds, and filters as columns, in chunks; on the same
-    events, and all must find the same pairs. The default takes some ten
-    minutes, and what would take much longer is left out.
-    """
-    from reefcast_lab.bench import spark_page as figures
-    from reefcast_lab.bench.page_tables import fill
-    from reefcast_lab.bench.spark import bench
-
-    tell = partial(click.echo, err=True)
-    rows = printed(bench(sizes or (100, 1000, 10_000), events, data, master, tell), SPARK, as_json)
-    if plot is not None:
-        plot.write_text(figures.plot(rows), encoding="utf-8")
-    if page is not None:
-        fill(page, figures.FIGURES, figures.figures(rows), "spark")

@@ -137,6 +137,18 @@ SPARK_BYTES = {
     "wire_bytes": "bytes",
     "share": "share",
 }
+SPARK_EVENTS = {
+    "way": "way",
+    "rows": "rows",
+    "bytes": "bytes",
+    "seconds": "s",
+    "cpu_s": "s (CPU)",
+    "per_s": "rows/s",
+    "per_cpu_s": "rows/s of CPU",
+    "ratio": "CPU to Parquet's",
+    "per_task_cpu_s": "rows/s of a task's CPU",
+    "python": "Python's share",
+}
 START = {
     "bare_cpu_s": "bare s (CPU)",
     "listens_cpu_s": "listens s (CPU)",

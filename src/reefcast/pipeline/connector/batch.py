@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from reefcast.pipeline.connector.columns import Columns
 from reefcast.pipeline.connector.options import ReadOptions
 from reefcast.pipeline.connector.pushdown import Pushdown, Pushed
 from reefcast.pipeline.connector.reading import (
@@ -17,7 +16,7 @@ from reefcast.pipeline.connector.reading import (
     Span,
     past,
     probe_size,
-    slice_events,
+    slice_portions,
     tasks_for,
 )
 from reefcast.pipeline.connector.sentences import told, told_later
@@ -56,7 +55,7 @@ class BatchReader(DataSourceReader):
         most = self._selection.partitions
         limit = probe_size(most) if most > 1 else 1
         with past(self._selection, "spark-planner") as history:
-            times = [event.time_us for event in history.heads(since_us, until_us, limit)]
+            times = history.ids(since_us, until_us, limit).times.tolist()
         if not times:
             return []
         tasks = tasks_for(len(times), most) if len(times) < limit else most
@@ -64,9 +63,11 @@ class BatchReader(DataSourceReader):
 
     @told_later
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from reefcast.pipeline.connector.record_batches import Columns
+
         assert isinstance(partition, Slice)
         columns = Columns(self._schema, self._pushed.present)
-        yield from columns.batches(slice_events(self._selection, partition, fail=True))
+        yield from columns.batches(slice_portions(self._selection, partition, fail=True))
 
 
 class PushingReader(BatchReader):

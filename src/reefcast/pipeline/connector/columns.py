@@ -1,52 +1,51 @@
-"""Columns: the parts of an event in a row, and how values of attributes become values of a column.
+"""Columns: the parts of an event in a row, and which attributes become which columns.
 
 A row has the columns of `FIXED`, and one for each attribute that the schema names; a value that an
 event lacks, or that has another type than its column, is NULL. Attributes that no schema names are
-in `attributes`, as a JSON object.
+in `attributes`, as a JSON object. A column of maps of texts has the *rest*: what no other column
+shows. A struct has the attributes whose names begin with its name and a dot.
 
-An int64 column takes whole floats (7.0), too, a double column whatever is a number."""
+An int64 column takes whole floats (7.0), too, a double column whatever is a number. Times are
+whole numbers of microseconds, or texts in ISO 8601; dates are such texts, or days since 1970;
+decimals are numbers, or texts."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
     DataType,
+    DateType,
+    DecimalType,
     DoubleType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructType,
     TimestampType,
 )
 
-from reefcast.client.event import Event
 from reefcast.errors import ConfigurationError
-from reefcast.model.publication import INT64_MAX, INT64_MIN
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pyarrow as pa
-
-BATCH_ROWS = 8192
 TIMESTAMP, ATTRIBUTES = "timestamp", "attributes"
+PUBLISHER, SEQ, TOPICS, PAYLOAD = "publisher", "seq", "topics", "payload"
 FIXED: dict[str, DataType] = {
     TIMESTAMP: TimestampType(),
-    "publisher": StringType(),
-    "seq": LongType(),
-    "topics": ArrayType(StringType()),
-    "payload": BinaryType(),
+    PUBLISHER: StringType(),
+    SEQ: LongType(),
+    TOPICS: ArrayType(StringType()),
+    PAYLOAD: BinaryType(),
 }
 RESERVED = {**FIXED, ATTRIBUTES: StringType()}
 """Names that mean no attribute."""
-INT32 = 2**31
+PLAIN = (LongType, IntegerType, DoubleType, StringType, BooleanType)
+FORMED = (TimestampType, DateType, DecimalType)
+"""Types of values that travel in another form."""
+REST = MapType(StringType(), StringType()).simpleString()
 
 
 def schema_of(text: str) -> str:
@@ -54,6 +53,20 @@ def schema_of(text: str) -> str:
     DOUBLE`); without a text, all attributes in one."""
     fixed = (f"{name} {kind.simpleString()}" for name, kind in FIXED.items())
     return ", ".join((*fixed, text or f"{ATTRIBUTES} STRING"))
+
+
+def is_rest(kind: DataType) -> bool:
+    """Return whether a column of this type has what no other column shows."""
+    return kind.simpleString() == REST
+
+
+def leaves(name: str, kind: DataType) -> Iterator[tuple[str, DataType]]:
+    """Yield the names of the attributes in a column, and their types: several for a struct."""
+    if isinstance(kind, StructType):
+        for field in kind:
+            yield from leaves(f"{name}.{field.name}", field.dataType)
+    else:
+        yield name, kind
 
 
 def check_columns(schema: StructType) -> StructType:
@@ -70,115 +83,32 @@ def check_columns(schema: StructType) -> StructType:
                 f"column {field.name!r} is {kind.simpleString()}, but it is that of every event, "
                 f"{wanted.simpleString()}"
             )
-        if wanted is None and type(kind) not in CONVERTERS:
-            known = ", ".join(each.typeName() for each in CONVERTERS)
-            raise ConfigurationError(
-                f"column {field.name!r} is {kind.simpleString()}; an attribute is one of {known}: "
-                "read it as one of these and cast it"
-            )
+        if wanted is None and not is_rest(kind):
+            for name, leaf in leaves(field.name, kind):
+                _check_leaf(name, leaf)
+    _check_names(schema)
     return schema
 
 
-# --- values ---------------------------------------------------------------------------------------
+def _check_names(schema: StructType) -> None:
+    fields = [field for field in schema if not is_rest(field.dataType)]
+    names = [name for field in fields for name, _ in leaves(field.name, field.dataType)]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(f"two columns are for the attribute {name!r}: leave one out")
+    rest = [field.name for field in schema if is_rest(field.dataType)]
+    if len(rest) > 1:
+        raise ConfigurationError(
+            f"the columns {' and '.join(rest)} are all for what no other column shows: one "
+            "is enough"
+        )
 
 
-def _long(value: object) -> int | None:
-    if type(value) is int:
-        return value
-    if type(value) is float and value.is_integer() and INT64_MIN <= value <= INT64_MAX:
-        number = int(value)
-        return number if number <= INT64_MAX else None
-    return None
-
-
-def _integer(value: object) -> int | None:
-    number = _long(value)
-    return number if number is not None and -INT32 <= number < INT32 else None
-
-
-def _double(value: object) -> float | None:
-    return float(value) if type(value) in (int, float) else None  # type: ignore[arg-type]  # a number
-
-
-def _string(value: object) -> str | None:
-    return value if type(value) is str else None
-
-
-def _boolean(value: object) -> bool | None:
-    return value if type(value) is bool else None
-
-
-Converter = Callable[[object], object]
-CONVERTERS: dict[type[DataType], Converter] = {
-    LongType: _long,
-    IntegerType: _integer,
-    DoubleType: _double,
-    StringType: _string,
-    BooleanType: _boolean,
-}
-_AS_THEY_ARE: dict[type[DataType], frozenset[type]] = {
-    LongType: frozenset((int, type(None))),
-    DoubleType: frozenset((float, type(None))),
-    StringType: frozenset((str, type(None))),
-    BooleanType: frozenset((bool, type(None))),
-}
-"""Values that Arrow takes without a look at each."""
-
-
-def converted(values: Sequence[object], kind: type[DataType]) -> Sequence[object]:
-    """Convert values of attributes to those of a column."""
-    if _AS_THEY_ARE.get(kind, frozenset()).issuperset(map(type, values)):
-        return values
-    return list(map(CONVERTERS[kind], values))
-
-
-def as_json(event: Event) -> str:
-    return json.dumps(event.attributes, ensure_ascii=False)
-
-
-_OF_EVENT: dict[str, Callable[[Event], Any]] = {
-    TIMESTAMP: lambda event: event.time_us,
-    "publisher": lambda event: event.publisher,
-    "seq": lambda event: event.seq,
-    "topics": lambda event: list(event.topics),
-    "payload": lambda event: event.payload,
-    ATTRIBUTES: as_json,
-}
-
-
-class Columns:
-    """Makes Arrow's batches out of events. `present`: columns that must not be NULL."""
-
-    def __init__(self, schema: StructType, present: Sequence[str] = ()) -> None:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        self._fields = [(field.name, type(field.dataType)) for field in schema]
-        self._arrow = to_arrow_schema(schema, timezone="UTC")
-        self._present = present
-
-    def batches(self, events: Iterable[Event]) -> Iterator[pa.RecordBatch]:
-        rest = iter(events)
-        while some := list(islice(rest, BATCH_ROWS)):
-            yield self._batch(some)
-
-    def _batch(self, events: list[Event]) -> pa.RecordBatch:
-        import pyarrow as pa
-
-        attributes = [event.attributes for event in events]
-        columns = [
-            pa.array(self._values(name, kind, events, attributes), type=field.type)
-            for (name, kind), field in zip(self._fields, self._arrow, strict=True)
-        ]
-        batch = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
-        for name in self._present:
-            batch = batch.filter(batch.column(name).is_valid())
-        return batch
-
-    @staticmethod
-    def _values(
-        name: str, kind: type[DataType], events: list[Event], attributes: list[dict[str, Any]]
-    ) -> Sequence[object]:
-        of_event = _OF_EVENT.get(name)
-        if of_event is not None:
-            return list(map(of_event, events))
-        return converted([each.get(name) for each in attributes], kind)
+def _check_leaf(name: str, kind: DataType) -> None:
+    if not isinstance(kind, (*PLAIN, *FORMED)):
+        known = ", ".join(each.typeName() for each in (*PLAIN, *FORMED))
+        raise ConfigurationError(
+            f"column {name!r} is {kind.simpleString()}; an attribute is one of {known}, a struct "
+            f"of such, or, for what no other column shows, {REST}: read it as one of these and "
+            "cast it"
+        )

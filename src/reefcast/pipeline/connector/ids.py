@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reefcast.client.event import Event
+from reefcast.matching.columnar.tables import Bodies, Table, Texts, Wanted, known
 
 Hashes = npt.NDArray[np.uint64]
 Times = npt.NDArray[np.int64]
 
+_IDS = Wanted(times=True, seqs=True, publishers=True)
 PLACES = 3
 CELLS = PLACES * 48
 
@@ -52,21 +53,42 @@ def no_ids() -> Ids:
     return Ids(np.empty(0, np.int64), np.empty(0, np.uint64))
 
 
-def joined(some: Sequence[Ids]) -> Ids:
-    """Return the ids of stretches of time that follow each other."""
+def ids_of(bodies: Sequence[bytes]) -> Ids:
+    """Return the ids of events, which are in the order of their times, as they are encoded."""
+    table = _read(bodies)
+    return Ids(known(table.times), _hashes(table))
+
+
+def hashes_of(bodies: Sequence[bytes]) -> Hashes:
+    """Return the hashes of encoded events."""
+    return _hashes(_read(bodies))
+
+
+def joined(parts: Iterable[Ids]) -> Ids:
+    some = list(parts)
     if not some:
         return no_ids()
-    times, hashes = zip(*some, strict=True)
-    return Ids(np.concatenate(times), np.concatenate(hashes))
+    return Ids(*(np.concatenate(each) for each in zip(*some, strict=True)))
 
 
-def ids_of(events: Iterable[Event]) -> Ids:
-    rows = [(event.time_us, _of_publisher(event.publisher), event.seq) for event in events]
-    if not rows:
-        return no_ids()
-    times, publishers, seqs = zip(*rows, strict=True)
-    columns = np.array(times, np.int64), np.array(publishers, np.uint64), np.array(seqs, np.int64)
-    return Ids(columns[0], _hashed(*columns))
+def _read(bodies: Sequence[bytes]) -> Table:
+    return Table(_IDS, Bodies.of(bodies))
+
+
+def _hashes(table: Table) -> Hashes:
+    return _hashed(known(table.times), _of_publishers(known(table.publishers)), known(table.seqs))
+
+
+def _of_publishers(texts: Texts) -> Hashes:
+    """Return a number for each name; only different names are looked at one by one."""
+    import pyarrow as pa
+
+    names = pa.StringArray.from_buffers(
+        len(texts.ends) - 1, pa.py_buffer(texts.ends), pa.py_buffer(texts.data)
+    ).dictionary_encode()
+    numbers = [_of_publisher(name) for name in names.dictionary.to_pylist()]
+    found: Hashes = np.array(numbers, np.uint64)[names.indices.to_numpy()]
+    return found
 
 
 @lru_cache(maxsize=1 << 16)

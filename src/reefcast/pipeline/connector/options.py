@@ -47,7 +47,16 @@ USER = {"user": "user", "passwordFile": "password_file", "tokenFile": "token_fil
 """Who the user is: our names, and the options of `connect`. Secrets stand in files: Spark shows the
 options of a query."""
 SHARED = (
-    *("url", "filter", "subscribe", "schema", "minPartitions", "since", "startingTimestamp"),
+    *(
+        "url",
+        "filter",
+        "subscribe",
+        "schema",
+        "inferSchema",
+        "minPartitions",
+        "since",
+        "startingTimestamp",
+    ),
     *("startingOffsets", "startingOffsetsByTimestamp"),
 )
 READ = (
@@ -63,7 +72,15 @@ SESSION_STREAM = (
     *("url", "session", "filter", "subscribe", "schema"),
     *("minPartitions", "maxOffsetsPerTrigger", "failOnDataLoss", *ACCESS, *USER),
 )
-WRITE = ("url", "topic", "orderBy", *ACCESS, *USER)
+FORMS = {
+    "timestamps": ("microseconds", "iso"),
+    "dates": ("iso", "days"),
+    "decimals": ("number", "text"),
+}
+"""How such values travel when they are written: the first is what clients send by themselves."""
+ISO, TEXT = "iso", "text"
+_OF_A_SELECTION = frozenset(name.lower() for name in ("url", "filter", "subscribe", *ACCESS, *USER))
+WRITE = ("url", "topic", "orderBy", *FORMS, *ACCESS, *USER)
 NOT_OF_A_STREAM = (
     "a session hands out what it owes, in the order of its queue, and storages and times have no "
     "part in that; to begin in the past, subscribe the session with replay before"
@@ -154,6 +171,14 @@ class LookOptions(NamedTuple):
     name: str
 
 
+class Forms(NamedTuple):
+    """The forms in which times, dates and decimals travel: see `FORMS`."""
+
+    timestamps: str = "microseconds"
+    dates: str = "iso"
+    decimals: str = "number"
+
+
 class WriteOptions(NamedTuple):
     """`topic`: of all rows; "" if the rows say it. `order`: columns by which the rows of a
     partition are sorted; none: as they come. `checkpoint`: where a query keeps its own."""
@@ -162,6 +187,7 @@ class WriteOptions(NamedTuple):
     topic: str
     order: tuple[str, ...]
     checkpoint: str
+    forms: Forms = Forms()
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -234,11 +260,23 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         given.text("topic"),
         given.names("orderBy"),
         given.text("checkpointLocation"),
+        Forms(*(given.one_of(name, known) for name, known in FORMS.items())),
     )
 
 
 def schema_option(options: Mapping[str, str]) -> str:
     return options.get("schema", "")
+
+
+def inferring(options: Mapping[str, str]) -> Selection | None:
+    """Return whose schema is to be found in a sample; None if it is given, or not wanted."""
+    given = {name.lower(): value for name, value in options.items()}
+    if not _truth(given.get("inferschema", "").strip() or "false"):
+        return None
+    if given.get("schema", "").strip():
+        raise ConfigurationError("options schema and inferSchema contradict each other")
+    known = {name: options[name] for name in options if name.lower() in _OF_A_SELECTION}
+    return _selection(_Given(known, READ, "reading"))
 
 
 def time_us(text: str) -> int:
@@ -287,6 +325,13 @@ class _Given:
         """Return the names between the commas of an option."""
         parts = map(str.strip, self.text(name).split(","))
         return tuple(part for part in parts if part)
+
+    def one_of(self, name: str, known: tuple[str, ...]) -> str:
+        """Return one of the `known` values of an option; by default the first."""
+        text = self.text(name).lower() or known[0]
+        if text not in known:
+            raise ConfigurationError(f"option {name} is {text!r}: it is {' or '.join(known)}")
+        return text
 
     def read(self, name: str, parse: Callable[[str], T], default: T) -> T:
         text = self.text(name)

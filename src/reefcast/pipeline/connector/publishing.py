@@ -20,6 +20,8 @@ from pyspark.sql.types import (
     BooleanType,
     ByteType,
     DataType,
+    DateType,
+    DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
@@ -27,15 +29,15 @@ from pyspark.sql.types import (
     ShortType,
     StringType,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
-from reefcast.client.encoding import encode_event
 from reefcast.client.loop import new_event_loop
 from reefcast.client.numbered import NumberedClient
-from reefcast.errors import ConfigurationError, InvalidValueError
-from reefcast.pipeline.connector.columns import ATTRIBUTES, TIMESTAMP
-from reefcast.pipeline.connector.options import Broker
+from reefcast.errors import ConfigurationError
+from reefcast.pipeline.connector.columns import ATTRIBUTES, TIMESTAMP, leaves
+from reefcast.pipeline.connector.options import TEXT, Broker, Forms
 from reefcast.protocol.client_ids import Identity, identity_of
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ T = TypeVar("T")
 
 ROWS_OF_BATCH = 1 << 32
 """Numbers that a batch has for the rows of a partition."""
-FRAMES = 1024
+FRAMES = 2048
 """Frames that are handed over at once."""
 TOPIC, TOPICS, PAYLOAD = "topic", "topics", "payload"
 SPECIAL: dict[str, DataType] = {
@@ -57,11 +59,16 @@ SPECIAL: dict[str, DataType] = {
 VALUES = (
     *(ByteType, ShortType, IntegerType, LongType),
     *(FloatType, DoubleType, StringType, BooleanType),
+    *(TimestampType, DateType, DecimalType),
 )
+EXACT_DIGITS = 15
+"""Every decimal with so many digits is the shortest text of a float."""
+CLIENTS = Forms()
+"""The forms in which clients send values."""
 OURS = ("publisher", "seq", ATTRIBUTES)
 
 
-def check_rows(schema: StructType, order: Sequence[str] = ()) -> None:
+def check_rows(schema: StructType, order: Sequence[str] = (), forms: Forms = CLIENTS) -> None:
     """Raise `ConfigurationError` for rows that are no events, or that cannot be sorted by
     `order`."""
     for name in order:
@@ -79,13 +86,34 @@ def check_rows(schema: StructType, order: Sequence[str] = ()) -> None:
             raise ConfigurationError(
                 f"column {name!r} is {kind.simpleString()}; it must be {special.simpleString()}"
             )
-        if special is None and not isinstance(kind, VALUES):
-            raise ConfigurationError(
-                f"column {name!r} is {kind.simpleString()}; an attribute is a number, a text or a "
-                "truth value: cast it, or leave it out"
-            )
+        if special is None:
+            for attribute, leaf in leaves(name, kind):
+                _check_attribute(attribute, leaf, forms)
     if TOPIC in schema.names and TOPICS in schema.names:
         raise ConfigurationError("the rows have the columns topic and topics: leave one out")
+    fields = [field for field in schema if field.name not in SPECIAL]
+    names = [name for field in fields for name, _ in leaves(field.name, field.dataType)]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(f"two columns are the attribute {name!r}: leave one out")
+
+
+def _check_attribute(name: str, kind: DataType, forms: Forms) -> None:
+    if isinstance(kind, DecimalType) and forms.decimals != TEXT and kind.precision > EXACT_DIGITS:
+        raise ConfigurationError(
+            f"column {name!r} is {kind.simpleString()}, and a number has {EXACT_DIGITS} digits for "
+            'sure: set .option("decimals", "text"), which compares as a text, or cast it to double'
+        )
+    if isinstance(kind, TimestampNTZType):
+        raise ConfigurationError(
+            f"column {name!r} has times without a zone: cast it to timestamp, which takes them for "
+            "times of the session's zone"
+        )
+    if not isinstance(kind, VALUES):
+        raise ConfigurationError(
+            f"column {name!r} is {kind.simpleString()}; an attribute is a number, a text, a truth "
+            "value, a time, a date, a decimal, or a struct of these: cast it, or leave it out"
+        )
 
 
 class Part(NamedTuple):
@@ -100,49 +128,21 @@ def part_of(query: str, batch: int, partition: int, time_us: int) -> Part:
     return Part(identity_of(f"spark-{partition}", query), batch * ROWS_OF_BATCH + 1, time_us)
 
 
-def frames(batches: Iterable[pa.RecordBatch], part: Part, topic: str) -> Iterator[bytes]:
-    """Yield the rows as frames. `topic`: of all of them, whatever their columns say; or "". Raises
-    `InvalidValueError` for what is no event."""
+def frames(
+    batches: Iterable[pa.RecordBatch], part: Part, topic: str, forms: Forms = CLIENTS
+) -> Iterator[list[bytes]]:
+    """Yield the frames of the rows, batch by batch. `topic`: of all of them, whatever their columns
+    say; or "". Raises `InvalidValueError` for what is no event."""
+    from reefcast.pipeline.connector.outgoing import Outgoing, Special
+
+    outgoing = Outgoing(part.publisher.id, topic, forms)
     number = 0
     for batch in batches:
-        columns = {name: batch.column(name) for name in batch.schema.names}
-        times = _times(columns.pop(TIMESTAMP, None), batch.num_rows, part.time_us + number)
-        topics = _topics(columns.pop(TOPICS, None), columns.pop(TOPIC, None), batch.num_rows, topic)
-        payloads = _payloads(columns.pop(PAYLOAD, None), batch.num_rows)
-        names = tuple(columns)
-        rows: Iterable[tuple[Any, ...]] = [()] * batch.num_rows
-        if columns:
-            rows = zip(*(column.to_pylist() for column in columns.values()), strict=True)
-        for values, time_us, some, payload in zip(rows, times, topics, payloads, strict=True):
-            identity = (part.publisher.id, part.first + number)
-            attributes = dict(zip(names, values, strict=True))
-            yield encode_event(identity, time_us, attributes, some, payload)
-            number += 1
-
-
-def _times(column: Any, rows: int, time_us: int) -> Sequence[int]:
-    if column is None:
-        return range(time_us, time_us + rows)
-    import pyarrow as pa
-
-    if column.null_count:
-        raise InvalidValueError("a row has no timestamp: the column is the time of the event")
-    times: list[int] = column.cast(pa.int64()).to_pylist()
-    return times
-
-
-def _topics(several: Any, one: Any, rows: int, topic: str) -> Sequence[tuple[str, ...]]:
-    if topic:
-        return [(topic,)] * rows
-    if several is not None:
-        return [tuple(some or ()) for some in several.to_pylist()]
-    if one is not None:
-        return [(name,) if name else () for name in one.to_pylist()]
-    return [()] * rows
-
-
-def _payloads(column: Any, rows: int) -> Sequence[bytes]:
-    return [b""] * rows if column is None else [each or b"" for each in column.to_pylist()]
+        names = [name for name in batch.schema.names if name not in SPECIAL]
+        columns = {name: batch.column(name) for name in batch.schema.names if name in SPECIAL}
+        special = Special(*map(columns.get, (TIMESTAMP, TOPICS, TOPIC, PAYLOAD)))
+        yield outgoing.frames(batch, special, names, part.first + number, part.time_us + number)
+        number += batch.num_rows
 
 
 def in_order(batches: Iterable[pa.RecordBatch], order: Sequence[str]) -> Iterable[pa.RecordBatch]:
@@ -157,33 +157,29 @@ def in_order(batches: Iterable[pa.RecordBatch], order: Sequence[str]) -> Iterabl
     return sorted_batches
 
 
-def publish(broker: Broker, batches: Iterable[pa.RecordBatch], part: Part, topic: str) -> int:
+def publish(
+    broker: Broker,
+    batches: Iterable[pa.RecordBatch],
+    part: Part,
+    topic: str,
+    forms: Forms = CLIENTS,
+) -> int:
     """Publish all rows and wait until the broker has acknowledged them; return how many there
     are."""
     rows = 0
     publisher: Publisher | None = None
     try:
-        for chunk in _chunks(frames(batches, part, topic)):
+        for some in frames(batches, part, topic, forms):
             publisher = publisher or Publisher(broker, part.publisher)
-            publisher.send(chunk)
-            rows += len(chunk)
+            for start in range(0, len(some), FRAMES):
+                publisher.send(some[start : start + FRAMES])
+            rows += len(some)
         if publisher is not None:
             publisher.flush()
     finally:
         if publisher is not None:
             publisher.close()
     return rows
-
-
-def _chunks(frames: Iterator[bytes]) -> Iterator[list[bytes]]:
-    chunk: list[bytes] = []
-    for frame in frames:
-        chunk.append(frame)
-        if len(chunk) == FRAMES:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
 
 
 class Publisher:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from itertools import compress, pairwise
+from typing import NamedTuple, TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
 from reefcast import sync
-from reefcast.client import Event
 from reefcast.errors import ConnectionLostError, PeerError, ReefcastError, RefusedError
-from reefcast.pipeline.connector.ids import Hashes, Ids, ids_of
+from reefcast.pipeline.connector.ids import Hashes, Ids, hashes_of, ids_of, joined, no_ids
 from reefcast.pipeline.connector.options import EPOCH, Selection
-
-if TYPE_CHECKING:
-    import numpy as np
 
 log = logging.getLogger("reefcast.spark")
 T = TypeVar("T")
@@ -67,9 +63,10 @@ class Past:
         """Return the past of another filter, over the same connection."""
         return Past(self._client, self._selection._replace(filter=filter))
 
-    def events(self, since_us: int, until_us: int, limit: int = 0) -> Iterator[Event]:
-        """Yield events with what the selection wants of them."""
-        yield from self._client.history(
+    def portions(self, since_us: int, until_us: int, limit: int = 0) -> Iterator[list[bytes]]:
+        """Yield the bodies of the events by their time, as they come, with what the selection wants
+        of them."""
+        history = self._client.history(
             self._selection.filter,
             since=_time(since_us),
             until=_time(until_us),
@@ -77,16 +74,15 @@ class Past:
             attributes=self._selection.attributes,
             payload=self._selection.payload,
         )
-
-    def heads(self, since_us: int, until_us: int, limit: int = 0) -> Iterator[Event]:
-        """Yield events without attributes and payload."""
-        nothing = self._selection._replace(attributes=(), payload=False)
-        yield from Past(self._client, nothing).events(since_us, until_us, limit)
+        while bodies := history.next_bodies():
+            yield bodies
 
     def ids(self, since_us: int, until_us: int, limit: int = 0) -> Ids:
+        """Return the ids of the events, of which nothing else is sent."""
         if since_us >= until_us:
-            return ids_of(())
-        return ids_of(self.heads(since_us, until_us, limit))
+            return no_ids()
+        heads = Past(self._client, self._selection._replace(attributes=(), payload=False))
+        return joined(map(ids_of, heads.portions(since_us, until_us, limit)))
 
 
 @contextmanager
@@ -140,8 +136,9 @@ class Absence:
         self._since_s = None
 
 
-def slice_events(selection: Selection, part: Slice, *, fail: bool) -> Iterator[Event]:
-    """Yield the events of a slice. `fail`: whether it is an error that some of them are gone."""
+def slice_portions(selection: Selection, part: Slice, *, fail: bool) -> Iterator[list[bytes]]:
+    """Yield the bodies of the events of a slice. `fail`: whether it is an error that some of them
+    are gone."""
     expected = part.expected
     if part.filter:
         selection = selection._replace(filter=part.filter)
@@ -152,30 +149,32 @@ def slice_events(selection: Selection, part: Slice, *, fail: bool) -> Iterator[E
             yield from _exactly(history, part.spans, expected, fail=fail)
 
 
-def _resumed(history: Past, since_us: int, until_us: int) -> Iterator[Event]:
+def _resumed(history: Past, since_us: int, until_us: int) -> Iterator[list[bytes]]:
     """Yield the events of one span; ask again until some storage answers for it at all."""
 
-    def begun() -> tuple[Event | None, Iterator[Event]]:
-        events = history.events(since_us, until_us)
-        return next(events, None), events
+    def begun() -> tuple[list[bytes], Iterator[list[bytes]]]:
+        portions = history.portions(since_us, until_us)
+        return next(portions, []), portions
 
     first, rest = patiently(begun)
-    if first is not None:
+    if first:
         yield first
         yield from rest
 
 
 def _exactly(
     history: Past, spans: tuple[Span, ...], expected: Hashes, *, fail: bool
-) -> Iterator[Event]:
+) -> Iterator[list[bytes]]:
     """Yield exactly the expected events: a storage may not have yet what another one had when the
     batch was planned, and what came in since belongs to a later batch."""
-    missing = {int(each) for each in expected}
+    missing = expected
     give_up_at_s = time.monotonic() + PATIENCE_S
     while True:
         for since_us, until_us in spans:
-            yield from _among(_resumed(history, since_us, until_us), missing)
-        if not missing:
+            for bodies in _resumed(history, since_us, until_us):
+                found, missing = among(bodies, missing)
+                yield found
+        if not len(missing):
             return
         if time.monotonic() > give_up_at_s:
             break
@@ -187,25 +186,17 @@ def _exactly(
     )
 
 
-def _among(events: Iterator[Event], missing: set[int]) -> Iterator[Event]:
-    """Yield the events that are missing, and take them out of `missing`."""
-    for some in _chunks(events):
-        hashes: np.ndarray[tuple[int], np.dtype[np.uint64]] = ids_of(some).hashes
-        for event, each in zip(some, hashes.tolist(), strict=True):
-            if each in missing:
-                missing.remove(each)
-                yield event
+def among(bodies: list[bytes], missing: Hashes) -> tuple[list[bytes], Hashes]:
+    """Return the events that are missing, each once, and what is missing then."""
+    import numpy as np
 
-
-def _chunks(events: Iterator[Event], size: int = 4096) -> Iterator[list[Event]]:
-    chunk: list[Event] = []
-    for event in events:
-        chunk.append(event)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
+    hashes = hashes_of(bodies)
+    wanted = np.isin(hashes, missing)
+    first = np.zeros(len(hashes), bool)
+    first[np.unique(hashes, return_index=True)[1]] = True
+    chosen = wanted & first
+    found = bodies if chosen.all() else list(compress(bodies, chosen.tolist()))
+    return found, missing[~np.isin(missing, hashes)]
 
 
 def data_loss(what: str, *, fail: bool, error: type[ReefcastError] = ConnectionLostError) -> None:
@@ -238,4 +229,4 @@ class Bounds(NamedTuple):
         length = self.until_us - self.since_us
         count = max(1, min(count, length))
         cuts = [self.since_us + length * k // count for k in range(count + 1)]
-        return [(a, b) for a, b in itertools.pairwise(cuts) if a < b]
+        return [(a, b) for a, b in pairwise(cuts) if a < b]

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from reefcast.client import Event
-from reefcast.pipeline.connector.columns import Columns
 from reefcast.pipeline.connector.options import LookOptions
 from reefcast.pipeline.connector.sentences import told, told_later
 from reefcast.pipeline.connector.session_stream import missing, row_of
@@ -39,16 +37,18 @@ class LookReader(DataSourceReader):
 
     @told_later
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        yield from Columns(self._schema).batches(self._events(partition.value))
+        from reefcast.pipeline.connector.record_batches import Columns
 
-    def _events(self, count: int) -> Iterator[Event]:
-        """Yield `count` events, or as many as are still there."""
+        yield from Columns(self._schema).batches(self._portions(partition.value))
+
+    def _portions(self, count: int) -> Iterator[list[bytes]]:
+        """Yield the bodies of `count` events, or as many as are still there."""
         after = 0
         with self._options.broker.connect("spark-reader") as client:
             session = client.session(self._options.name)
             while count > 0:
                 some = session.look(after=after, most=min(MOST_LETTERS, count))
-                yield from (each.event for each in some)
+                yield [each.event.body for each in some]
                 if not some:
                     return
                 after, count = some[-1].position, count - len(some)

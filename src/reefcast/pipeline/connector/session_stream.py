@@ -13,9 +13,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from reefcast import sync
-from reefcast.client import Event
 from reefcast.errors import ConfigurationError, LocalError, PeerError, RefusedError
-from reefcast.pipeline.connector.columns import Columns
 from reefcast.pipeline.connector.options import SessionOptions
 from reefcast.pipeline.connector.reading import Absence, data_loss, log, patiently
 from reefcast.pipeline.connector.sentences import told, told_later
@@ -100,7 +98,9 @@ class SessionReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @told_later
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Handful)
-        yield from Columns(self._schema).batches(map(Event, partition.bodies))
+        from reefcast.pipeline.connector.record_batches import Columns
+
+        yield from Columns(self._schema).batches([partition.bodies])
 
 
 class SessionDriver:

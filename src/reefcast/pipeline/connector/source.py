@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import ClassVar
 
 from pyspark.sql.datasource import DataSource
@@ -10,10 +11,12 @@ from pyspark.sql.types import StructType
 
 from reefcast.pipeline.connector.batch import BatchReader, PushingReader
 from reefcast.pipeline.connector.columns import check_columns, schema_of
+from reefcast.pipeline.connector.inference import ddl, inferred
 from reefcast.pipeline.connector.options import (
     READ,
     STREAM,
     WRITE,
+    inferring,
     is_of_session,
     look_options,
     read_options,
@@ -39,8 +42,15 @@ class ReefcastSource(DataSource):
     def name(cls) -> str:
         return "reefcast"
 
+    @told
     def schema(self) -> str:
-        return schema_of(schema_option(self._given(READ)))
+        given = self._given(READ)
+        selection = inferring(given)
+        if selection is None:
+            return schema_of(schema_option(given))
+        with selection.broker.connect("spark-planner") as client:
+            types = inferred(client, selection.filter, datetime.now(UTC))
+        return schema_of(ddl(types, "rest" if "rest" not in types else "the rest"))
 
     def _given(self, known: Sequence[str]) -> dict[str, str]:
         """Return the options, with those of the usual ones that are known here."""

@@ -18,7 +18,6 @@ from pyspark.sql.types import StructType
 
 from reefcast.errors import PeerError, RefusedError
 from reefcast.model.topics import topic_filter
-from reefcast.pipeline.connector.columns import Columns
 from reefcast.pipeline.connector.ids import Ids
 from reefcast.pipeline.connector.offsets import Offset
 from reefcast.pipeline.connector.options import StreamOptions
@@ -31,7 +30,7 @@ from reefcast.pipeline.connector.reading import (
     log,
     past,
     patiently,
-    slice_events,
+    slice_portions,
 )
 from reefcast.pipeline.connector.sentences import told, told_later
 from reefcast.pipeline.connector.topic_reading import carried, ids_in, narrowed, times_since
@@ -95,11 +94,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @told_later
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from reefcast.pipeline.connector.record_batches import Columns
+
         assert isinstance(partition, Slice)
         options = self._options
         selection = options.selection._replace(**wanted_of(self._schema))
-        events = slice_events(selection, partition, fail=options.fail_on_data_loss)
-        yield from Columns(self._schema).batches(events)
+        portions = slice_portions(selection, partition, fail=options.fail_on_data_loss)
+        yield from Columns(self._schema).batches(portions)
 
 
 class Driver:
@@ -154,9 +155,9 @@ class Driver:
             return start
         now, history = now_us(), self._history().about(filter)
         if start == EARLIEST:
-            first = next(history.heads(0, now, 1), None)
-            return now - self._options.late_us if first is None else first.time_us
-        history.ids(now - 1, now, 1)
+            first = [int(each) for each in history.ids(0, now, 1).times]
+            return first[0] if first else now - self._options.late_us
+        history.ids(now - 1, now, 1)  # raises if nobody stores the topics
         return now
 
     def latest(self, start: Offset, most: int | None) -> Offset:

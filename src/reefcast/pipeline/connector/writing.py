@@ -37,14 +37,14 @@ class Published(WriterCommitMessage):
 
 
 def _check(schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
-    check_rows(schema, options.order)
+    check_rows(schema, options.order, options.forms)
     if overwrite:
         raise ConfigurationError('what was published cannot be overwritten: write in mode "append"')
 
 
 def _published(options: WriteOptions, batches: Iterator[pa.RecordBatch], part: Part) -> Published:
     rows = in_order(batches, options.order)
-    return Published(publish(options.broker, rows, part, options.topic))
+    return Published(publish(options.broker, rows, part, options.topic, options.forms))
 
 
 def _partition() -> int:
