@@ -121,7 +121,8 @@ def open_segment(folder: Path, path: Path, indexed: Mapping[str, Kind]) -> Segme
         is_of_others = always == list(schema_of({}))
         problem = OtherAttributesError if is_of_others else DamagedError
         raise problem(f"{path} is no segment of this history: its columns are {names}")
-    if not footer.fits(metadata.num_rows):
+    sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    if min(sizes, default=1) < 1 or sum(sizes) != metadata.num_rows or not footer.fits(sum(sizes)):
         raise DamagedError(
             f"{path} is not a sealed segment: its footer does not fit; it is skipped"
         )
