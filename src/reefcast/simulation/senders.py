@@ -19,7 +19,7 @@ from reefcast.errors import ConfigurationError
 from reefcast.simulation.faults import BandwidthChange, Crash, Cut, Fault, Partition, fault_text
 
 Sharing = Literal["link", "broker", "machine"]
-"""Whose links share a sender: nobody's (each link has its own), a broker's, or a machine's."""
+"""The links that share a sender: none (each has its own), those of a broker, or of a machine."""
 
 
 class Sender:
