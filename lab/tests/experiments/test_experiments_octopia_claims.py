@@ -29,8 +29,9 @@ def test_what_depends_on_the_paper_s_implementation_is_counted_and_measured(id: 
     mine = [claim for claim in PAPER.claims if claim.id == f"octopia/{id}"]
     counted = [claim for claim in mine if "by count" in claim.metric]
     measured = [claim for claim in mine if "measured" in claim.metric]
-    assert len(counted) == len(measured) > 0
-    assert all(claim.paper is not None and claim.note for claim in counted)
+    assert len(counted) >= len(measured) > 0
+    assert sum(claim.paper is not None for claim in counted) == len(measured)
+    assert all(claim.note for claim in counted)
     assert all(claim.paper is None and claim.note for claim in measured)
 
 

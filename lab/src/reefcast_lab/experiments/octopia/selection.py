@@ -208,11 +208,17 @@ def _time_of(visits: Sequence[Visit]) -> float:
 
 
 def _counted(visits: Sequence[Visit]) -> dict[str, float]:
-    """Count `looks` for a publication and broker, mean. `searches`: the share of the visits in
-    which TID-D searches; `rows_matched`, `prt_rows`: of a visit, mean."""
+    """Count `looks` for a publication and broker, mean; `looks_at_home`: at the publisher's broker
+    alone. `searches`: the share of the visits in which TID-D searches; `rows_matched`, `prt_rows`:
+    of a visit, mean."""
     answers = [(visit, _ask(visit)) for visit in visits]
     return {
         "looks": fmean(looks(visit, decision) for visit, decision in answers),
+        "looks_at_home": fmean(
+            looks(visit, decision)
+            for visit, decision in answers
+            if visit.link not in visit.router.brokers
+        ),
         "searches": fmean(decision.searched > 0 for _, decision in answers),
         "rows_matched": fmean(decision.matched or 0 for _, decision in answers),
         "prt_rows": fmean(len(visit.router.prt) for visit, _ in answers),
