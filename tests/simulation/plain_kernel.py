@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from reefcast.model.messages import Input, LinkName, Publish, Timer
 from reefcast.simulation.links import DROPPED, Link
 from reefcast.simulation.node import Node, Service
+from reefcast.simulation.senders import Sender
 from reefcast.simulation.sizes import framed_size
 from reefcast.simulation.world import NoProgressError, Setup, World
 
@@ -33,20 +34,43 @@ class Waiting(NamedTuple):
     extra: float
 
 
-class PlainLink(Link):
-    """A link. `waiting[0]` is under transmission: `left` bytes at `since`; `change` numbers the
-    plans for its end, so that an outdated plan is recognised. `on_wire`: what was transmitted and
-    has not arrived."""
+class PlainSender(Sender):
+    """A transmitter. `turns`: the links whose messages it sends, a link for each message; the first
+    message of the first one is under transmission: `left` bytes at `since`. `change` numbers the
+    plans for its end, so that an outdated plan is recognised."""
 
-    __slots__ = ("change", "left", "on_wire", "since", "waiting")
+    __slots__ = ("change", "left", "since", "turns")
 
-    def __init__(self, *args: Any, soft: bool) -> None:
-        super().__init__(*args, soft=soft)
-        self.waiting: deque[Waiting] = deque()
-        self.on_wire: deque[Waiting] = deque()
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns: deque[PlainLink] = deque()
         self.left = 0.0
         self.since = 0.0
         self.change = 0
+
+
+class PlainLink(Link):
+    """A link. `waiting`: what is not transmitted; `on_wire`: what is, and has not arrived."""
+
+    __slots__ = ("on_wire", "waiting")
+
+    def __init__(self, *args: Any, soft: bool, sender: Sender) -> None:
+        super().__init__(*args, soft=soft, sender=sender)
+        self.waiting: deque[Waiting] = deque()
+        self.on_wire: deque[Waiting] = deque()
+
+    @property
+    def transmitter(self) -> PlainSender:
+        assert isinstance(self.sender, PlainSender)
+        return self.sender
+
+    def clear(self) -> None:
+        """Forget what is queued or on the wire. The sender is the link's own: faults that need this
+        are refused where links share one."""
+        self.waiting.clear()
+        self.on_wire.clear()
+        self.transmitter.turns.clear()
+        self.transmitter.change += 1
 
     def queue_len(self, now: float) -> int:
         return sum(type(waiting.message) is Publish for waiting in self.waiting)
@@ -60,6 +84,7 @@ class PlainKernel(World):
     """The simulator's kernel, with an event for every step."""
 
     link_class = PlainLink
+    sender_class = PlainSender
 
     def __init__(self, setup: Setup) -> None:
         self._events: list[tuple[float, int, int, int, Callable[[], None]]] = []
@@ -176,38 +201,43 @@ class PlainKernel(World):
         out.waiting.append(Waiting(message, size, extra))
         framed = framed_size(message, size)
         self.record.sent(node.trace, out.target, message, framed, out.queue_len(at), at)
-        if len(out.waiting) == 1:
-            self._start_transmission(out)
+        out.transmitter.turns.append(out)
+        if len(out.transmitter.turns) == 1:
+            self._start_transmission(out.transmitter)
 
-    def _start_transmission(self, link: PlainLink) -> None:
-        link.left = framed_size(link.waiting[0].message, link.waiting[0].size)
-        link.since = self.now
-        self._plan_end(link)
+    def _start_transmission(self, sender: PlainSender) -> None:
+        first = sender.turns[0].waiting[0]
+        sender.left = framed_size(first.message, first.size)
+        sender.since = self.now
+        self._plan_end(sender)
 
-    def _plan_end(self, link: PlainLink) -> None:
-        link.change += 1
-        change, rate = link.change, link.rate(self.now)
+    def _plan_end(self, sender: PlainSender) -> None:
+        sender.change += 1
+        link, change = sender.turns[0], sender.change
+        rate = link.rate(self.now)
         if rate:
-            end = self.now + link.left / rate
-            self._at(end, TRANSMITTED, link.rank, lambda: self._transmitted(link, change))
+            end = self.now + sender.left / rate
+            self._at(end, TRANSMITTED, link.rank, lambda: self._transmitted(sender, change))
 
     def _new_rate(self, link: PlainLink) -> None:
+        sender = link.transmitter
         if link.waiting:
             old = [rate for since, rate in link.rates if since < self.now][-1]
-            link.left -= old * (self.now - link.since)
-            link.since = self.now
-            self._plan_end(link)
+            sender.left -= old * (self.now - sender.since)
+            sender.since = self.now
+            self._plan_end(sender)
 
-    def _transmitted(self, link: PlainLink, change: int) -> None:
-        if change != link.change:
+    def _transmitted(self, sender: PlainSender, change: int) -> None:
+        if change != sender.change:
             return
+        link = sender.turns.popleft()
         sent, session = link.waiting.popleft(), link.session
         link.on_wire.append(sent)
         arrival = link.arrives_at(self.now, sent.extra)
         self._at(arrival, ARRIVAL, link.rank, lambda: self._arrived(link, sent, session))
-        link.change += 1
-        if link.waiting:
-            self._start_transmission(link)
+        sender.change += 1
+        if sender.turns:
+            self._start_transmission(sender)
 
     def _arrived(self, link: PlainLink, sent: Waiting, session: int) -> None:
         source, target = self.nodes[link.source], self.nodes[link.target]
@@ -227,9 +257,7 @@ class PlainKernel(World):
     def empty(self, link: Link, now: float) -> list[Publish]:
         assert isinstance(link, PlainLink)
         under_way = [sent.message for sent in (*link.on_wire, *link.waiting)]
-        link.waiting.clear()
-        link.on_wire.clear()
-        link.change += 1
+        link.clear()
         link.emptied.add(link.session)
         link.begin_session(now)
         return [message for message in under_way if type(message) is Publish]
@@ -244,6 +272,4 @@ class PlainKernel(World):
         assert isinstance(link, PlainLink)
         for waiting in link.waiting:
             self.lose(self.nodes[link.source], waiting.message, now, link.target)
-        link.waiting.clear()
-        link.on_wire.clear()
-        link.change += 1
+        link.clear()

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,11 +16,13 @@ from simulation_scenarios import harmful_faults, harmless_faults, random_scripts
 from simulation_twins import check_twins
 
 from reefcast.model.messages import Input
+from reefcast.simulation.faults import Delay, Drop, Reorder
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.node import Node
 from reefcast.simulation.recording import TraceOptions
+from reefcast.simulation.senders import Sharing
 from reefcast.simulation.simulation import Simulation
-from reefcast.simulation.world import World
+from reefcast.simulation.world import Setup, World
 
 
 def traced_run(kernel: type[World], number: int, folder: Path) -> Simulation:
@@ -28,13 +31,25 @@ def traced_run(kernel: type[World], number: int, folder: Path) -> Simulation:
     setup = random_setup(rng, rng.choice(("acyclic", "flooding", "spr", "idr", "tid-s", "tid-d")))
     faults = harmless_faults(setup, rng) + (harmful_faults(setup, rng) if number % 2 else [])
     trace = TraceOptions(folder, snapshot_s=0.17)
-    simulation = Simulation(replace(setup, faults=faults, trace=trace), kernel)
+    setup = with_sender(replace(setup, faults=faults, trace=trace), number)
+    simulation = Simulation(setup, kernel)
     simulation.world.record.flush = lambda: None
     random_scripts(simulation, rng)
     simulation.run(until_s=rng.choice((0.2, 0.31, 30.0)))
     random_scripts(simulation, rng, start_s=simulation.now_s + 0.1)
     simulation.run()
     return simulation
+
+
+def with_sender(setup: Setup, number: int) -> Setup:
+    """Return the setup with a sender drawn, without the faults that a shared one refuses."""
+    rng = random.Random(f"{number}/sender")
+    sender = rng.choice(get_args(Sharing))
+    if sender == "link":
+        return setup
+    faults = [fault for fault in setup.faults if isinstance(fault, Drop | Delay | Reorder)]
+    machines = {broker: rng.choice("xy") for broker in setup.graph} if sender == "machine" else {}
+    return replace(setup, sender=sender, machines=machines, faults=faults)
 
 
 @pytest.fixture(scope="session")

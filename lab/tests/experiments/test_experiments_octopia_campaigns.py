@@ -5,9 +5,14 @@ from __future__ import annotations
 
 import math
 from statistics import fmean
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from reefcast.routing.router import Decision
+from reefcast.routing.scot import ScotRouter
 from reefcast_lab.experiments.campaign import Measure, Run
 from reefcast_lab.experiments.octopia import (
     burst,
@@ -72,6 +77,8 @@ def test_publishers_count_what_the_overlay_makes_certain() -> None:
     assert octopia["advertisements_stored"] == pytest.approx(5 * 4 / 56)
     assert padres["advertisements_stored"] == 5
     assert 0 < octopia["advertisement_delay_s"] < padres["advertisement_delay_s"]
+    assert octopia["brokers_in_a_row"] == 2
+    assert 5 <= padres["brokers_in_a_row"] <= 7  # the tree's radius is 3, its diameter 5
 
 
 def test_dynamic_routings_advertise_like_their_static_twins() -> None:
@@ -115,6 +122,29 @@ def test_selection_times_a_routing_against_spr(routing: str) -> None:
     found = figures(selection.measure(run("selection", routing, 40)))
     assert found["selection_s"] > 0
     assert found["selection_over_spr"] > 0
+    assert 0 < found["rows_matched"] <= found["prt_rows"]
+    assert (found["searches"] > 0) == (routing == "tid-d")
+
+
+def test_what_the_paper_s_brokers_look_at() -> None:
+    """OctopiA at the host of a publisher; PADRES where it matches, where it only forwards, and
+    where TID-D searches a table of 40 rows."""
+    scot: Any = Mock(spec=ScotRouter, i_links={1: "a-1", 2: "a-2", 3: "a-3"})
+    scot.is_neighbour = lambda link: link != "client"
+    padres: Any = SimpleNamespace(prt=range(40))
+
+    def looks(router: Any, link: str, **decision: Any) -> float:
+        visit = selection.Visit(router, Mock(), (), Mock(), link)
+        made = {"local": {}, "hops": [], "matched": 5, **decision}
+        return selection.looks(visit, Decision(**made))
+
+    assert looks(scot, "client") == 5 + 3
+    assert looks(scot, "b-0") == 5
+    assert looks(scot, "b-0", checked=2) == 5 + 2
+    assert looks(padres, "b-0") == 2 * 5
+    hop: Any = ("c-0", None)
+    assert looks(padres, "b-0", matched=None, hops=[hop], checked=1) == 1 + 1
+    assert looks(padres, "b-0", checked=1, searched=3) == 2 * 5 + 1 + 40
 
 
 def test_selection_never_times_a_publication_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +198,7 @@ def test_idr_counts_its_cases_and_limits() -> None:
     found = figures(burst.measure(run("burst", "idr", 100_000)))
     assert found["idr_decisions"] > 0
     assert sum(found[f"idr_case_{case}_share"] for case in (1, 2, 3)) == pytest.approx(1)
-    assert found["idr_overloaded_a_link"] > 0 and found["idr_overloaded_a_link_wait_s"] > 0
+    assert found["idr_overloaded_a_link"] > 0 and found["idr_overloaded_a_link_queue"] > 0
 
 
 def test_half_the_costs_make_delays_shorter_and_double_longer() -> None:

@@ -45,10 +45,10 @@ def test_bursts_have_a_row_for_each_rate_and_routing_and_a_dash_for_what_is_not_
     assert f"| 60{THIN}000 | spr | 80 | - |" in text
 
 
-def test_the_busiest_link_says_how_long_a_burst_takes_at_least() -> None:
-    """It has to carry 50 000 publications with the 200 a second that are left."""
-    text = "\n".join(made(point("burst", "busiest_link_per_s", "spr", 185.0, interval=5.0)))
-    assert "| spr | 185 ± 5 | 250 | - | - | - | - |" in text
+def test_the_busiest_broker_says_how_long_a_burst_takes_at_least() -> None:
+    """It has to send 50 000 publications with the 1 000 a second that are left."""
+    text = "\n".join(made(point("burst", "busiest_sender_per_s", "spr", 540.0, interval=5.0)))
+    assert "| spr | 540 ± 5 | 50 | - | - | - | - |" in text
     assert "| idr | - | - | - | - | - | - |" in text
 
 
@@ -85,13 +85,13 @@ def test_both_limits_of_idr_say_how_often_and_how_long() -> None:
             point("burst", "a_link_crowded_share", "idr", 0.3192),
             point("burst", "a_link_crowded_wait_s", "idr", 12.68),
             point("burst", "idr_overloaded_a_link", "idr", 139_400.0),
-            point("burst", "idr_overloaded_a_link_wait_s", "idr", 44.15),
+            point("burst", "idr_overloaded_a_link_queue", "idr", 44.15),
             point("burst", "idr_decisions", "idr", 139_500.0),
             point("burst", "idr_case_1_share", "idr", 0.1),
             point("burst", "idr_case_2_share", "idr", 0.0),
             point("burst", "idr_case_3_share", "idr", 0.9),
             point("burst", "idr_no_tree_link", "idr", 3.0),
-            point("burst", "idr_no_tree_link_wait_s", "idr", 0.5),
+            point("burst", "idr_no_tree_link_queue", "idr", 0.5),
         )
     ).replace(THIN, " ")
     assert "| 100 000 | 1 813 000 | 31.9 | 12.7 | 139 400 | 44.1 |" in text
@@ -117,10 +117,15 @@ def test_matching_times_say_what_forwards_only_and_how_far_seeds_lie_apart() -> 
     assert "| 1 000 | 2.5 | 1.5 ± 0.25 | 40 | 2.5 | +100, +50 |" in text
 
 
-def test_a_link_takes_its_rate_of_publications() -> None:
+def test_a_sender_takes_its_rate_of_publications() -> None:
+    """It is that of four links that would send by themselves, as an edge broker has."""
     spec, slow = parameters.link(""), parameters.link("double")
     entries = parameters.section("preset")
-    assert spec.bytes_per_s / entries.publication_bytes == pytest.approx(385)
+    assert parameters.wires("").sender == "broker"
+    assert entries.send_rate == 4 * entries.link_rate
+    assert spec.bytes_per_s / entries.publication_bytes == pytest.approx(1540)
+    own = parameters.link("", entries.link_rate)
+    assert own.bytes_per_s / entries.publication_bytes == pytest.approx(385)
     assert slow.bytes_per_s == pytest.approx(spec.bytes_per_s / 2)
     assert slow.jitter_s == 2 * spec.jitter_s
     assert parameters.costs("half").publication_s == parameters.costs("").publication_s / 2

@@ -92,7 +92,9 @@ def test_queues_of_target_links() -> None:
         ("2-0", "1-0"): (3, 5, 3),
         ("1-1", "1-0"): (0, 0, 0),
     }
-    kernel: Any = SimpleNamespace(queues=lambda: queues, count_before=[10, 90, 30])
+    kernel: Any = SimpleNamespace(
+        queues=lambda: queues, count_before=[10, 90, 30], busiest_before=lambda: 120
+    )
     names = ("1-0", "2-0", "1-1")
     places = {name: Place(name[0], int(name[2])) for name in names}
     overlay: Any = SimpleNamespace(places=places)
@@ -101,6 +103,7 @@ def test_queues_of_target_links() -> None:
     assert burst._of_queues(kernel, overlay, crowd, entries) == {
         "queue_len": (100 + 7 + 5) / 8,
         "busiest_link_per_s": 1.5,
+        "busiest_sender_per_s": 2.0,
         "longest_a_link_queue_own": 60.0,
         "longest_i_link_queue_own": 7.0,
         "longest_a_link_queue_other": 3.0,
@@ -110,10 +113,10 @@ def test_queues_of_target_links() -> None:
 
 def test_copies_that_waited_on_a_links() -> None:
     queues = {("a", "b"): (8, 0, 0), ("b", "a"): (2, 0, 0), ("a", "c"): (90, 0, 0)}
-    crowded = {("a", "b"): (3, 60), ("b", "a"): (1, 20), ("a", "c"): (50, 5000)}
+    crowded = {("a", "b"): (3, 30.0), ("b", "a"): (1, 10.0), ("a", "c"): (50, 5000.0)}
     kernel: Any = SimpleNamespace(queues=lambda: queues, crowded=lambda: crowded)
     overlay: Any = SimpleNamespace(a_links=[("a", "b")])
-    assert burst._crowded_a_links(kernel, overlay, 0.5) == {
+    assert burst._crowded_a_links(kernel, overlay) == {
         "a_link_crowded": 4.0,
         "a_link_crowded_share": 0.4,
         "a_link_crowded_wait_s": 10.0,
@@ -158,10 +161,12 @@ def test_brokers_that_forward_only_count_as_0(monkeypatch: pytest.MonkeyPatch) -
     assert delivery.matching_delays(kernel("spr"), crowd, 2, 1) == {
         "matching_delay_s": (2 * 3 + 2 * 5) / 4,
         "forward_only_share": 0.0,
+        "matches_per_broker": 1.0,
         "matching_delay_matched_s": (2 * 3 + 2 * 5) / 4,
     }
     assert delivery.matching_delays(kernel("tid-s"), crowd, 2, 1) == {
         "matching_delay_s": 5 / 4,
         "forward_only_share": 0.75,
+        "matches_per_broker": 0.25,
         "matching_delay_matched_s": 5.0,
     }

@@ -21,6 +21,17 @@ def test_every_entry_of_a_file_has_a_value_a_unit_and_a_source(name: str) -> Non
             file.section(section, scale)
 
 
+def test_a_section_with_other_values(tmp_path: Path) -> None:
+    path = tmp_path / "parameters.toml"
+    text = '[link]\na = { value = 1, unit = "s", source = "s" }\n'
+    path.write_text(text + 'b = { value = 2, unit = "s", source = "s" }\n', encoding="utf-8")
+    section = ParameterFile(path).section("link")
+    other = section.with_values(b=3)
+    assert (other.a, other.b) == (1, 3) and section.b == 2
+    with pytest.raises(ConfigurationError, match=r"no link\.c"):
+        section.with_values(c=1)
+
+
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [

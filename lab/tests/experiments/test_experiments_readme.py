@@ -14,7 +14,7 @@ COUNTS = re.compile(
 def test_the_first_page_counts_what_is_reproduced() -> None:
     pages = (ROOT / "docs" / "reproduction" / "README.md").read_text(encoding="utf-8")
     papers = COUNTS.findall(pages)
-    assert len(papers) == 5
+    assert len(papers) == pages.count(".md) | paper |") >= 5
     reproduced, explained, missed = (sum(map(int, column)) for column in zip(*papers, strict=True))
     first = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert (

@@ -19,6 +19,9 @@ Rules
   the node's queue. What starts before the barrier and ends after it is `leaving`: its effects are
   applied once the intervention took place. So a crash finds the backlog as it is, and a change of
   bandwidth is in the sum already (see `links`).
+- What several brokers share is read and changed in the order of time. So where brokers of one
+  machine share a sender (`senders`), nothing is computed before its time: each service is `leaving`
+  until the heap comes to its end (`WAKE_RANK`).
 - `node.limit` is the instant before which an arrival may be served right away: the barrier, the
   node's next timer, or 0 while something else must come first.
 
@@ -55,6 +58,8 @@ from reefcast.simulation.world import (
     World,
 )
 
+WAKE_RANK = -1
+"""The rank of ends of services, where nothing is computed before its time."""
 ACTION_RANK = 0
 """The rank of actions that brokers find by themselves (`World.when`)."""
 STEPS = 20_000
@@ -76,6 +81,7 @@ class Kernel(World):
         self._barrier = 0.0
         self._actions = 0
         self._background = 0  # entries of the heap that are timers nobody waits for
+        self._in_time = setup.sender == "machine"  # nothing is computed before its time
         self.watch: Callable[[Link, Publish, float], None] | None = None
         """Called with each publication that was put on a link, and when."""
         self.served: Callable[[Node, Input, float], None] | None = None
@@ -124,7 +130,7 @@ class Kernel(World):
             self.lose(node, message, at, out.target, "fault")
             return
         framed = framed_size(message, size)
-        end = out.free_at = out.transmitted_at(max(out.free_at, at), framed)
+        end = out.sender.free_at = out.transmitted_at(max(out.sender.free_at, at), framed)
         queue_len = out.queue_len(at) + publication
         if publication:
             out.queued.append(end)
@@ -231,6 +237,9 @@ class Kernel(World):
 
     def _not_from_link(self, entry: tuple[Any, ...]) -> None:
         self.now = at = entry[0]
+        if entry[1] == WAKE_RANK:
+            self._drain(entry[3], at)
+            return
         if entry[1] == ACTION_RANK:
             entry[4]()
             self._drain(entry[3], at)
@@ -274,7 +283,7 @@ class Kernel(World):
     # --- a broker's CPU ---------------------------------------------------------------------------
 
     def _set_limit(self, node: Node) -> None:
-        held = node.queue or node.urgent or node.leaving or not node.up
+        held = node.queue or node.urgent or node.leaving or not node.up or self._in_time
         node.limit = 0.0 if held else min(self._barrier, node.first_timer()[0])
 
     def _drain(self, node: Node, clock: float) -> None:
@@ -288,7 +297,7 @@ class Kernel(World):
         queue."""
         barrier, busy_until = self._barrier, node.busy_until
         if node.leaving:
-            if node.leaving.at > barrier:
+            if node.leaving.at > self._applied_until():
                 return False
             service, node.leaving = node.leaving, None
             self.apply(node, service)
@@ -327,15 +336,21 @@ class Kernel(World):
         node.busy_until = service.at
         if self.served is not None:
             self.served(node, item, start)
-        if service.at > self._barrier:
+        if service.at > self._applied_until():
             self._leave_later(node, service)
         else:
             self.apply(node, service)
+
+    def _applied_until(self) -> float:
+        """Return until when services may end so that their effects are applied at once."""
+        return min(self.now, self._barrier) if self._in_time else self._barrier
 
     def _leave_later(self, node: Node, service: Service) -> None:
         sessions = {name: link.session for name, link in node.links.items()}
         node.leaving = service._replace(sessions=sessions)
         node.limit = 0.0
+        if self._in_time:
+            heappush(self._heap, (service.at, WAKE_RANK, node.index, node))
 
     def _serve_publication(
         self, node: Node, link: LinkName, publish: Publish, size: int, start: float
@@ -388,10 +403,11 @@ class Kernel(World):
                 if out is None or type(message) is not Publish or not out.open:
                     self.apply(node, Service(at, publish, size, [effect]))
                     continue
-                free_at, queued, header = out.free_at, out.queued, message.header
+                sender, queued, header = out.sender, out.queued, message.header
+                free_at = sender.free_at
                 framed = size if type(header) is Header else size + wire_bytes(header)
                 end = (free_at if free_at > at else at) + framed / out.bytes_per_s
-                out.free_at = end
+                sender.free_at = end
                 while queued and queued[0] <= at:
                     queued.popleft()
                 queued.append(end)

@@ -1,11 +1,12 @@
-"""A directed link: an output queue, a transmitter of some bandwidth, a wire of some latency.
+"""A directed link: an output queue, a sender of some bandwidth, a wire of some latency.
 
 Theory of operation
 -------------------
-The transmitter is a FIFO server, so that a message's end of transmission is known the moment it is
-queued: `max(queued, free) + size / bandwidth`. Changes of bandwidth and partitions are known before
-the run (see `faults`), so the sum runs through them. The end of each transmission stays in a deque:
-how many lie after an instant is the length of the queue at that instant.
+The sender is a FIFO server, the link's own or one that several links share (see `senders`), so that
+a message's end of transmission is known the moment it is queued: `max(queued, free) + size /
+bandwidth`. Changes of bandwidth and partitions are known before the run (see `faults`), so the sum
+runs through them. The end of each transmission stays in a deque: how many lie after an instant is
+the length of the queue at that instant.
 
 Jitter (mean of an exponential distribution) and faults draw from a generator of the link's own, in
 the order in which messages are queued: what happens on one link never depends on another. A message
@@ -34,6 +35,7 @@ from reefcast.simulation.faults import (
     Reorder,
     touches,
 )
+from reefcast.simulation.senders import Sender
 
 DROPPED = -1.0
 
@@ -77,7 +79,6 @@ class Link:
         "emptied",
         "ended",
         "flight",
-        "free_at",
         "jitter_s",
         "last_arrival",
         "latency_s",
@@ -87,6 +88,7 @@ class Link:
         "rank",
         "rates",
         "rng",
+        "sender",
         "session",
         "soft",
         "source",
@@ -105,7 +107,9 @@ class Link:
         seed: int,
         *,
         soft: bool = False,
+        sender: Sender | None = None,
     ) -> None:
+        """Make a link; `sender`: None for one of its own."""
         mine = [fault for fault in faults if touches(fault, (source, target))]
         self.source, self.target, self.spec, self.rank = source, target, spec, rank
         self.rng = random.Random(f"{seed}/link/{source}/{target}")
@@ -124,7 +128,7 @@ class Link:
         self.ended: list[float] = []
         self.emptied: set[int] = set()
         self.number = 0
-        self.free_at = 0.0
+        self.sender = sender or Sender()
         self.last_arrival = 0.0
         self.queued: deque[float] = deque()
         self.flight: deque[tuple[Any, ...]] = deque()
@@ -142,7 +146,7 @@ class Link:
         longer counts."""
         self.session += 1
         self.ended.append(now)
-        self.free_at = self.last_arrival = now
+        self.sender.free_at = self.last_arrival = now
         self.queued.clear()
 
     def extra_s(self, now: float, message: Any) -> float:

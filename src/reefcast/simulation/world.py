@@ -53,6 +53,7 @@ from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.node import Comparisons, Node, Service
 from reefcast.simulation.prices import Prices
 from reefcast.simulation.recording import Recording, TraceOptions
+from reefcast.simulation.senders import Sender, Senders, Sharing, check_senders
 from reefcast.simulation.shared_index import SharedMatching
 from reefcast.simulation.signs import SIGNS
 from reefcast.simulation.sizes import message_size, publication_size
@@ -67,14 +68,15 @@ TIMER_RANK, CLIENT_RANK, FIRST_LINK_RANK = 1, 2, 3
 class Setup:
     """Everything that determines a run except its scripts.
 
-    `links`: specs of single links, by their two ends; `link`: of all others. `index`: what each
-    broker matches with; None for one matching of the whole network, the fastest. `keep_deliveries`:
-    off for runs with tens of millions of them, which are then only counted. `scot`: the structure
-    of the overlay, for the routings that need one; `graph` is then its graph. `overload`: when a
-    link counts as overloaded. `options`: those of the routing; None: its defaults;
-    `broker_options`: of single brokers, by name. `window`: which statistics count, for routings
-    that keep some. `comparisons`: makes what counts a broker's comparisons of filters, if these
-    have a price."""
+    `links`: specs of single links, by their two ends; `link`: of all others. `sender`: whose links
+    share one transmitter (`senders`); `machines`: broker -> machine, for "machine". `index`: what
+    each broker matches with; None for one matching of the whole network, the fastest.
+    `keep_deliveries`: off for runs with tens of millions of them, which are then only counted.
+    `scot`: the structure of the overlay, for the routings that need one; `graph` is then its graph.
+    `overload`: when a link counts as overloaded. `options`: those of the routing; None: its
+    defaults; `broker_options`: of single brokers, by name. `window`: which statistics count, for
+    routings that keep some. `comparisons`: makes what counts a broker's comparisons of filters, if
+    these have a price."""
 
     graph: Graph
     routing: str = "acyclic"
@@ -82,6 +84,8 @@ class Setup:
     costs: CostModel = field(default_factory=CostModel)
     link: LinkSpec = field(default_factory=LinkSpec)
     links: Mapping[Edge, LinkSpec] = field(default_factory=dict)
+    sender: Sharing = "link"
+    machines: Mapping[str, str] = field(default_factory=dict)
     faults: Sequence[Fault] = ()
     trace: TraceOptions | None = None
     keep_deliveries: bool = True
@@ -114,6 +118,7 @@ class Setup:
             if (a, b) not in edges and (b, a) not in edges:
                 raise ConfigurationError(f"a link spec is for {a} - {b}, but there is no such link")
         check_faults(self.faults, list(self.graph), edges)
+        check_senders(self.sender, self.machines, list(self.graph), self.faults)
         return self
 
 
@@ -128,6 +133,7 @@ class World(Stage):
     snapshot."""
 
     link_class: ClassVar[type[Link]] = Link
+    sender_class: ClassVar[type[Sender]] = Sender
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup.validate()
@@ -144,6 +150,7 @@ class World(Stage):
         self.interventions: list[tuple[float, int, Callable[[float], None]]] = []
         self._intervention_number = 0
         self._last_rank = FIRST_LINK_RANK - 1
+        self._senders = Senders(setup.sender, setup.machines, self.sender_class)
         self.soft = SoftLinks(
             self,
             Handling(
@@ -193,7 +200,8 @@ class World(Stage):
             rank = self._last_rank + 1 + node.index * len(self.nodes) + other.index
         else:
             rank = self._last_rank = self._last_rank + 1
-        return self.link_class(*ends, spec, faults, rank, setup.seed, soft=soft)
+        sender = self._senders.of(node.name)
+        return self.link_class(*ends, spec, faults, rank, setup.seed, soft=soft, sender=sender)
 
     # --- interventions ----------------------------------------------------------------------------
 

@@ -26,6 +26,15 @@ class Section:
             for key, entry in entries.items()
         }
 
+    def with_values(self, **values: Any) -> Section:
+        """Return the section with other values of some entries. Raises `ConfigurationError` for an
+        entry that there is not."""
+        for key in values:
+            getattr(self, key)
+        other = object.__new__(Section)
+        other._where, other._values = self._where, self._values | values
+        return other
+
     def __getattr__(self, key: str) -> Any:
         try:
             return self._values[key]

@@ -12,7 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,7 +25,6 @@ from reefcast.routing.mesh.strategies import StrategyName
 from reefcast.simulation.costs import CostModel
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import Link, LinkSpec
-from reefcast.simulation.node import Node
 from reefcast.simulation.recording import BrokerTrace, Recording, tag_of
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.sizes import publication_size
@@ -37,33 +36,6 @@ from reefcast_lab.experiments.script import Claim, Event, Script
 STRATEGIES: tuple[StrategyName, ...] = ("S0", "S1", "S2", "SH")
 CURVE_S = 10.0
 """Traffic over time is counted by so many seconds."""
-
-
-class Uplink:
-    """What a broker's links share; `free_at`: when all that was queued is sent."""
-
-    __slots__ = ("free_at",)
-
-    def __init__(self) -> None:
-        self.free_at = 0.0
-
-
-class SharedLink(Link):
-    """A link whose transmitter is that of all links of its source."""
-
-    __slots__ = ("uplink",)
-
-    def __init__(self, *args: object, **named: object) -> None:
-        self.uplink = Uplink()
-        super().__init__(*args, **named)  # type: ignore[arg-type]  # passed on as they are
-
-    @property
-    def free_at(self) -> float:
-        return self.uplink.free_at
-
-    @free_at.setter
-    def free_at(self, at: float) -> None:
-        self.uplink.free_at = at
 
 
 class Arrivals(Recording):
@@ -97,22 +69,13 @@ class Arrivals(Recording):
 
 
 class MeshKernel(Kernel):
-    """Brokers with one uplink each. Counts, until `forget` is called: publications by the broker
+    """The kernel with counters. It counts, until `forget` is called: publications by the broker
     that they were sent `to`, and those that each sent (`out`); and over time."""
 
-    link_class: ClassVar[type[Link]] = SharedLink
-
     def __init__(self, setup: Setup) -> None:
-        self._uplinks = {name: Uplink() for name in setup.graph}
         super().__init__(setup)
         self.forget()
         self.watch = self._note
-
-    def make_link(self, node: Node, other: Node, *, soft: bool = False) -> Link:
-        link = super().make_link(node, other, soft=soft)
-        assert isinstance(link, SharedLink)
-        link.uplink = self._uplinks[node.name]
-        return link
 
     def forget(self) -> None:
         """Forget the counts, and count again from now on."""
@@ -195,6 +158,7 @@ class MeshRun:
             seed=seed,
             costs=CostModel(publication_s=brokers.publication_s, matched_row_s=0.0, copy_s=0.0),
             link=LinkSpec(latency_s=entries.latency_s, bytes_per_s=brokers.uplink_bytes_per_s),
+            sender="broker",
             keep_deliveries=False,
         )
         self._simulated = Simulation(setup, kernel=MeshKernel)

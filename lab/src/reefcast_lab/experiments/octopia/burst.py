@@ -22,7 +22,7 @@ from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.octopia.grid import ALL, PAPER
 from reefcast_lab.experiments.octopia.market import Market, market
 from reefcast_lab.experiments.octopia.measuring import MeasuringKernel, evaluation_overlay
-from reefcast_lab.experiments.octopia.parameters import link, section
+from reefcast_lab.experiments.octopia.parameters import Wires, section
 from reefcast_lab.experiments.octopia.points import curve, points, stable_after_s
 from reefcast_lab.experiments.octopia.subscribers import settled_market
 from reefcast_lab.experiments.parameters import Section
@@ -44,10 +44,14 @@ def runs(scale: str) -> list[Run]:
 
 
 def measure(run: Run) -> list[Measure]:
-    entries = section(NAME, run.scale)
+    return measured(run, section(NAME, run.scale))
+
+
+def measured(run: Run, entries: Section, wired: Wires | None = None) -> list[Measure]:
+    """Measure one burst; on the preset's wires unless others are given."""
     overlay = evaluation_overlay()
     crowd = burst_market(overlay, run, entries)
-    simulated, kernel, at_s = settled_market(run, overlay, crowd)
+    simulated, kernel, at_s = settled_market(run, overlay, crowd, wired)
     burst_s = kernel.watched_from_s = at_s + entries.before_s
     for when, name, broker, attributes in schedule(crowd, run, entries, at_s):
         simulated.publish(name, broker, attributes, when)
@@ -146,8 +150,8 @@ def _of_queues(
 ) -> dict[str, float]:
     """Measure the queues of target links when a publication was put on them, since the burst: of
     all, and the longest ever on aLinks and iLinks of the burst's own broker and of all others.
-    Measure also what the busiest directed link carried before the burst: the rest of its rate is
-    what drains it."""
+    Measure also what the busiest link, and the busiest sender, sent before the burst: the rest of
+    the latter's rate is what drains it."""
     assert crowd.burst is not None
     longest: dict[str, int] = {}
     count = total = 0
@@ -160,34 +164,34 @@ def _of_queues(
     return {
         "queue_len": total / max(count, 1),
         "busiest_link_per_s": max(kernel.count_before) / entries.before_s,
+        "busiest_sender_per_s": kernel.busiest_before() / entries.before_s,
         **{name: float(most) for name, most in longest.items()},
     }
 
 
 def _limits_of_idr(kernel: MeasuringKernel, overlay: Scot, run: Run) -> dict[str, float]:
-    """Measure how often IDR met its two limits, and what that cost: the queue that a copy had to
-    wait behind, in seconds of the link's time for one publication. The counters of the routers are
-    about their decisions between clusters; `a_link_crowded` is about all copies inside clusters."""
+    """Measure how often IDR met its two limits, and the queue that a copy had to wait behind. The
+    counters of the routers are about their decisions between clusters; `a_link_crowded` is about
+    all copies inside clusters."""
     if run.routing != "idr":
         return {}
     counters: Counter[str] = Counter()
     for node in kernel.nodes.values():
         counters.update(node.core.counters)
     decisions = max(1, sum(counters[case] for case in CASES))
-    one_s = section("preset").publication_bytes / link(run.variant).bytes_per_s
     figures = {f"{case}_share": counters[case] / decisions for case in CASES}
-    figures |= _crowded_a_links(kernel, overlay, one_s)
+    figures |= _crowded_a_links(kernel, overlay)
     figures["idr_decisions"] = float(sum(counters[case] for case in CASES))
     for limit in ("idr_overloaded_a_link", "idr_no_tree_link"):
         met = counters[limit]
         figures[limit] = float(met)
-        figures[f"{limit}_wait_s"] = counters[f"{limit}_queue"] * one_s / max(1, met)
+        figures[f"{limit}_queue"] = counters[f"{limit}_queue"] / max(1, met)
     return figures
 
 
-def _crowded_a_links(kernel: MeasuringKernel, overlay: Scot, one_s: float) -> dict[str, float]:
+def _crowded_a_links(kernel: MeasuringKernel, overlay: Scot) -> dict[str, float]:
     """Measure the copies that went onto an aLink behind more than tau others since the burst: how
-    many, which share of all on aLinks, and how long they waited."""
+    many, which share of all on aLinks, and how long it was until they were sent."""
     a_links = {edge for a, b in overlay.a_links for edge in ((a, b), (b, a))}
     put = sum(count for edge, (count, _, _) in kernel.queues().items() if edge in a_links)
     met = [figures for edge, figures in kernel.crowded().items() if edge in a_links]
@@ -195,7 +199,7 @@ def _crowded_a_links(kernel: MeasuringKernel, overlay: Scot, one_s: float) -> di
     return {
         "a_link_crowded": float(count),
         "a_link_crowded_share": count / max(1, put),
-        "a_link_crowded_wait_s": sum(length for _, length in met) * one_s / max(1, count),
+        "a_link_crowded_wait_s": sum(seconds for _, seconds in met) / max(1, count),
     }
 
 

@@ -74,15 +74,15 @@ def queues(found: Found) -> str:
         "other aLinks": "longest_a_link_queue_other",
         "other iLinks": "longest_i_link_queue_other",
     }
-    rate, burst = section("preset").link_rate, section("burst", found.scale).burst
+    rate, burst = section("preset").send_rate, section("burst", found.scale).burst
     rows = []
     for routing in ALL:
         case = _largest(found, "burst", routing)
-        busiest = found.point("burst", "busiest_link_per_s", case)
+        busiest = found.point("burst", "busiest_sender_per_s", case)
         drained = NONE if busiest is None else short(burst / (rate - busiest.mean))
-        row = [routing, found.cell("burst", "busiest_link_per_s", case), drained]
+        row = [routing, found.cell("burst", "busiest_sender_per_s", case), drained]
         rows.append(row + [found.cell("burst", metric, case) for metric in columns.values()])
-    titles = ("routing", "busiest link before (1/s)", "drains the burst in (s)", *columns)
+    titles = ("routing", "busiest broker before (1/s)", "sends the burst in (s)", *columns)
     return markdown(titles, rows)
 
 
@@ -132,7 +132,7 @@ COMPUTED: dict[str, Callable[[Found], str]] = {
     "point": lambda found: short(_burst(found).point),
     "smooth": lambda found: f"{_burst(found).smooth}",
     "tolerance": lambda found: f"{100 * _burst(found).tolerance:.0f}",
-    "link_rate": lambda found: f"{section('preset').link_rate:.0f}",
+    "send_rate": lambda found: short(section("preset").send_rate),
     "burst": lambda found: short(_burst(found).burst),
     "fastest": lambda found: short(found.xs("burst")[-1]),
     "queues": queues,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from reefcast.model.messages import (
@@ -23,14 +24,14 @@ from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 from reefcast_lab.experiments.campaign import Run
 from reefcast_lab.experiments.columns import Columns
-from reefcast_lab.experiments.octopia.parameters import costs, link, overload, section
+from reefcast_lab.experiments.octopia.parameters import Wires, costs, overload, section, wires
 
 
 class MeasuringKernel(Kernel):
     """Also writes down when which broker stored a claim first, and the queues that publications
     met: of each directed link how many were put on it from `watched_from_s` on, the sum of the
     queue's lengths (the publication itself counted), and the longest; and of those that met more
-    than tau (`crowded`). `path`: if it is a set, each
+    than tau, how long they waited (`crowded`). `path`: if it is a set, each
     publication and broker that it reached. `count_before`: publications on each link before that
     time, by the link's rank.
     """
@@ -50,7 +51,7 @@ class MeasuringKernel(Kernel):
         self._queue_sum = [0] * links
         self._queue_max = [0] * links
         self._crowded_count = [0] * links
-        self._crowded_sum = [0] * links
+        self._crowded_s = [0.0] * links
         self._crowded_above = setup.overload.tau
 
     def _queued(self, out: Link, publish: Publish, at: float) -> None:
@@ -64,7 +65,7 @@ class MeasuringKernel(Kernel):
             self._queue_max[rank] = queue_len
         if queue_len > self._crowded_above:
             self._crowded_count[rank] += 1
-            self._crowded_sum[rank] += queue_len
+            self._crowded_s[rank] += out.queued[-1] - at
         if self.path is not None:
             self.path.add((publish.publication.id, out.target))
 
@@ -72,14 +73,23 @@ class MeasuringKernel(Kernel):
         if isinstance(item, (Advertise, Subscribe, Bind)):
             self.stored_s.setdefault(item.id, {}).setdefault(node.name, node.busy_until)
 
-    def crowded(self) -> dict[tuple[LinkName, LinkName], tuple[int, int]]:
-        """Return directed link -> publications that met a queue longer than tau, and the sum of its
-        lengths."""
+    def crowded(self) -> dict[tuple[LinkName, LinkName], tuple[int, float]]:
+        """Return directed link -> publications that met a queue longer than tau, and the seconds
+        until all of them were sent, summed."""
         return {
-            (node.name, out.target): (self._crowded_count[out.rank], self._crowded_sum[out.rank])
+            (node.name, out.target): (self._crowded_count[out.rank], self._crowded_s[out.rank])
             for node in self.nodes.values()
             for out in node.links.values()
         }
+
+    def busiest_before(self) -> int:
+        """Return how many publications were put on the links of the busiest sender before the time
+        from which queues are watched."""
+        put: Counter[int] = Counter()
+        for node in self.nodes.values():
+            for out in node.links.values():
+                put[id(out.sender)] += self.count_before[out.rank]
+        return max(put.values())
 
     def queues(self) -> dict[tuple[LinkName, LinkName], tuple[int, int, int]]:
         """Return directed link -> publications put on it, the sum of the queue's lengths, and the
@@ -100,8 +110,12 @@ def evaluation_overlay() -> Scot:
     return scot(evaluation_tree(), section("overlay").clusters)
 
 
-def simulation(run: Run, overlay: Scot) -> tuple[Simulation, MeasuringKernel]:
-    """Return a network of the run's routing and preset, with nobody in it yet."""
+def simulation(
+    run: Run, overlay: Scot, wired: Wires | None = None
+) -> tuple[Simulation, MeasuringKernel]:
+    """Return a network of the run's routing and preset, with nobody in it yet; on other wires than
+    the preset's if they are given."""
+    wired = wired or wires(run.variant)
     setup = Setup(
         graph=overlay.graph,
         routing=run.routing,
@@ -109,7 +123,9 @@ def simulation(run: Run, overlay: Scot) -> tuple[Simulation, MeasuringKernel]:
         overload=overload(),
         seed=run.seed,
         costs=costs(run.variant),
-        link=link(run.variant),
+        link=wired.link,
+        sender=wired.sender,
+        machines=wired.machines,
         keep_deliveries=False,
     )
     simulated = Simulation(setup, kernel=MeasuringKernel)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from reefcast.routing.links import Overload
 from reefcast.simulation.costs import CostModel
 from reefcast.simulation.links import LinkSpec
+from reefcast.simulation.senders import Sharing
 from reefcast_lab.experiments.octopia.stocks import StockStatistics
 from reefcast_lab.experiments.parameters import ParameterFile
 
@@ -60,11 +62,26 @@ def costs(variant: str) -> CostModel:
     )
 
 
-def link(variant: str) -> LinkSpec:
-    """Return the specification of every link."""
+def link(variant: str, per_s: float = 0.0) -> LinkSpec:
+    """Return the specification of every link, with a sender of `per_s` publications a second; by
+    default the preset's."""
     entries, factor = section("preset"), _factor(variant)
     return LinkSpec(
         latency_s=entries.latency_s * factor,
-        bytes_per_s=entries.link_rate * entries.publication_bytes / factor,
+        bytes_per_s=(per_s or entries.send_rate) * entries.publication_bytes / factor,
         jitter_s=entries.jitter_s * factor,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wires:
+    """Every link, and the links that share a `sender`; `machines`: of brokers, if these do."""
+
+    link: LinkSpec
+    sender: Sharing
+    machines: Mapping[str, str] = field(default_factory=dict)
+
+
+def wires(variant: str) -> Wires:
+    """Return the preset's wires."""
+    return Wires(link=link(variant), sender=section("preset").sender)

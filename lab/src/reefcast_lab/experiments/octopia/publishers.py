@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from reefcast.overlay.topology import edges_of
+from reefcast.overlay.topology import edges_of, hops_from
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.octopia.grid import PAPER, STATIC
@@ -42,6 +42,9 @@ def measure(run: Run) -> list[Measure]:
         "advertise_messages": sent.get("advertise", 0) / run.x,
         "civ_unset_messages": sent.get("civ_unset", 0) / run.x,
         "structural_messages": structural_messages(run.routing),
+        "brokers_in_a_row": fmean(
+            brokers_in_a_row(run.routing, publisher.broker) for publisher in crowd.publishers
+        ),
     }
     return [Measure(name, 0.0, value) for name, value in figures.items()]
 
@@ -54,6 +57,15 @@ def structural_messages(routing: str) -> float:
     if routing in ("spr", "idr"):
         return float(overlay.clusters - 1)
     return float(2 * len(edges_of(overlay.graph)) - (len(overlay.graph) - 1))
+
+
+def brokers_in_a_row(routing: str, home: str) -> float:
+    """Return how many brokers handle an advertisement one after the other until the last one has
+    it, counted from the overlay alone: its host and a secondary broker; or all on the way of a
+    flood from its host to the broker farthest away."""
+    if routing in ("spr", "idr"):
+        return 2.0
+    return 1.0 + max(hops_from(evaluation_overlay().graph, home).values())
 
 
 CAMPAIGN = Campaign(NAME, "publishers", runs, measure)

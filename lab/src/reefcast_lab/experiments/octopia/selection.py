@@ -8,6 +8,8 @@ that match are looked up before: the time is that from matched rows to next hops
 
 A run also times SPR, in turns with its own routing and on the same machine: `selection_over_spr` is
 the ratio of the two, which does not depend on what else the machine did meanwhile.
+
+What the paper's broker looks at is counted beside it (`looks`), by the rules of the paper's text.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import msgspec
@@ -29,6 +31,7 @@ from reefcast.matching.interface import EventIndex
 from reefcast.model.messages import LinkName, Publish
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.routing.router import Decision, Router
+from reefcast.routing.scot import ScotRouter
 from reefcast.routing.tables import NextHops, Row, next_hops_of
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
@@ -62,6 +65,7 @@ def measure(run: Run) -> list[Measure]:
     figures = {
         "selection_s": seconds[run.routing],
         "selection_over_spr": seconds[run.routing] / seconds[REFERENCE],
+        **_counted(_anew(visits[run.routing], entries.rounds + 1)),
     }
     return [Measure(name, 0.0, value) for name, value in figures.items()]
 
@@ -198,6 +202,46 @@ def _time_of(visits: Sequence[Visit]) -> float:
         for _ in router.route(batch, router.match(batch, link), link):
             pass
     return (time.perf_counter() - start) / len(visits)
+
+
+# --- what the paper's broker looks at -------------------------------------------------------------
+
+
+def _counted(visits: Sequence[Visit]) -> dict[str, float]:
+    """Count `looks` for a publication and broker, mean; `looks_at_home`: at the publisher's broker
+    alone. `searches`: the share of the visits in which TID-D searches; `rows_matched`, `prt_rows`:
+    of a visit, mean."""
+    answers = [(visit, _ask(visit)) for visit in visits]
+    return {
+        "looks": fmean(looks(visit, decision) for visit, decision in answers),
+        "looks_at_home": fmean(
+            looks(visit, decision)
+            for visit, decision in answers
+            if visit.link not in visit.router.brokers
+        ),
+        "searches": fmean(decision.searched > 0 for _, decision in answers),
+        "rows_matched": fmean(decision.matched or 0 for _, decision in answers),
+        "prt_rows": fmean(len(visit.router.prt) for visit, _ in answers),
+    }
+
+
+def looks(visit: Visit, decision: Decision) -> float:
+    """Count what the paper's broker looks at to choose the next hops of one publication, once it
+    has the matching subscriptions.
+
+    - OctopiA: the last hop of each of them; at the publisher's broker a bit for each other cluster;
+      IDR the load of each target link that it may take, too.
+    - PADRES: the last hop and the TID of each of them; where it does not match, the next hops of
+      the tree. TID-D looks also at the load of each next link, and where one is overloaded it goes
+      through the TIDs of all subscriptions of the PRT, one by one.
+    """
+    router, matched = visit.router, decision.matched
+    if isinstance(router, ScotRouter):
+        bits = 0 if router.is_neighbour(visit.link) else len(router.i_links)
+        return float((matched or 0) + bits + decision.checked)
+    rows = len(decision.hops) if matched is None else 2 * matched
+    searched = len(router.prt) if decision.searched else 0
+    return float(rows + decision.checked + searched)
 
 
 CAMPAIGN = Campaign(NAME, "subscribers", runs, measure)

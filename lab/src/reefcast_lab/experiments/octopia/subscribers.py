@@ -18,7 +18,7 @@ from reefcast_lab.experiments.octopia.measuring import (
     mean_rows,
     simulation,
 )
-from reefcast_lab.experiments.octopia.parameters import section
+from reefcast_lab.experiments.octopia.parameters import Wires, section
 from reefcast_lab.experiments.parameters import Section
 
 NAME = "subscribers"
@@ -28,11 +28,11 @@ SETTLE_S = 5.0
 
 
 def settled_market(
-    run: Run, overlay: Scot, crowd: Market
+    run: Run, overlay: Scot, crowd: Market, wired: Wires | None = None
 ) -> tuple[Simulation, MeasuringKernel, float]:
     """Make a network in which all have advertised and subscribed, without congestion; return it,
-    and its time."""
-    simulated, kernel = simulation(run, overlay)
+    and its time. `wired`: as for `simulation`."""
+    simulated, kernel = simulation(run, overlay, wired)
     rng = random.Random(f"{run.seed}/octopia/subscribers")
     at_s = crowd.advertise(simulated, START_S, section("publishers", run.scale).gap_s)
     gap_s = section(NAME, run.scale).gap_s
