@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reefcast.errors import LocalError
@@ -50,6 +50,7 @@ def packed(filters: list[tuple[int, int, str | None]]) -> list[tuple[int, str, b
 
 
 @given(st.lists(st.tuples(st.lists(changes, max_size=4), st.lists(events, max_size=4)), max_size=4))
+@example([([(0, 0, "topic = 't'")], [{"topic": ["u", "t"]}, {"topic": ["u"]}, {}])])
 @settings(max_examples=50)
 def test_a_shard_finds_what_the_filters_of_its_table_match(
     batches: list[tuple[list[tuple[int, int, str | None]], list[dict[str, Any]]]],

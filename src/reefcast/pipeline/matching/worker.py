@@ -46,6 +46,10 @@ class ShippedFilter(Filter):
         self._packed = packed
         self._conjunctions = ()
 
+    def looks_at_topics(self) -> bool:
+        """Return True: what is packed does not say it, and a filter may."""
+        return True
+
 
 _loaded: OrderedDict[str, Loaded] = OrderedDict()
 
