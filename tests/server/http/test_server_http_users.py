@@ -306,7 +306,7 @@ async def test_what_is_too_long_is_quoted_nowhere(
 ) -> None:
     host, _, port = open_place.url.removeprefix("http://").rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO"), caplog.at_level("INFO", logger="reefcast"):
         writer.write(lines % (b"x" * 40_000) + b"\r\nHost: localhost\r\n\r\n")
         answer = await reader.read()
     writer.close()

@@ -92,12 +92,15 @@ def _connector(
 
 @click.command("spark-bytes")
 @click.option(
-    "--events", default=20_000, show_default=True, type=click.IntRange(min=1), help="Quotes."
+    "--quotes", default=20_000, show_default=True, type=Whole(1), help="Quotes that are stored."
 )
 @master_option
 @json_option("a list of rows")
-def spark_bytes(events: int, master: str, as_json: bool) -> None:
-    """Measure the bytes that Spark reads, with and without pushdown."""
+def spark_bytes(quotes: int, master: str, as_json: bool) -> None:
+    """Measure the bytes that Spark reads, with and without pushdown.
+
+    reefcast-lab bench spark-bytes --quotes 5000
+    """
     from reefcast_lab.bench.spark_bytes import bench_bytes
 
-    printed(bench_bytes(events, master), SPARK_BYTES, as_json)
+    printed(bench_bytes(quotes, master), SPARK_BYTES, as_json)
