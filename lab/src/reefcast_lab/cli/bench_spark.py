@@ -99,7 +99,10 @@ def _connector(
 def spark_bytes(quotes: int, master: str, as_json: bool) -> None:
     """Measure the bytes that Spark reads, with and without pushdown.
 
-    reefcast-lab bench spark-bytes --quotes 5000
+        reefcast-lab bench spark-bytes --quotes 5000
+
+    One storage has the quotes; each row is another way to ask for some of
+    them.
     """
     from reefcast_lab.bench.spark_bytes import bench_bytes
 
