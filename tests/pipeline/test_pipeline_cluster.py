@@ -75,7 +75,7 @@ with spark_session("alerts", master) as spark:
 """
 
 
-@pytest.fixture(params=["standalone", "local[*]", "connect"])
+@pytest.fixture(params=["standalone", pytest.param("local[*]", marks=pytest.mark.soak), "connect"])
 def where(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Where]:

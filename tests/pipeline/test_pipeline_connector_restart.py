@@ -68,7 +68,7 @@ class Source(threading.Thread):
         return self.published
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.spark
 def test_a_query_that_is_killed_loses_nothing_and_publishes_nothing_twice(
     java: None, tmp_path: Path

@@ -13,7 +13,7 @@ from live_history import live_history
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-to-a-lakehouse.md"
 SETTLE_S = 0.5
 
