@@ -1,6 +1,6 @@
 """Publications cut down to what was asked for: some attributes, with or without the payload.
 
-Values are copied as they are encoded, never decoded. Cost: some 3 us for an event."""
+Values are copied as they are encoded, never decoded. Cost: a step in Python for each value."""
 
 from __future__ import annotations
 
