@@ -84,7 +84,7 @@ def check_queues(network: Network) -> Iterator[str]:
         for publisher in network.publishers.values() if network.ordered else ():
             made = publisher.made
             its = [s for name, s in queue if name == publisher.name and wanted in made[s]]
-            confirmed = (publisher.confirmed | publisher.kept) - publisher.left_behind
+            confirmed = (publisher.confirmed | publisher.kept) - publisher.refused.keys()
             # What matched nothing any more, when it came, may come again for a later subscription.
             sure = {s for s in confirmed if is_owed(wanted, made[s].get(wanted, ()))}
             if any(s in sure and s < max(its[: at + 1]) for at, s in enumerate(its)):

@@ -31,8 +31,8 @@ class Publisher:
     - `expires_s`: seq -> when the publication is worth nothing any more, if ever.
     - `asked`: those that are to be confirmed; `kept`: for which a broker's custody answers so far.
     - `open`: seq -> the publication that waits for its confirmation, and how often it was sent.
-    - `left_behind`: those that a session had refused before the publisher moved. It does not send
-      them again, so at its new broker what it made later may overtake them (P3 is for the others).
+    - `refused`: those that a session has refused. The publisher does not send them again, but
+      custody may: so what it made later may overtake them (P3 is for the others).
     """
 
     def __init__(
@@ -48,7 +48,6 @@ class Publisher:
         self.kept: set[int] = set()
         self.confirmed: set[int] = set()
         self.refused: dict[int, str] = {}
-        self.left_behind: set[int] = set()
         self.confirmations = 0
         self.advertises = ""
         self._kept_here: set[int] = set()
@@ -90,7 +89,6 @@ class Publisher:
         if self.broker in self._network.cores:
             self._network.put(self.broker, LinkDown(), self.name)
         self.broker, self._kept_here = broker, set()
-        self.left_behind |= self.refused.keys()
         if broker in self._network.cores:
             self.attach()
 
@@ -116,7 +114,7 @@ class Publisher:
 
     def is_sure_of(self, seq: int) -> bool:
         """Return whether it sends a publication again until that is confirmed, wherever it goes."""
-        return seq in self.asked and seq not in self.left_behind
+        return seq in self.asked and seq not in self.refused
 
     def _send(self, what: Publication, attempt: int, *, again: bool) -> None:
         body = wire.encode_publication(what)
