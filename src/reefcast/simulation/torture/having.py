@@ -51,3 +51,17 @@ def missing_in(
         link = "" if wanted.life is None else wanted.life.link
         if is_owed(wanted, filters) and id not in network.disks[wanted.home].had.get(link, {}):
             yield wanted
+
+
+def newer_in(
+    had: Iterable[PublicationId],
+    id: PublicationId,
+    wanted: Wanted,
+    made: Mapping[int, Mapping[Wanted, Iterable[str]]],
+) -> Iterator[str]:
+    """Yield that P3 is broken if a session had newer events of a publisher before this one came, by
+    subscriptions that had settled before they were `made`."""
+    if is_owed(wanted, made[id[1]].get(wanted, ())):
+        its = [seq for name, seq in had if name == id[0] and wanted in made[seq]]
+        if its and max(its) > id[1]:
+            yield f"P3: session {wanted.name} has {id[0]}#{max(its)} before {id[1]}"

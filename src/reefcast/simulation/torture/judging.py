@@ -81,12 +81,18 @@ def check_queues(network: Network) -> Iterator[str]:
         queue = queue_of(network, wanted)
         if len(set(queue)) < len(queue):
             yield f"P2: session {wanted.name} has events twice: {queue}"
+        link = "" if wanted.life is None else wanted.life.link
+        refused = {id for at, id in network.turned_away if at == link}
         for publisher in network.publishers.values() if network.ordered else ():
             made = publisher.made
             its = [s for name, s in queue if name == publisher.name and wanted in made[s]]
             confirmed = (publisher.confirmed | publisher.kept) - publisher.refused.keys()
             # What matched nothing any more, when it came, may come again for a later subscription.
-            sure = {s for s in confirmed if is_owed(wanted, made[s].get(wanted, ()))}
+            sure = {
+                s
+                for s in confirmed
+                if (publisher.name, s) not in refused and is_owed(wanted, made[s].get(wanted, ()))
+            }
             if any(s in sure and s < max(its[: at + 1]) for at, s in enumerate(its)):
                 yield f"P3: session {wanted.name} of {publisher.name}: {its}"
 

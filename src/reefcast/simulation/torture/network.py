@@ -42,13 +42,12 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.custody import CustodyLimits
 from reefcast.routing.gate import HOLD_TIMER
 from reefcast.routing.registry import routing_named
-from reefcast.sessions.home import Home
 from reefcast.simulation.signs import SoftDown, SoftUp
 from reefcast.simulation.torture.clients import Client
 from reefcast.simulation.torture.consumers import Consumer
 from reefcast.simulation.torture.disks import Disk
 from reefcast.simulation.torture.durable import Options, Wanted
-from reefcast.simulation.torture.having import is_owed
+from reefcast.simulation.torture.having import newer_in
 from reefcast.simulation.torture.links import Directed, Link, Queues
 from reefcast.simulation.torture.lives import Life
 from reefcast.simulation.torture.moves import Moves
@@ -57,6 +56,7 @@ from reefcast.simulation.torture.publishers import Publisher
 from reefcast.simulation.torture.record import Record, described
 from reefcast.simulation.torture.soft import ANSWERS, SoftLinks
 from reefcast.simulation.torture.travellers import Traveller
+from reefcast.simulation.torture.turning_away import NotingHome, TurnedAway
 from reefcast.simulation.torture.watch import Watch
 
 PATIENCE_S = 20.0
@@ -76,7 +76,8 @@ class Network:
     `text`: whether the record of the run keeps the text of the steps.
 
     `disturbed`: a broker was killed, or a link cut; `let_go`: publications that nobody confirms and
-    that did not wait any longer for their advertisement to settle."""
+    that did not wait any longer for their advertisement to settle; `turned_away`: what sessions
+    have refused."""
 
     def __init__(
         self,
@@ -120,6 +121,7 @@ class Network:
         self.problems: list[str] = []
         self.disturbed = False
         self.let_go: set[PublicationId] = set()
+        self.turned_away: TurnedAway = set()
         self.kills = self.lives = self._passing = self._said = 0
         self._lives: dict[str, tuple[Wanted, Life]] = {}
         for name in self.names:
@@ -186,7 +188,9 @@ class Network:
             options=self._options,
             scot=self.scot.neighbours(name) if self.scot else None,
             patience_s=PATIENCE_S,
-            home=Home(contents, now=self.now, dedup_s=self._dedup_s),
+            home=NotingHome(
+                contents, now=self.now, dedup_s=self._dedup_s, turned_away=self.turned_away
+            ),
             rows=contents.rows,
             custody=self._custody,
             advisories=self._advisories,
@@ -356,13 +360,9 @@ class Network:
 
     def arrives(self, life: Life, id: PublicationId, had: Iterable[PublicationId]) -> Iterator[str]:
         """Check P3 for an event that enters a queue by a subscription that had settled before."""
-        wanted = self._lives[life.link][0]
-        publisher = self.publishers[id[0]]
-        filters = publisher.made[id[1]].get(wanted, ())
-        if self.ordered and publisher.is_sure_of(id[1]) and is_owed(wanted, filters):
-            its = [seq for name, seq in had if name == id[0] and wanted in publisher.made[seq]]
-            if its and max(its) > id[1]:
-                yield f"P3: session {wanted.name} has {id[0]}#{max(its)} before {id[1]}"
+        its = self.publishers[id[0]]
+        if self.ordered and its.is_sure_of(id[1]) and (life.link, id) not in self.turned_away:
+            yield from newer_in(had, id, self._lives[life.link][0], its.made)
 
     def may_end(self, life: Life) -> bool:
         """Return whether a session may end: its owner wants that, or it was alone for too long."""
