@@ -54,6 +54,11 @@ def with_changed_value(sound: bytes, path: Path, rng: random.Random) -> bytes:
         value = sealed(changed_packed(opened(data, *before, *key), rng), *before, *key)
         where = " AND ".join(f"{name} = ?" for name in keys.split(", "))
         database.execute(f"UPDATE {table} SET data = ? WHERE {where}", (value, *key))
+        if "," in keys and rng.random() < 0.1:  # a key of one number is SQLite's own, and a number
+            name, kind = rng.choice(keys.split(", ")), rng.choice(("TEXT", "BLOB"))
+            database.execute(
+                f"UPDATE {table} SET {name} = CAST({name} AS {kind}) WHERE {where}", key
+            )
         database.commit()
     database.close()
     return path.read_bytes()

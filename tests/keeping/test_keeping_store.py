@@ -320,6 +320,40 @@ def test_a_note_that_is_damaged_is_left_out(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "note SET key = CAST(key AS TEXT)",
+        "seen SET publisher = CAST(publisher AS BLOB)",
+        "row SET key = CAST(key AS TEXT)",
+        "row SET tab = CAST(tab AS BLOB)",
+    ],
+)
+def test_a_key_of_another_type_is_damage(tmp_path: Path, damage: str) -> None:
+    """SQLite takes any type, and a text has the checksum of its bytes."""
+    path = tmp_path / "b.sqlite"
+    store = opened(path)
+    store.load()
+    changes = [PutRow("t", b"k", b"row"), PutSession(1, RECORD), PutNotes(1, {"a": "b"})]
+    store.commit([*changes, PutSeen(1, "p", 0, b"\x01", 0.0)])
+    store.close()
+    with sqlite3.connect(path) as database:
+        database.execute(f"UPDATE {damage}")
+    database.close()
+    said: list[str] = []
+    store = opened(path, said)
+    contents = store.load()
+    kept = {
+        "row": contents.rows.get("t", {}),
+        "note": contents.sessions[1].notes,
+        "seen": contents.sessions[1].seen,
+    }
+    whole = {"row": {b"k": b"row"}, "note": {"a": "b"}, "seen": {("p", 0): (b"\x01", 0.0)}}
+    assert kept == whole | {damage.partition(" ")[0]: {}}
+    assert len(said) == 1 and "without 1 that cannot" in said[0]
+    store.close()
+
+
 def test_a_session_that_is_dropped_leaves_nothing(tmp_path: Path) -> None:
     """Its number may come again."""
     path, tables = tmp_path / "b.sqlite", ("session", "mark", "owed", "tries", "seen", "note")

@@ -67,6 +67,13 @@ def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes, *key: object) -> 
         raise DamagedError(f"what is stored under {key} is damaged: {error}") from error
 
 
+def _is_a(kind: type, key: object) -> None:
+    """Check the type of a part of a key: SQLite takes any type in any column, and a text has the
+    checksum of its bytes. Raises `DamagedError`."""
+    if not isinstance(key, kind):
+        raise DamagedError(f"the key {key!r} is damaged: it is no {kind.__name__}")
+
+
 # --- each kind of value --------------------------------------------------------------------------
 
 
@@ -143,6 +150,7 @@ def pack_seen(change: PutSeen) -> bytes:
 
 def read_seen(session: int, publisher: str, chunk: int, data: bytes) -> tuple[bytes, float]:
     """Decode what `pack_seen` made."""
+    _is_a(str, publisher)
     return _decoded(_seen, data, session, publisher, chunk)
 
 
@@ -154,6 +162,7 @@ def pack_note(session: int, key: bytes, text: str) -> bytes:
 
 def read_note(session: int, key: bytes, data: bytes) -> tuple[str, str]:
     """Return the key and the text of a note."""
+    _is_a(bytes, key)
     return key.decode(), _decoded(_note, data, "note", session, key)
 
 
@@ -164,4 +173,6 @@ def pack_row(table: str, key: bytes, row: bytes) -> bytes:
 
 def read_row(table: str, key: bytes, data: bytes) -> bytes:
     """Return what `pack_row` was given."""
+    _is_a(str, table)
+    _is_a(bytes, key)
     return opened(data, table, key)
