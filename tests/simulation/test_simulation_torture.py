@@ -44,6 +44,7 @@ def test_what_is_promised_holds(routing: str, seed: int) -> None:
         pytest.param("acyclic", 501516, id="a consumer of a session that has ended"),
         pytest.param("flooding", 607483, id="refused before its publisher moved"),
         pytest.param("flooding", 800290, id="refused before its publisher heard of it"),
+        pytest.param("spr-mesh", 800943, id="a dead letter too many was not acknowledged"),
         pytest.param("flooding", 607573, id="again, for a subscription made later"),
     ],
 )

@@ -93,7 +93,13 @@ class Watch:
         for session, its in gone.items():
             if session in self.contents.sessions:
                 stored = self.contents.sessions[session]
-                yield from self._parties.life_of(stored).noting.check_gone(its, stored.notes)
+                name = stored.record.name
+                if (
+                    not told["expired", name] + told["dropped", name]
+                ):  # else it let go of some itself
+                    living = [at for at, each in its.items() if not each.dead]
+                    noting = self._parties.life_of(stored).noting
+                    yield from noting.check_gone(living, stored.notes)
                 yield from self._check_departures(session, its, came.get(session, set()), told, now)
         for session in came.keys() & self.contents.sessions.keys():
             yield from self._check_limits(self.contents.sessions[session])
