@@ -7,6 +7,7 @@ import functools
 import gc
 import inspect
 import os
+import shutil
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext
@@ -36,6 +37,11 @@ HEALTHY = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_t
 settings.register_profile("usual", deadline=None, suppress_health_check=HEALTHY, print_blob=True)
 settings.load_profile("usual")
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "tests" / "spark_conf"))
+MEMORY, ROOM = Path("/dev/shm"), 4 << 30
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+    # The directories of tests: brokers and storages sync what they write, which takes a disk
+    # milliseconds each time, and memory none.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell has what it runs in the background ignore Ctrl-C; children would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
