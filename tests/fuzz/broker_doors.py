@@ -28,6 +28,7 @@ from reefcast.server.node import Node
 from reefcast.sessions import messages as sessions
 
 ROUTINGS = ("acyclic", "mesh", "tid-s")
+DELIVERIES = (FrameKind.DELIVER, FrameKind.DELIVER_AGAIN)
 TRIED = 200
 """Inputs between two looks at the bystanders."""
 
@@ -73,6 +74,7 @@ class Bystander:
     def __init__(self, node: Node, name: str) -> None:
         self.transport = Transport()
         self.name = name
+        self._received = 0
         self.connection = Connection(node.shared, node._greet)
         self.connection.connection_made(self.transport)
         self.say(FrameKind.HELLO, wire.hello(Role.CLIENT, name, "", "s"))
@@ -86,12 +88,18 @@ class Bystander:
         self.connection.data_received(wire.encode_publish(Publish(publication, body=body)))
 
     def has(self) -> list[int]:
-        """The numbers of the publications that came since this was last asked."""
+        """The numbers of the publications that came since this was last asked. What came is
+        acknowledged: who never does so is cut off in the end."""
         written, self.transport.written = b"".join(self.transport.written), []
+        frames = list(FrameReader().feed(written))
+        came = sum(kind in (FrameKind.CONTROL, *DELIVERIES) for kind, _ in frames)
+        if came:
+            self._received += came
+            self.say(FrameKind.ACK, self._received)
         return [
             wire.decode_publication(wire.split_parts(payload)[1]).seq
-            for kind, payload in FrameReader().feed(written)
-            if kind in (FrameKind.DELIVER, FrameKind.DELIVER_AGAIN)
+            for kind, payload in frames
+            if kind in DELIVERIES
         ]
 
 

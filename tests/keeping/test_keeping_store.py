@@ -86,6 +86,29 @@ def test_a_body_that_is_damaged_is_reported_and_missing(tmp_path, damage):
     store.close()
 
 
+def test_a_body_in_pages_that_are_damaged_is_missing_alone(tmp_path: Path) -> None:
+    path, page = tmp_path / "b.sqlite", 4096
+    store = opened(path)
+    store.load()
+    store.commit(
+        [PutEvent(number, ("p", number), 0.0, bytes([number]) * 20_000) for number in (1, 2)]
+    )
+    store.close()
+    content = bytearray(path.read_bytes())
+    at = (
+        content.index(bytes([1]) * (page - 4)) - 4
+    )  # it is full of it, but for the next one's number
+    content[at : at + 4] = b"\xff" * 4
+    path.write_bytes(content)
+    said: list[str] = []
+    store = opened(path, said)
+    store.load()
+    bodies = store.bodies([1, 2])
+    assert list(bodies.found) == [2] and bodies.missing == (1,)
+    assert said == [f"{path}: the body of event 1 is damaged (database disk image is malformed)"]
+    store.close()
+
+
 @pytest.mark.parametrize(
     ("at", "data"),
     [(60, b"\x00" * 4), (60, b"\xff" * 4), (100, b"\x63" * 8)],

@@ -209,15 +209,37 @@ class SqliteStore:
         numbers, found = list(events), dict[EventNumber, bytes]()
         for start in range(0, len(numbers), BODIES_AT_ONCE):
             some = numbers[start : start + BODIES_AT_ONCE]
-            marks = ", ".join("?" * len(some))
-            # Of a damaged row, SQLite may take the body for a text.
-            query = f"SELECT number, CAST(body AS BLOB) FROM event WHERE number IN ({marks})"
-            for number, body in self._database.execute(query, some):
-                try:
-                    found[number] = coding.read_body(number, body or b"")
-                except DamagedError:
-                    self._report(f"{self.path}: the body of event {number} is damaged")
+            try:
+                found |= self._some_bodies(some)
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise
+                found |= self._bodies_one_by_one(some)
         return Bodies(found, tuple(number for number in numbers if number not in found))
+
+    def _bodies_one_by_one(self, numbers: Iterable[EventNumber]) -> dict[EventNumber, bytes]:
+        """Read bodies of which some lie in pages that are damaged."""
+        found = dict[EventNumber, bytes]()
+        for number in numbers:
+            try:
+                found |= self._some_bodies([number])
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise
+                self._report(f"{self.path}: the body of event {number} is damaged ({error})")
+        return found
+
+    def _some_bodies(self, numbers: Sequence[EventNumber]) -> dict[EventNumber, bytes]:
+        found = dict[EventNumber, bytes]()
+        # Of a damaged row, SQLite may take the body for a text.
+        marks = ", ".join("?" * len(numbers))
+        query = f"SELECT number, CAST(body AS BLOB) FROM event WHERE number IN ({marks})"
+        for number, body in self._database.execute(query, numbers).fetchall():
+            try:
+                found[number] = coding.read_body(number, body or b"")
+            except DamagedError:
+                self._report(f"{self.path}: the body of event {number} is damaged")
+        return found
 
     def close(self) -> None:
         """Close the file, for others to open."""
