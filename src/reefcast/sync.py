@@ -30,7 +30,7 @@ from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
 from reefcast.client.iterating import Events
 from reefcast.client.last_values import LastValues as AsyncLastValues
-from reefcast.client.past_sync import History, LastValues, Replay
+from reefcast.client.past_sync import History, LastValues, PastClient, Replay
 from reefcast.client.replay import Replay as AsyncReplay
 from reefcast.client.requesting_sync import Event, Requesting
 from reefcast.client.retaining import Retain, check_not_retained, check_only
@@ -170,7 +170,7 @@ class Subscription(Events, _Handle[AsyncSubscription]):
         self._thread.run(self._handle.cancel(), timeout)
 
 
-class Client(SessionClient, RetainingClient, Requesting):
+class Client(SessionClient, RetainingClient, PastClient, Requesting):
     """A connection to the network, as `reefcast.Client`; made by `connect`, for any thread."""
 
     def __init__(self, thread: LoopThread, client: BackloggedClient) -> None:
@@ -400,21 +400,6 @@ class Client(SessionClient, RetainingClient, Requesting):
             return Subscription(self._thread, self._thread.run(work))
         past = _replay(client, filters, local_queue_limit, order_s, replay, handover_s)
         return Replay(self._thread, self._thread.run(past))
-
-    def history(
-        self,
-        filter: str,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 0,
-        attributes: Iterable[str] | None = None,
-        payload: bool = True,
-    ) -> History:
-        """Ask storages for the past events that match; arguments and errors as in
-        `reefcast.Client.history`."""
-        work = self._client.begin_history(filter, since, until, limit, attributes, payload)
-        return History(self._thread, self._thread.run(work))
 
     def close(self) -> None:
         """Wait for acknowledgements, close the connection, and end all iterations and the thread.

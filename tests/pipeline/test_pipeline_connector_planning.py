@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reefcast.errors import ConnectionLostError
+from reefcast.history.spread import Stretch
 from reefcast.pipeline.connector.ids import Hashes, Ids, Sketch, mixed
 from reefcast.pipeline.connector.offsets import Offset
 from reefcast.pipeline.connector.planning import MOST_LATE, Planner, Rules
@@ -31,7 +32,7 @@ class Storage:
     def __init__(self, times: dict[int, tuple[int, int]]) -> None:
         self.now = 0
         self.events = sorted((time, hash_of(n), came) for n, (time, came) in times.items())
-        self.asked = 0
+        self.asked = self.counted = 0
         self.spans: list[tuple[int, int]] = []
 
     def ids(self, since_us: int, until_us: int, limit: int = 0) -> Ids:
@@ -47,6 +48,18 @@ class Storage:
             np.array([time for time, _ in found], np.int64),
             np.array([hash for _, hash in found], np.uint64),
         )
+
+    def stretches(self, since_us: int, until_us: int, most: int) -> list[Stretch] | None:
+        self.counted += 1
+        times = [
+            time
+            for time, _, came in self.events
+            if since_us <= time < until_us and came <= self.now
+        ]
+        step = max(len(times) // most, 1)
+        return [
+            Stretch(times[k], "t", min(step, len(times) - k)) for k in range(0, len(times), step)
+        ]
 
     def read(self, part: Slice) -> list[int]:
         """Read a part of a batch as a task does."""
@@ -154,15 +167,35 @@ def test_a_query_that_is_up_to_date_reads_each_event_twice() -> None:
     assert storage.asked == 2 * 10_000
 
 
-def test_what_is_old_is_left_to_the_tasks() -> None:
-    storage = Storage({n: (n, n) for n in range(10_000)})
+def test_what_is_old_is_left_to_the_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only so many events are asked for as show that there are more than the tasks need; then the
+    storage says where they are: most are in a burst, which no task has alone."""
+    monkeypatch.setattr("reefcast.pipeline.connector.cutting.MOST_PROBED", 100)
+    times = [*range(0, 9000, 3), *range(9000, 9500)] * 2
+    storage = Storage({n: (time, time) for n, time in enumerate(times)})
     storage.now = 20_000
     query = Query(storage)
     query.plan(None)
-    assert storage.asked == 1  # is there anything?
-    assert sorted(query.run()) == sorted(map(hash_of, range(10_000)))
+    assert (storage.asked, storage.counted) == (1 + 100, 1)
     slices = query.planner.slices(query.done, query.planned or query.done)
-    assert [part.spans for part in slices[:2]] == [((0, 6640),), ((6640, 13280),)]
+    sizes = [len(storage.read(part)) for part in slices]
+    assert sum(sizes) == len(times)
+    assert len(sizes) == 3 and max(sizes) < 1.1 * min(sizes)
+
+
+def test_a_batch_of_old_events_is_divided_as_its_offset_says() -> None:
+    """Whatever came or was lost since it was planned, its partitions are the same: writers number
+    the rows of each."""
+    storage = Storage({n: (n, n if n % 2 else 30_000) for n in range(10_000)})
+    storage.now = 20_000
+    query = Query(storage)
+    query.plan(None)
+    assert query.planned is not None
+    spans = [part.spans for part in query.planner.slices(query.done, query.planned)]
+    assert len(spans) == 3
+    storage.now = 40_000
+    query.restart()
+    assert [p.spans for p in query.planner.slices(query.done, query.planned)] == spans
 
 
 def test_few_old_events_are_read_by_few_tasks() -> None:

@@ -12,6 +12,7 @@ from reefcast.errors import ConfigurationError
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication
 from reefcast.model.topics import topic_filter
+from reefcast.pipeline.connector.cutting import Read
 from reefcast.pipeline.connector.ids import Sketch
 from reefcast.pipeline.connector.offsets import Offset, Seen
 from reefcast.pipeline.connector.options import Least, read_options, stream_options
@@ -73,12 +74,22 @@ def test_slices_read_a_topic_in_its_time_only_but_all_that_was_planned() -> None
     times = TopicTimes((TopicTime("a", 0), TopicTime("b", 5)))
     planned = Slice(((2, 9),), np.array([1], np.uint64))
     some = list(narrowed([Slice(((2, 9),)), planned], times, WHOLE))
-    assert [(each.spans, each.filter) for each in some] == [
-        (((2, 5),), f"({WHOLE}) AND (topic MATCHES 'a')"),
-        (((5, 9),), ""),
-        (((2, 9),), ""),
+    assert [each.reads for each in some] == [
+        (Read(2, 5, filter=f"({WHOLE}) AND (topic MATCHES 'a')"),),
+        (Read(5, 9),),
+        (Read(2, 9),),
     ]
     assert list(narrowed([planned], TopicTimes(), WHOLE)) == [planned]
+
+
+def test_counts_of_topics_are_those_of_their_times() -> None:
+    times = TopicTimes((TopicTime("a", 0), TopicTime("b/#", 5, 7)))
+    found = [(topic, us) for topic in ("a", "b/c", "d", "") for us in (1, 6, 8)]
+    assert [each for each in found if times.has(*each)] == [
+        *(("a", us) for us in (1, 6, 8)),
+        ("b/c", 6),
+        *(("", us) for us in (1, 6, 8)),
+    ]
 
 
 def test_an_offset_keeps_when_its_topics_began_as_long_as_it_asks_for_earlier_times() -> None:

@@ -15,6 +15,7 @@ from reefcast.client.settings import Options
 from reefcast.client.signal import Signal
 from reefcast.errors import ConfigurationError, LocalError
 from reefcast.history.asking import Asking, Question, question_about
+from reefcast.history.spread import ROWS, STORAGE, Stretch
 from reefcast.sessions.messages import MOST_DEPOSITED
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -178,6 +179,34 @@ class HistoryClient:
             payload=payload,
         )
         return History(self._session, question, self._settings["history_patience_s"])
+
+    async def stretches(
+        self,
+        filter: str,
+        most: int,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[Stretch] | None:
+        """Ask storages where past events that match lie, to divide the reading of them: return
+        some `most` stretches for each storage with about how many they are, in the order of time.
+        This costs much less than to read them. Of topics of which the filter, or what the user may
+        see, may leave out events, only those events count, by a sample. None: a storage does not
+        know this question. Raises what reading a `History` raises."""
+        check_filter(filter)
+        question = question_about(
+            filter, since_us=microseconds(since), until_us=microseconds(until)
+        )._replace(stretches=max(most, 1))
+        history = History(self._session, question, self._settings["history_patience_s"])
+        found: list[Stretch] = []
+        async for event in history:
+            rows = event.attributes.get(ROWS)
+            if not isinstance(rows, int):
+                history.cancel()
+                return None
+            storage = str(event.attributes.get(STORAGE))
+            found.append(Stretch(event.time_us, event.publisher, rows, storage))
+        return found
 
 
 def either(filters: Sequence[str]) -> str:

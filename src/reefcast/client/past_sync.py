@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
+
+from reefcast.client.backlog import BackloggedClient
 from reefcast.client.history import History as AsyncHistory
 from reefcast.client.iterating import Events
 from reefcast.client.last_values import LastValues as AsyncLastValues
 from reefcast.client.replay import Replay as AsyncReplay
 from reefcast.client.thread import LoopThread
+from reefcast.history.spread import Stretch
 
 
 class _ThenNew(Events):
@@ -68,3 +73,38 @@ class History(Events):
 
     async def _cancel(self) -> None:
         self._history.cancel()
+
+
+class PastClient:
+    """The part of a synchronous client that asks about the past."""
+
+    _thread: LoopThread
+    _client: BackloggedClient
+
+    def history(
+        self,
+        filter: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 0,
+        attributes: Iterable[str] | None = None,
+        payload: bool = True,
+    ) -> History:
+        """Ask storages for the past events that match; arguments and errors as in
+        `reefcast.Client.history`."""
+        work = self._client.begin_history(filter, since, until, limit, attributes, payload)
+        return History(self._thread, self._thread.run(work))
+
+    def stretches(
+        self,
+        filter: str,
+        most: int,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        timeout: float | None = None,
+    ) -> list[Stretch] | None:
+        """Ask storages where past events that match lie; as `reefcast.Client.stretches`."""
+        work = self._client.stretches(filter, most, since=since, until=until)
+        return self._thread.run(work, timeout)

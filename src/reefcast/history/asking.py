@@ -59,7 +59,8 @@ E = TypeVar("E", bound=Past)
 
 class Question(NamedTuple):
     """A question about the past; see `Request`. `topics`: names and patterns. `attributes`,
-    `payload`: what is wanted of each event."""
+    `payload`: what is wanted of each event. `stretches`: how many, if not events are asked for but
+    where they lie; 0 for events."""
 
     filter: str
     topics: tuple[str, ...]
@@ -70,6 +71,7 @@ class Question(NamedTuple):
     for_storage: bool = False
     attributes: tuple[str, ...] | None = None
     payload: bool = True
+    stretches: int = 0
 
 
 def question_about(
@@ -210,6 +212,7 @@ class Asking(Generic[E]):
             for_storage=question.for_storage,
             attributes=question.attributes,
             payload=question.payload,
+            stretches=question.stretches,
         )
 
     def cancel(self) -> list[ServiceMessage]:

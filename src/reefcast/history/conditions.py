@@ -114,3 +114,12 @@ def is_whole(filter: Filter, topic: str) -> bool:
         )
         for conjunction in filter.conjunctions
     )
+
+
+def may_hold(filter: Filter, topic: str) -> bool:
+    """Return whether the filter can hold for an event because of this topic. If not, what it wants
+    of the topic's rows is among those of another topic, too."""
+    return any(
+        TOPIC not in conjunction.constraints or satisfies(conjunction.constraints[TOPIC], topic)
+        for conjunction in filter.conjunctions
+    )

@@ -86,8 +86,10 @@ class Request(ServiceMessage, frozen=True, kw_only=True, tag="request"):
     matches; at most `limit` (0: all). `window`: publications that may be sent before `More` allows
     more. `handover_s`: seconds for which the answer stays open for new events. `for_storage`: the
     request is that of a storage that lacks them, not of a client. `attributes`: names of those that
-    the answer is to have, None for all; `payload`: whether it is to have that. A storage that knows
-    neither sends all."""
+    the answer is to have, None for all; `payload`: whether it is to have that. `stretches`: with a
+    number, the answer says how many events lie where, as about so many publications
+    (`history.stretches`), instead of the events. A storage that does not know one of these three
+    sends everything."""
 
     id: RequestId
     storage: str
@@ -103,6 +105,7 @@ class Request(ServiceMessage, frozen=True, kw_only=True, tag="request"):
     path: Path = ()
     attributes: tuple[str, ...] | None = None
     payload: bool = True
+    stretches: Count = 0
 
 
 class OnPath(ServiceMessage, frozen=True, kw_only=True):

@@ -130,8 +130,14 @@ class SegmentFile:
 
     def last_time_us(self, group: int) -> int | None:
         """Return the latest time in a row group by its statistics; None if they lack it."""
+        known = self.times_us(group)
+        return None if known is None else known[1]
+
+    def times_us(self, group: int) -> tuple[int, int] | None:
+        """Return the earliest and the latest time in a row group by its statistics; None if they
+        lack them."""
         statistics = self._statistics(group, "time_us")
-        return None if statistics is None else int(statistics.max)
+        return None if statistics is None else (int(statistics.min), int(statistics.max))
 
     def _statistics(self, group: int, name: str) -> Any:
         number = self.segment.metadata.schema.names.index(name)

@@ -31,7 +31,7 @@ from typing import NamedTuple, NoReturn
 from reefcast.errors import ConfigurationError, DamagedError, LocalError
 from reefcast.history import salvage, schema, sealing
 from reefcast.history.choosing import Chooser
-from reefcast.history.conditions import demands, is_whole
+from reefcast.history.conditions import demands, is_whole, may_hold
 from reefcast.history.eras import Eras
 from reefcast.history.limits import Kept, Limits, Topic, Topics
 from reefcast.history.merging import Source, merged
@@ -39,6 +39,7 @@ from reefcast.history.messages import Position
 from reefcast.history.reading import Span, database_sources
 from reefcast.history.rows import ABOVE_ALL, Incoming, Key, Seeds, decoded
 from reefcast.history.segments import DAY_US, Segment, Segments
+from reefcast.history.spread import Stretch
 from reefcast.history.writing import Appended, Cleaned, Writer
 from reefcast.model.filters import TRUE, Filter
 from reefcast.model.patterns import topic_pattern_covers
@@ -359,7 +360,7 @@ class HistoryStore:
         handed out; with `report` it is reported instead, and the rest is read.
         """
         span = _span(since_us, until_us, after, now_us)
-        named = self._topics.matching(topics)
+        named = [t for t in self._topics.matching(topics) if may_hold(filter, t.name)]
         whole = all(is_whole(filter, topic.name) for topic in named)
         chooser = Chooser(None if whole else filter, limit, report)
         found = self._sources(named, None if whole else filter, span)
@@ -369,6 +370,32 @@ class HistoryStore:
             if chooser.full:
                 return
             chooser.raise_damage()
+
+    def stretches(
+        self,
+        topics: Iterable[str],
+        now_us: int,
+        *,
+        filter: Filter = TRUE,
+        since_us: int | None = None,
+        until_us: int | None = None,
+        most: int,
+    ) -> list[Stretch]:
+        """Return about how many of the events that `read` would hand out lie where: some `most`
+        stretches, in the order of time. Raises `DamagedError`."""
+        from reefcast.history.stretches import stretches
+
+        named = [t for t in self._topics.matching(topics) if may_hold(filter, t.name)]
+        span = _span(since_us, until_us, None, now_us)
+
+        def read(first_us: int, end_us: int) -> Iterator[list[bytes]]:
+            names = [topic.name for topic in named]
+            return self.read(names, now_us, filter=filter, since_us=first_us, until_us=end_us)
+
+        try:
+            return stretches(self._segments, self._reading, named, filter, span, most, read)
+        except sqlite3.DatabaseError as error:
+            raise DamagedError(f"{self._path} cannot be counted: {error}") from error
 
     def _sources(self, topics: list[Topic], filter: Filter | None, span: Span) -> list[Source]:
         seeds = Seeds()

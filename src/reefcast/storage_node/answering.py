@@ -9,6 +9,7 @@ from typing import Protocol
 
 from reefcast.history.messages import Position, Request
 from reefcast.history.replying import ITEMS, Reply
+from reefcast.history.spread import Stretch, encoded
 from reefcast.model import wire
 from reefcast.model.filters import Filter
 from reefcast.model.messages import ServiceMessage
@@ -36,12 +37,24 @@ class Store(Protocol):
         batch: int,
     ) -> Iterator[list[bytes]]: ...
 
+    def stretches(
+        self,
+        topics: tuple[str, ...],
+        now_us: int,
+        *,
+        filter: Filter,
+        since_us: int | None,
+        until_us: int | None,
+        most: int,
+    ) -> list[Stretch]: ...
+
 
 class Answering:
     """The answer to one request, which came to the storage `me`."""
 
     def __init__(self, request: Request, me: str, say: Say) -> None:
         self.request = request
+        self._me = me
         self._reply = Reply(request, me)
         self._say = say
         self._granted = asyncio.Event()
@@ -78,6 +91,18 @@ class Answering:
         self._granted.set()
 
     async def _read(self, store: Store, now_us: int, in_thread: InThread) -> None:
+        reply = self._reply
+        find = self._stretches if self.request.stretches else self._events
+        found = find(store, now_us)
+        while (bodies := await in_thread(partial(next, found, None))) is not None:
+            self._say(reply.found(bodies))
+            await self._credit()
+        self._say(reply.all_found())
+        while not reply.over:
+            self._granted.clear()
+            await self._granted.wait()
+
+    def _events(self, store: Store, now_us: int) -> Iterator[list[bytes]]:
         request, reply = self.request, self._reply
         found = store.read(
             request.topics,
@@ -89,14 +114,20 @@ class Answering:
             limit=request.limit,
             batch=ITEMS,
         )
-        cut = map(reply.projection.cut, found)
-        while (bodies := await in_thread(partial(next, cut, None))) is not None:
-            self._say(reply.found(bodies))
-            await self._credit()
-        self._say(reply.all_found())
-        while not reply.over:
-            self._granted.clear()
-            await self._granted.wait()
+        return map(reply.projection.cut, found)
+
+    def _stretches(self, store: Store, now_us: int) -> Iterator[list[bytes]]:
+        """Yield how many events lie where, instead of the events."""
+        request = self.request
+        found = store.stretches(
+            request.topics,
+            now_us,
+            filter=self._reply.filter,
+            since_us=request.since_us,
+            until_us=request.until_us,
+            most=request.stretches,
+        )
+        yield encoded(found, self._me, request.after)
 
     async def _credit(self) -> None:
         while self._reply.waits:

@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from reefcast.pipeline.connector.cutting import Read, cuts_of
 from reefcast.pipeline.connector.options import ReadOptions
 from reefcast.pipeline.connector.pushdown import Pushdown, Pushed
-from reefcast.pipeline.connector.reading import (
-    Bounds,
-    Slice,
-    Span,
-    past,
-    probe_size,
-    slice_portions,
-    tasks_for,
-)
+from reefcast.pipeline.connector.reading import Slice, past, slice_portions
 from reefcast.pipeline.connector.sentences import told, told_later
-from reefcast.pipeline.connector.topic_reading import narrowed
+from reefcast.pipeline.connector.topic_reading import TopicHistory, narrowed
 from reefcast.pipeline.connector.wanted import wanted_of
 from reefcast.timing import now_us
 
@@ -29,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class BatchReader(DataSourceReader):
-    """Reads the events published until now, in one slice of time for each partition."""
+    """Reads the events published until now, about as many in each partition."""
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._schema = schema
@@ -41,25 +34,23 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the slices to be read. Raises what asking raises, `RefusedError` if nobody stores
         the topics."""
-        slices = (Slice((span,)) for span in self._spans())
+        slices = map(Slice, self._pieces())
         return list(narrowed(slices, self._topics, self._pushed.filter)) or [Slice(())]
 
-    def _spans(self) -> list[Span]:
-        """Cut the time from the first event to now, or what the query asked for of that, for as
-        many tasks as the first events show to be worth it."""
+    def _pieces(self) -> list[tuple[Read, ...]]:
+        """Cut what there is until now, or what the query asked for of that, into pieces for as many
+        tasks as its events are worth."""
         pushed, at_us = self._pushed, now_us()
-        until_us = at_us if pushed.until_us is None else pushed.until_us
+        until_us = at_us + 1 if pushed.until_us is None else min(pushed.until_us, at_us + 1)
         since_us = 0 if pushed.since_us is None else pushed.since_us
         if since_us >= until_us:
             return []
-        most = self._selection.partitions
-        limit = probe_size(most) if most > 1 else 1
         with past(self._selection, "spark-planner") as history:
-            times = history.ids(since_us, until_us, limit).times.tolist()
-        if not times:
-            return []
-        tasks = tasks_for(len(times), most) if len(times) < limit else most
-        return Bounds(times[0], min(until_us, at_us + 1)).pieces(tasks)
+            counted = TopicHistory(history, self._topics, pushed.filter)
+            if not len(counted.ids(since_us, until_us, 1).times):
+                return []
+            cuts = cuts_of(counted, since_us, until_us, self._selection.partitions)
+        return cuts.pieces(since_us, until_us)
 
     @told_later
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -20,11 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from reefcast.matching.columnar.tables import Bodies, Table, Texts, Wanted, known
+from reefcast.model.wire import decode_publication
 
 Hashes = npt.NDArray[np.uint64]
 Times = npt.NDArray[np.int64]
 
 _IDS = Wanted(times=True, seqs=True, publishers=True)
+_TOPICS = Wanted(topics=True)
 PLACES = 3
 CELLS = PLACES * 48
 
@@ -62,6 +64,20 @@ def ids_of(bodies: Sequence[bytes]) -> Ids:
 def hashes_of(bodies: Sequence[bytes]) -> Hashes:
     """Return the hashes of encoded events."""
     return _hashes(_read(bodies))
+
+
+def without(bodies: list[bytes], topics: Sequence[str]) -> list[bytes]:
+    """Return the events that are on none of these topics, of events that are on another one."""
+    if not topics:
+        return bodies
+    ends, _ = known(Table(_TOPICS, Bodies.of(bodies)).topics)
+    several = np.flatnonzero(np.diff(ends) > 1).tolist()
+    others = {i for i in several if not set(topics).isdisjoint(_topics_of(bodies[i]))}
+    return [body for i, body in enumerate(bodies) if i not in others] if others else bodies
+
+
+def _topics_of(body: bytes) -> tuple[str, ...]:
+    return decode_publication(body).topics
 
 
 def joined(parts: Iterable[Ids]) -> Ids:

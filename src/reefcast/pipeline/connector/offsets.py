@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reefcast.errors import ConfigurationError
+from reefcast.pipeline.connector.cutting import Cuts
 from reefcast.pipeline.connector.ids import Hashes, Ids, Sketch
 
 
@@ -30,12 +31,14 @@ class Offset(NamedTuple):
     """All before `until_us` has been read, as far as it had come. `seen`: what was, of the times of
     which something may still come; `late`: what this batch has beside what is between the offset
     before and this one. `starts`: when the reading of each topic began, as long as what is before
-    that may be asked for."""
+    that may be asked for. `cuts`: how this batch's old events, of which no more is remembered, are
+    divided among tasks, so that a batch that is run again has the same partitions."""
 
     until_us: int
     seen: tuple[Seen, ...] = ()
     late: tuple[Late, ...] = ()
     starts: tuple[tuple[str, int], ...] = ()
+    cuts: Cuts | None = None
 
     @property
     def asks_from_us(self) -> int:
@@ -44,11 +47,16 @@ class Offset(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         starts = {"starts": dict(self.starts)} if self.starts else {}
-        return starts | {
-            "until_us": self.until_us,
-            "seen": [[s.since_us, s.until_us, str(s.sketch)] for s in self.seen],
-            "late": [[late.time_us, f"{late.hash:016x}"] for late in self.late],
-        }
+        cuts = {} if self.cuts is None else {"cuts": self.cuts.to_json()}
+        return (
+            starts
+            | cuts
+            | {
+                "until_us": self.until_us,
+                "seen": [[s.since_us, s.until_us, str(s.sketch)] for s in self.seen],
+                "late": [[late.time_us, f"{late.hash:016x}"] for late in self.late],
+            }
+        )
 
     @classmethod
     def of_json(cls, value: dict[str, Any]) -> Offset:
@@ -62,7 +70,8 @@ class Offset(NamedTuple):
         seen = (Seen(since, until, Sketch.of_text(text)) for since, until, text in value["seen"])
         late = (Late(time_us, int(text, 16)) for time_us, text in value["late"])
         starts = tuple(value.get("starts", {}).items())
-        return cls(value["until_us"], tuple(seen), tuple(late), starts)
+        cuts = Cuts.of_json(value["cuts"]) if "cuts" in value else None
+        return cls(value["until_us"], tuple(seen), tuple(late), starts, cuts)
 
 
 def late_hashes(late: Iterable[Late]) -> Hashes:

@@ -15,37 +15,34 @@ events:
   not seen is in the next batch (`Offset.late`). So each event is asked for twice, here and there.
 
 Events older than `late` when they are first planned are not asked for here: tasks read those that
-there are. Events that come later than `late` after their time are missed."""
+there are, divided as the offset says (`cutting`). Events that come later than `late` after their
+time are missed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from reefcast.pipeline.connector.ids import Hashes, Ids, Sketch, no_ids
-from reefcast.pipeline.connector.offsets import Late, Offset, Seen, late_hashes, late_of
-from reefcast.pipeline.connector.reading import (
-    Bounds,
-    Slice,
+from reefcast.pipeline.connector.cutting import (
+    Counted,
+    Cuts,
     Span,
-    data_loss,
-    probe_size,
+    cuts_by_ids,
+    cuts_of,
+    equal_times,
     tasks_for,
 )
+from reefcast.pipeline.connector.ids import Hashes, Ids, Sketch, no_ids
+from reefcast.pipeline.connector.offsets import Late, Offset, Seen, late_hashes, late_of
+from reefcast.pipeline.connector.reading import Slice, data_loss
 
 BUCKETS = 4
 """Buckets in the time of `late`."""
 MOST_LATE = 1000
 """Late events in one batch; more than that wait for the next one."""
-
-
-class History(Protocol):
-    """The part of `reading.Past` that planning needs."""
-
-    def ids(self, since_us: int, until_us: int, limit: int = 0) -> Ids: ...
 
 
 class Rules(NamedTuple):
@@ -77,7 +74,7 @@ class Looked(NamedTuple):
 class Planner:
     """Plans the batches of one query, while its driver lives. `clock` returns microseconds."""
 
-    def __init__(self, history: History, rules: Rules, clock: Callable[[], int]) -> None:
+    def __init__(self, history: Counted, rules: Rules, clock: Callable[[], int]) -> None:
         self._history = history
         self._rules = rules
         self._clock = clock
@@ -99,14 +96,34 @@ class Planner:
         old_us = min(recent_us, until_us)
         old = self._old(start.until_us, old_us, most)
         if most is not None and len(old.times) > most:
-            return self._planned(_cut(old, most), no_ids(), looked, looked.seen)
+            cut_us = _cut(old, most)
+            some = old.between(start.until_us, cut_us)
+            cuts_before = cuts_by_ids(some, self._rules.partitions)
+            return self._planned(cut_us, no_ids(), looked, looked.seen, cuts_before)
         left = None if most is None else most - len(old.times)
         until_us, ids = self._recent(old_us, until_us, left, must_go_on=not len(old.times))
         if not (len(ids.times) or len(old.times) or looked.late):
             return start
-        return self._planned(until_us, ids, looked, self._with(looked, ids, old_us, until_us))
+        cuts = self._cuts(start.until_us, old_us, old, all_known=most is not None)
+        seen = self._with(looked, ids, old_us, until_us)
+        return self._planned(until_us, ids, looked, seen, cuts)
 
-    def _planned(self, until_us: int, ids: Ids, looked: Looked, seen: tuple[Seen, ...]) -> Offset:
+    def _cuts(self, since_us: int, until_us: int, old: Ids, *, all_known: bool) -> Cuts | None:
+        """Return how old events are divided; None if there are none."""
+        if not len(old.times):
+            return None
+        if all_known:
+            return cuts_by_ids(old, self._rules.partitions)
+        return cuts_of(self._history, since_us, until_us, self._rules.partitions)
+
+    def _planned(
+        self,
+        until_us: int,
+        ids: Ids,
+        looked: Looked,
+        seen: tuple[Seen, ...],
+        cuts: Cuts | None,
+    ) -> Offset:
         """Remember the batch: from here on nothing fails."""
         self._batch = (until_us, ids)
         spans = {(each.since_us, each.until_us) for each in seen}
@@ -115,7 +132,7 @@ class Planner:
             for span, hashes in {**self._hashes, **looked.hashes}.items()
             if span in spans
         }
-        return Offset(until_us, seen, looked.late)
+        return Offset(until_us, seen, looked.late, cuts=cuts)
 
     def _old(self, since_us: int, until_us: int, most: int | None) -> Ids:
         """Return the ids of old events: one more than `most`, or any at all, shows that there are
@@ -221,20 +238,16 @@ class Planner:
             (max(s.since_us, start.until_us) for s in end.seen if s.until_us > start.until_us),
             default=end.until_us,
         )
-        found = [Slice((span,)) for span in self._cut_by_time(start.until_us, known_us)]
+        cuts = end.cuts
+        if cuts is None:  # without old events, or by an older version
+            most = self._rules.partitions if end.until_us == known_us else 1
+            cuts = equal_times(start.until_us, known_us, most)
+        found = list(map(Slice, cuts.pieces(start.until_us, known_us)))
         planned_us, ids = self._batch
         if planned_us != end.until_us:
             ids = self._found_again(start, end, known_us)
             self._batch = (end.until_us, ids)
         return found + self._cut_by_count(ids, end.until_us) + _of_late(end.late)
-
-    def _cut_by_time(self, since_us: int, until_us: int) -> list[Span]:
-        most = self._rules.partitions
-        if most > 1 and since_us < until_us:
-            limit = probe_size(most)
-            rows = len(self._history.ids(since_us, until_us, limit).times)
-            most = tasks_for(rows, most) if rows < limit else most
-        return Bounds(since_us, until_us).pieces(most)
 
     def _cut_by_count(self, ids: Ids, until_us: int) -> list[Slice]:
         rows = len(ids.times)

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from itertools import compress, pairwise
-from typing import NamedTuple, TypeVar
+from itertools import compress
+from typing import TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
 from reefcast import sync
 from reefcast.errors import ConnectionLostError, PeerError, ReefcastError, RefusedError
-from reefcast.pipeline.connector.ids import Hashes, Ids, hashes_of, ids_of, joined, no_ids
+from reefcast.history.spread import Stretch
+from reefcast.pipeline.connector.cutting import Read, Span
+from reefcast.pipeline.connector.ids import (
+    Hashes,
+    Ids,
+    hashes_of,
+    ids_of,
+    joined,
+    no_ids,
+    without,
+)
 from reefcast.pipeline.connector.options import EPOCH, Selection
 
 log = logging.getLogger("reefcast.spark")
@@ -23,27 +33,28 @@ T = TypeVar("T")
 PATIENCE_S = 30.0
 """How long a storage may be away, or not yet have what another one has."""
 PAUSE_S = 0.25
-LEAST_ROWS = 1000
-"""The least rows of a task, where a batch could be divided further."""
 AWAY_S = 60.0
 """How long the driver continues without anybody who could tell what there is."""
-Span = tuple[int, int]
-"""Microseconds: the first inclusive, the second exclusive."""
 
 
 class Slice(InputPartition):
-    """The events that one task reads: those of these spans; if `expected` is not None, those with
-    these hashes, as bytes. `filter`: what finds them; "" if that of the query does."""
+    """What one task reads: the events of `reads`, each a `Read` or a `Span`; if `expected` is not
+    None, those with these hashes, as bytes."""
 
-    filter = ""
+    def __init__(self, reads: Iterable[Read | Span], expected: Hashes | None = None) -> None:
+        asked = tuple(Read(*each) for each in reads)
+        super().__init__((asked, None if expected is None else expected.tobytes()))
 
-    def __init__(self, spans: tuple[Span, ...], expected: Hashes | None = None) -> None:
-        super().__init__((spans, None if expected is None else expected.tobytes()))
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """What is asked for."""
+        reads: tuple[Read, ...] = self.value[0]
+        return reads
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        spans: tuple[Span, ...] = self.value[0]
-        return spans
+        """The times that are asked for."""
+        return tuple(read.span for read in self.reads)
 
     @property
     def expected(self) -> Hashes | None:
@@ -83,6 +94,11 @@ class Past:
             return no_ids()
         heads = Past(self._client, self._selection._replace(attributes=(), payload=False))
         return joined(map(ids_of, heads.portions(since_us, until_us, limit)))
+
+    def stretches(self, since_us: int, until_us: int, most: int) -> list[Stretch] | None:
+        """Return where the events lie; None if a storage cannot tell."""
+        since, until = _time(since_us), _time(until_us)
+        return self._client.stretches(self._selection.filter, most, since=since, until=until)
 
 
 @contextmanager
@@ -140,11 +156,11 @@ def slice_portions(selection: Selection, part: Slice, *, fail: bool) -> Iterator
     """Yield the bodies of the events of a slice. `fail`: whether it is an error that some of them
     are gone."""
     expected = part.expected
-    if part.filter:
-        selection = selection._replace(filter=part.filter)
     with past(selection, "spark-reader") as history:
-        for since_us, until_us in part.spans if expected is None else ():
-            yield from _resumed(history, since_us, until_us)
+        for read in part.reads if expected is None else ():
+            about = history.about(read.asked(selection.filter))
+            for bodies in _resumed(about, *read.span):
+                yield without(bodies, read.but)
         if expected is not None:
             yield from _exactly(history, part.spans, expected, fail=fail)
 
@@ -205,28 +221,3 @@ def data_loss(what: str, *, fail: bool, error: type[ReefcastError] = ConnectionL
     if fail:
         raise error(f"{what}. To go on without them, set the option failOnDataLoss to false")
     log.warning("%s; the query goes on, since failOnDataLoss is false", what)
-
-
-def tasks_for(events: int, most: int) -> int:
-    """Return how many tasks, at least one and at most `most`, read this number of events."""
-    return min(most, max(events // LEAST_ROWS, 1))
-
-
-def probe_size(most: int) -> int:
-    """Return how many events must be asked for to see whether `most` tasks are worth it: with fewer
-    than that `tasks_for` says how many are. To know more would cost a second reading of them
-    all."""
-    return max(most, LEAST_ROWS)
-
-
-class Bounds(NamedTuple):
-    """A stretch of time, cut into pieces."""
-
-    since_us: int
-    until_us: int
-
-    def pieces(self, count: int) -> list[Span]:
-        length = self.until_us - self.since_us
-        count = max(1, min(count, length))
-        cuts = [self.since_us + length * k // count for k in range(count + 1)]
-        return [(a, b) for a, b in pairwise(cuts) if a < b]

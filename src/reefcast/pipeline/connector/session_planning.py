@@ -24,7 +24,8 @@ from typing import Any, NamedTuple, Protocol
 from pyspark.sql.datasource import InputPartition
 
 from reefcast.errors import ConfigurationError, LocalError
-from reefcast.pipeline.connector.reading import data_loss, tasks_for
+from reefcast.pipeline.connector.cutting import tasks_for
+from reefcast.pipeline.connector.reading import data_loss
 from reefcast.sessions.collecting import runs
 
 MOST_BATCH_BYTES = 64 << 20

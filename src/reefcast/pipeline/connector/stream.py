@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from reefcast.errors import PeerError, RefusedError
+from reefcast.history.spread import Stretch
 from reefcast.model.topics import topic_filter
 from reefcast.pipeline.connector.ids import Ids
 from reefcast.pipeline.connector.offsets import Offset
@@ -33,7 +34,12 @@ from reefcast.pipeline.connector.reading import (
     slice_portions,
 )
 from reefcast.pipeline.connector.sentences import told, told_later
-from reefcast.pipeline.connector.topic_reading import carried, ids_in, narrowed, times_since
+from reefcast.pipeline.connector.topic_reading import (
+    TopicHistory,
+    carried,
+    narrowed,
+    times_since,
+)
 from reefcast.pipeline.connector.topic_times import EARLIEST, Boundary, TopicTimes
 from reefcast.pipeline.connector.waiting import Waiting
 from reefcast.pipeline.connector.wanted import wanted_of
@@ -124,8 +130,13 @@ class Driver:
         self._planner = Planner(self, rules, now_us)
 
     def ids(self, since_us: int, until_us: int, limit: int = 0) -> Ids:
-        filter = self._options.selection.filter
-        return ids_in(self._history(), self._times, filter, (since_us, until_us), limit)
+        return self._by_topic().ids(since_us, until_us, limit)
+
+    def stretches(self, since_us: int, until_us: int, most: int) -> list[Stretch] | None:
+        return self._by_topic().stretches(since_us, until_us, most)
+
+    def _by_topic(self) -> TopicHistory:
+        return TopicHistory(self._history(), self._times, self._options.selection.filter)
 
     def _history(self) -> Past:
         """Return the history, over one connection that is kept while the driver lives."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
+from reefcast.history.spread import Stretch
+from reefcast.pipeline.connector.cutting import Read
 from reefcast.pipeline.connector.ids import Ids, joined
 from reefcast.pipeline.connector.offsets import Offset
 from reefcast.pipeline.connector.reading import Past, Slice
@@ -37,15 +40,38 @@ def ids_in(
     return joined(found)
 
 
+class TopicHistory(NamedTuple):
+    """A history of which each topic is read in its time only. `filter`: finds the events of all
+    topics."""
+
+    past: Past
+    times: TopicTimes
+    filter: str
+
+    def ids(self, since_us: int, until_us: int, limit: int = 0) -> Ids:
+        """Return the ids of the events; see `Past.ids`."""
+        return ids_in(self.past, self.times, self.filter, (since_us, until_us), limit)
+
+    def stretches(self, since_us: int, until_us: int, most: int) -> list[Stretch] | None:
+        """Return where the events lie; see `Past.stretches`. Where topics have times, an event on
+        two of them is not always found by both, so that they cannot be read one by one."""
+        found = self.past.stretches(since_us, until_us, most)
+        if not self.times.times or found is None:
+            return found
+        here = (each for each in found if self.times.has(each.topic, each.time_us))
+        return [each._replace(topic="") for each in here]
+
+
 def narrowed(slices: Iterable[Slice], times: TopicTimes, filter: str) -> Iterator[Slice]:
     """Yield slices that read each topic in its time only. What a slice expects was found so, and is
     read as it is."""
     for part in slices:
-        if not times.times or part.expected is not None:
+        if part.expected is not None:
             yield part
-            continue
-        for span in part.spans:
-            for since_us, until_us, wanted in times.parts(*span, filter):
-                narrow = Slice(((since_us, until_us),))
-                narrow.filter = "" if wanted == filter else wanted
-                yield narrow
+        elif not times.times:
+            yield Slice(read for read in part.reads if read.is_possible(filter))
+        else:
+            for span in part.spans:
+                for since_us, until_us, wanted in times.parts(*span, filter):
+                    found = "" if wanted == filter else wanted
+                    yield Slice([Read(since_us, until_us, filter=found)])

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol, TypeVar
 
 from reefcast.errors import ConfigurationError
+from reefcast.model.patterns import is_topic_match
 from reefcast.model.topics import topic_filter
 
 T = TypeVar("T")
@@ -64,6 +65,13 @@ class TopicTimes(NamedTuple):
         cuts = sorted({since_us, until_us, *self._inside(since_us, until_us)})
         found = (Part(a, b, self._narrowed(a, b, filter)) for a, b in pairwise(cuts))
         return [part for part in found if part.filter]
+
+    def has(self, topic: str, time_us: int) -> bool:
+        """Return whether events of a topic ("": of any) are read at this time."""
+        return not topic or any(
+            time.covers(time_us, time_us + 1) and is_topic_match(topic, time.topic)
+            for time in self.times
+        )
 
     def _inside(self, since_us: int, until_us: int) -> Iterable[int]:
         for time in self.times:
