@@ -109,6 +109,69 @@ def test_batches_are_what_reading_row_by_row_gives(
     assert [*map(as_compared, found)] == [*map(as_compared, expected)]
 
 
+formed = st.one_of(
+    st.sampled_from(
+        ("2026-01-31T12:00:00Z", "2026-01-31", "2026-13-01", "soon", "", "7.25", "1e3", "99999.5")
+    ),
+    st.sampled_from((7, -3, 2**62, 10**7, 7.25, 7.0, 1e300, 1e-40, math.nan, math.inf, True)),
+)
+
+
+@given(
+    st.sampled_from((TimestampType(), DateType(), DecimalType(6, 2))),
+    st.lists(st.dictionaries(st.sampled_from(("x", "s.x", "y")), formed), max_size=6),
+)
+def test_what_a_column_of_times_or_decimals_does_not_show_is_left_over(
+    kind: DataType, some: list[dict[str, Any]]
+) -> None:
+    """Each attribute is in its column or in the leftovers, never in both or in neither; the columns
+    are what they are without leftovers."""
+    columns = [StructField("x", kind), StructField("s", StructType([StructField("x", kind)]))]
+    rest = StructField("rest", MapType(StringType(), StringType()))
+    bodies = [wire.encode_publication(Publication("p", 1, 2, each)) for each in some]
+    for batch in Columns(StructType([rest, *columns])).batches([bodies]):
+        batch.validate(full=True)
+    found = read(StructType([rest, *columns]), bodies)
+    plain = read(StructType(columns), bodies)
+    for attributes, row, other in zip(some, found, plain, strict=True):
+        left = dict(row.pop("rest"))
+        assert row == other
+        shown = {"x": row["x"], "s.x": (row["s"] or {}).get("x")}
+        for name, value in attributes.items():
+            assert (name in left) == (shown.get(name) is None)
+            if name in left:
+                assert left[name] == value or _number(left[name]) in (
+                    repr(value),
+                    json.dumps(value),
+                )
+        assert set(left) <= set(attributes)
+
+
+def test_a_text_that_is_no_time_is_left_over() -> None:
+    schema = StructType(
+        [
+            StructField("at", TimestampType()),
+            StructField("rest", MapType(StringType(), StringType())),
+            StructField("price", DecimalType(4, 1)),
+        ]
+    )
+    made = [
+        {"at": "2026-01-31T12:00:00Z", "price": 1.5, "b": 1},
+        {"at": "soon", "price": 123456, "b": 2},
+        {"at": 5.5, "price": "much"},
+        {},
+    ]
+    bodies = [wire.encode_publication(Publication("p", 1, 2, each)) for each in made]
+    rows = read(schema, bodies)
+    assert [dict(row["rest"]) for row in rows] == [
+        {"b": "1"},
+        {"at": "soon", "price": "123456", "b": "2"},
+        {"at": "5.5", "price": "much"},
+        {},
+    ]
+    assert [row["at"] is not None for row in rows] == [True, False, False, False]
+
+
 # --- what other programs may have written ---------------------------------------------------------
 
 

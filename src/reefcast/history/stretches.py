@@ -125,7 +125,7 @@ class _Counting:
             yield times[start], min(step, end - start)
 
     def _in_database(self, database: sqlite3.Connection, topic: Topic, step: int) -> Iterator[Part]:
-        """Step along the primary key: nothing but keys is looked at."""
+        """Yield parts, by steps along the primary key: nothing but keys is looked at."""
         rows = (
             f"FROM message INDEXED BY {WHOLE.through} WHERE topic = ? "
             "AND (time_us, publisher, seq) >= (?, ?, ?) AND time_us <= ?"

@@ -36,6 +36,7 @@ from reefcast.pipeline.connector.columns import (
     leaves,
 )
 from reefcast.pipeline.connector.forms import FORMS
+from reefcast.pipeline.connector.leftovers import Lost, not_shown, text_of_floats, with_lost
 
 KINDS: dict[type[DataType], tuple[int, ...]] = {
     LongType: (layout.LONG,),
@@ -82,6 +83,8 @@ class Columns:
                 kinds = KINDS[type(kind)]
                 self._places[name] = _Place(len(attributes), len(kinds))
                 attributes += [(name, each) for each in kinds]
+        rests = [number for number, field in enumerate(schema) if is_rest(field.dataType)]
+        self._rest = rests[0] if rests else None
         names = set(schema.names)
         self._wanted = Wanted(
             tuple(attributes),
@@ -91,7 +94,7 @@ class Columns:
             topics=TOPICS in names,
             payloads=PAYLOAD in names,
             all=ATTRIBUTES in names,
-            rest=any(is_rest(field.dataType) for field in schema),
+            rest=self._rest is not None,
         )
 
     def batches(self, portions: Iterable[Sequence[bytes] | Bodies]) -> Iterator[pa.RecordBatch]:
@@ -103,27 +106,36 @@ class Columns:
 
     def _batch(self, bodies: Bodies) -> pa.RecordBatch:
         table = Table(self._wanted, bodies)
+        lost: list[Lost] = []
         columns = [
-            self._column(table, field.name, field.dataType, kind.type)
+            self._column(table, field.name, field.dataType, kind.type, lost)
             for field, kind in zip(self._schema, self._arrow, strict=True)
         ]
+        if lost and self._rest is not None:
+            columns[self._rest] = with_lost(columns[self._rest], lost)
         batch = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
         for name in self._present:
             batch = batch.filter(batch.column(name).is_valid())
         return batch
 
-    def _column(self, table: Table, name: str, kind: DataType, arrow: pa.DataType) -> pa.Array:
+    def _column(
+        self, table: Table, name: str, kind: DataType, arrow: pa.DataType, lost: list[Lost]
+    ) -> pa.Array:
         make = _OF_EVENT.get(name)
         if make is not None:
             return make(table)
         if is_rest(kind):
             return _as_map(known(table.rest), arrow)
-        return self._attribute(table, name, kind, arrow)
+        return self._attribute(table, name, kind, arrow, lost)
 
-    def _attribute(self, table: Table, name: str, kind: DataType, arrow: pa.DataType) -> pa.Array:
+    def _attribute(
+        self, table: Table, name: str, kind: DataType, arrow: pa.DataType, lost: list[Lost]
+    ) -> pa.Array:
+        """Return the column of an attribute; append to `lost` what it has no value for, though the
+        attribute has the right type."""
         if isinstance(kind, StructType):
             parts = [
-                self._attribute(table, f"{name}.{field.name}", field.dataType, part.type)
+                self._attribute(table, f"{name}.{field.name}", field.dataType, part.type, lost)
                 for field, part in zip(kind, arrow, strict=True)
             ]
             return _as_struct(parts, arrow)
@@ -134,7 +146,12 @@ class Columns:
             _array(column, ARROW[each]) for column, (_, each) in zip(columns, kinds, strict=True)
         ]
         form = FORMS.get(type(kind))
-        return arrays[0] if form is None else form(arrays, arrow)
+        if form is None:
+            return arrays[0]
+        made = form(arrays, arrow)
+        if self._rest is not None:
+            lost += not_shown(name, arrays, made)
+        return made
 
 
 # --- arrays ---------------------------------------------------------------------------------------
@@ -185,9 +202,7 @@ def _values(maps: Maps) -> pa.Array:
     texts = _texts(maps.values)
     if not len(maps.floats):
         return texts
-    floats = pc.cast(pa.array(maps.floats), pa.string())
-    whole = pc.match_substring_regex(floats, "^-?[0-9]+$")
-    floats = pc.if_else(whole, pc.binary_join_element_wise(floats, ".0", ""), floats)
+    floats = text_of_floats(pa.array(maps.floats))
     mask = np.zeros(len(texts), bool)
     mask[maps.float_at] = True
     return pc.replace_with_mask(texts, pa.array(mask), floats)
