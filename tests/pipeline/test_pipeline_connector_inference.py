@@ -33,14 +33,20 @@ def test_names_are_quoted_where_they_must_be() -> None:
     assert ddl(given) == "price DOUBLE, `a.b` STRING, `1st` BIGINT, `a``b` BIGINT, `é` STRING"
     assert ddl({"a": "BIGINT"}, "rest") == "a BIGINT, rest MAP<STRING,STRING>"
     assert ddl({}, "rest") == "rest MAP<STRING,STRING>"
+    commented = ddl({"a": "BIGINT", "b": "STRING"}, comments={"b": "it's \\ one", "c": "no"})
+    assert commented == "a BIGINT, b STRING COMMENT 'it\\'s \\\\ one'"
 
 
 def test_whether_a_schema_is_to_be_found() -> None:
     given = {"url": URL, "subscribe": "fx", "maxOffsetsPerTrigger": "5"}
     assert inferring(given) is None
     assert inferring({**given, "inferSchema": "false"}) is None
-    selection = inferring({**given, "inferschema": "TRUE"})
-    assert selection is not None
-    assert "'fx'" in selection.filter
+    asked = inferring({**given, "inferschema": "TRUE"})
+    assert asked is not None and not asked.by_advertisements
+    assert "'fx'" in asked.selection.filter
+    asked = inferring({**given, "inferSchema": "advertisements"})
+    assert asked is not None and asked.by_advertisements
+    with pytest.raises(ConfigurationError, match="neither true nor false, nor advertisements"):
+        inferring({**given, "inferSchema": "yes"})
     with pytest.raises(ConfigurationError, match="schema and inferSchema contradict each other"):
         inferring({**given, "inferSchema": "true", "schema": "n BIGINT"})

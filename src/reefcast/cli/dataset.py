@@ -25,14 +25,21 @@ def command() -> None:
 
 @command.command()
 @words_argument("FILTER")
+@click.option(
+    "--advertisements",
+    "by_advertisements",
+    is_flag=True,
+    help="Print what publishers advertise of events, instead of looking at past events.",
+)
 @json_option("an object of names and types")
-def schema(*, words: tuple[str, ...], as_json: bool) -> None:
-    """Print the attributes of past events, as the option schema of Spark takes them.
+def schema(*, words: tuple[str, ...], by_advertisements: bool, as_json: bool) -> None:
+    """Print the attributes of events, as the option schema of Spark takes them.
 
         reefcast dataset schema "topic = 'fx'"
 
     FILTER must name its topics. Some of the first events and some of the last day are looked at;
-    where an attribute has unlike types, the most frequent one is printed. URL is that of any
+    where an attribute has unlike types, the most frequent one is printed. With --advertisements
+    nothing need be stored, and columns have their ranges as comments. URL is that of any
     broker, reefcast://host:port; by default that of REEFCAST_URL, or of a broker on this machine.
     """
     from reefcast.pipeline.connector.inference import ddl, inferred
@@ -44,6 +51,13 @@ def schema(*, words: tuple[str, ...], as_json: bool) -> None:
         )
     check_filters(filters)
     options: Options = {**given(), "name": "schema"}
-    with sync.connect(url, **options) as client:
-        types = inferred(client, filters[0], datetime.now(UTC))
-    click.echo(json.dumps(types, ensure_ascii=False) if as_json else ddl(types))
+    comments: dict[str, str] = {}
+    if by_advertisements:
+        from reefcast.pipeline.connector.advertised import advertised, comments_of, types_of
+
+        ranges = advertised(url, options, filters[0])
+        types, comments = types_of(ranges), comments_of(ranges)
+    else:
+        with sync.connect(url, **options) as client:
+            types = inferred(client, filters[0], datetime.now(UTC))
+    click.echo(json.dumps(types, ensure_ascii=False) if as_json else ddl(types, "", comments))

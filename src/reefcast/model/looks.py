@@ -1,6 +1,6 @@
-"""What an operator's program asks of a broker to show it: a summary, a page of a table, or the
-publications that match a filter as the broker sees them. The answers are plain data, of bounded
-size (`server.looks` makes them)."""
+"""What a program asks of a broker to show it: a summary, a page of a table, the publications that
+match a filter as the broker sees them, or the attributes that are advertised. The answers are plain
+data, of bounded size (`server.looks` makes them)."""
 
 from __future__ import annotations
 
@@ -51,4 +51,11 @@ class Sightings(Look, frozen=True, tag="sightings"):
     after: Count = 0
 
 
-AnyLook = Summary | Page | Sightings
+class Advertised(Look, frozen=True, tag="advertised"):
+    """Asks which attributes publishers have advertised of the events that match `filter`, as far as
+    who asks may see these: everybody may ask."""
+
+    filter: str
+
+
+AnyLook = Summary | Page | Sightings | Advertised

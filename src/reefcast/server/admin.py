@@ -304,8 +304,8 @@ async def admin_connection(
     shown = credentials_of_environment() if credentials is None else credentials
     try:
         async with asyncio.timeout(ANSWER_S):
-            context = None if tls is None else tls.context
-            reader, writer = await asyncio.open_connection(host, port, **over(context, ANSWER_S))
+            secured = {} if tls is None else over(tls.context, ANSWER_S, tls.server_name)
+            reader, writer = await asyncio.open_connection(host, port, **secured)
     except TimeoutError as error:
         raise ConnectionLostError(f"{place} did not answer in {ANSWER_S:g} s") from error
     except OSError as error:

@@ -30,11 +30,12 @@ MOST_STEPS = 20
 
 class Asking(NamedTuple):
     """What is needed to ask a certain broker something. `who`: the broker, in words; `uri`: its
-    name in its certificate, "" if its host is checked instead."""
+    name in its certificate, "" if its host is checked instead, or the host `server_name`."""
 
     context: ssl.SSLContext
     who: str = ""
     uri: str = ""
+    server_name: str = ""
 
     def check(self, connection: Any) -> None:
         """Raise `TlsError` if the certificate at the other end of the connection is not that of the

@@ -7,7 +7,7 @@ others are NULL there (or in a column of leftovers)."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from reefcast.pipeline.connector.columns import RESERVED, REST
 SAMPLE = 1000
 """Events that are looked at, the first ones and the last ones."""
 DAY = timedelta(days=1)
+NOTHING: Mapping[str, str] = {}
 TYPES: dict[type, str] = {int: "BIGINT", float: "DOUBLE", str: "STRING", bool: "BOOLEAN"}
 
 
@@ -45,11 +46,18 @@ def _type_of(kinds: Counter[type]) -> str:
     return TYPES[most]
 
 
-def ddl(types: dict[str, str], rest: str = "") -> str:
+def ddl(types: Mapping[str, str], rest: str = "", comments: Mapping[str, str] = NOTHING) -> str:
     """Return types as the option `schema` takes them; `rest`: also a column of this name for
-    leftovers."""
-    columns = [f"{quoted(name)} {kind}" for name, kind in types.items()]
+    leftovers; `comments`: what is said of columns, by name."""
+    columns = [
+        f"{quoted(name)} {kind}{_comment(comments.get(name, ''))}" for name, kind in types.items()
+    ]
     return ", ".join(columns + ([f"{quoted(rest)} {REST.upper()}"] if rest else []))
+
+
+def _comment(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f" COMMENT '{escaped}'" if text else ""
 
 
 def quoted(name: str) -> str:

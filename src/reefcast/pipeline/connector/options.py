@@ -79,6 +79,7 @@ FORMS = {
 }
 """How such values travel when they are written: the first is what clients send by themselves."""
 ISO, TEXT = "iso", "text"
+ADVERTISEMENTS = "advertisements"
 _OF_A_SELECTION = frozenset(name.lower() for name in ("url", "filter", "subscribe", *ACCESS, *USER))
 WRITE = ("url", "topic", "orderBy", *FORMS, *ACCESS, *USER)
 NOT_OF_A_STREAM = (
@@ -268,15 +269,27 @@ def schema_option(options: Mapping[str, str]) -> str:
     return options.get("schema", "")
 
 
-def inferring(options: Mapping[str, str]) -> Selection | None:
-    """Return whose schema is to be found in a sample; None if it is given, or not wanted."""
+class Inferring(NamedTuple):
+    """How a schema is to be found: that of which events, in advertisements or in a sample."""
+
+    selection: Selection
+    by_advertisements: bool
+
+
+def inferring(options: Mapping[str, str]) -> Inferring | None:
+    """Return how a schema is to be found; None if it is given, or not wanted."""
     given = {name.lower(): value for name, value in options.items()}
-    if not _truth(given.get("inferschema", "").strip() or "false"):
-        return None
+    text = given.get("inferschema", "").strip().lower() or "false"
+    by_advertisements = text == ADVERTISEMENTS
+    try:
+        if not by_advertisements and not _truth(text):
+            return None
+    except ValueError as error:
+        raise ConfigurationError(f"option inferSchema: {error}, nor {ADVERTISEMENTS}") from error
     if given.get("schema", "").strip():
         raise ConfigurationError("options schema and inferSchema contradict each other")
     known = {name: options[name] for name in options if name.lower() in _OF_A_SELECTION}
-    return _selection(_Given(known, READ, "reading"))
+    return Inferring(_selection(_Given(known, READ, "reading")), by_advertisements)
 
 
 def time_us(text: str) -> int:

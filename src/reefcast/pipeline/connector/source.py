@@ -9,6 +9,7 @@ from typing import ClassVar
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from reefcast.pipeline.connector.advertised import advertised, comments_of, types_of
 from reefcast.pipeline.connector.batch import BatchReader, PushingReader
 from reefcast.pipeline.connector.columns import check_columns, schema_of
 from reefcast.pipeline.connector.inference import ddl, inferred
@@ -16,6 +17,7 @@ from reefcast.pipeline.connector.options import (
     READ,
     STREAM,
     WRITE,
+    Inferring,
     inferring,
     is_of_session,
     look_options,
@@ -45,12 +47,10 @@ class ReefcastSource(DataSource):
     @told
     def schema(self) -> str:
         given = self._given(READ)
-        selection = inferring(given)
-        if selection is None:
+        asked = inferring(given)
+        if asked is None:
             return schema_of(schema_option(given))
-        with selection.broker.connect("spark-planner") as client:
-            types = inferred(client, selection.filter, datetime.now(UTC))
-        return schema_of(ddl(types, "rest" if "rest" not in types else "the rest"))
+        return schema_of(_inferred(asked))
 
     def _given(self, known: Sequence[str]) -> dict[str, str]:
         """Return the options, with those of the usual ones that are known here."""
@@ -80,3 +80,15 @@ class ReefcastSource(DataSource):
     @told
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         return StreamWriter(schema, write_options(self._given(WRITE)), overwrite=overwrite)
+
+
+def _inferred(asked: Inferring) -> str:
+    """Return the columns that are found, with one for leftovers."""
+    broker, filter = asked.selection.broker, asked.selection.filter
+    if asked.by_advertisements:
+        ranges = advertised(broker.url, {**broker.access, "name": "spark-planner"}, filter)
+        types, comments = types_of(ranges), comments_of(ranges)
+    else:
+        with broker.connect("spark-planner") as client:
+            types, comments = inferred(client, filter, datetime.now(UTC)), {}
+    return ddl(types, "rest" if "rest" not in types else "the rest", comments)

@@ -10,10 +10,11 @@ from reefcast.errors import LocalError, ProtocolError
 from reefcast.model.effort import admit_filter
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.grants import Grant
-from reefcast.model.looks import AnyLook, Page, Sightings, Summary
+from reefcast.model.looks import Advertised, AnyLook, Page, Sightings, Summary
 from reefcast.network.sections import LimitsSection
 from reefcast.protocol.principal import Principal
 from reefcast.server.asking import filter_limits
+from reefcast.server.looks.advertised import advertised_of
 from reefcast.server.looks.pages import page_of
 from reefcast.server.looks.summary import summary_of
 from reefcast.server.metrics.observed import ObservedBroker
@@ -35,11 +36,16 @@ class Looks:
         return self._broker.host.core.granting.of(subject_of(principal))
 
     async def answer(self, look: AnyLook, principal: Principal) -> dict[str, Any]:
-        """Return what a user asks for. He needs the right `status`; of publications he is shown
-        those that he may see. Raises `LocalError` for what there is not, and `ProtocolError` for
-        what he may not ask."""
-        require_status(principal, self._broker.host.core.granting.grants)
+        """Return what a user asks for. He needs the right `status`, unless he asks what is
+        advertised; of publications and advertisements, he is shown those that he may see. Raises
+        `LocalError` for what there is not, and `ProtocolError` for what he may not ask."""
+        if not isinstance(look, Advertised):
+            require_status(principal, self._broker.host.core.granting.grants)
         try:
+            if isinstance(look, Advertised):
+                core, limits = self._broker.host.core, self._broker.host.limits
+                asked = narrowed(look.filter, self.grant_of(principal), limits)
+                return await advertised_of(core, asked)
             if isinstance(look, Summary):
                 return summary_of(self._broker, await self.sums.figures())
             if isinstance(look, Page):
