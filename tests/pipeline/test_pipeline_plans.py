@@ -1,8 +1,10 @@
 """What Spark plans for the pipeline's own jobs: no join that compares all with all, no function in
-Python where Spark has its own, and plans that it may adapt."""
+Python where Spark has its own, no shuffle of rows that could be aggregated first, and plans that it
+may adapt."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +42,17 @@ def check(text: str) -> None:
     assert "AdaptiveSparkPlan" in text or "Exchange" not in text, text
 
 
+def check_shuffles(text: str) -> None:
+    """Check that rows are aggregated where they lie before they go to other tasks, so that it does
+    not matter how unevenly they are spread; and that few are left for the driver."""
+    lines = text.splitlines()
+    for line, below in pairwise(lines):
+        if "Exchange hashpartitioning" in line:
+            assert "Aggregate(" in below and "partial_" in below, text
+    assert any("Aggregate(" in line for line in lines), f"the driver would get all rows: {text}"
+    assert "Window" not in text, text
+
+
 def test_the_jobs_of_an_analysis(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,14 +74,19 @@ def test_the_jobs_of_an_analysis(
     assert len(plans) > 10
     for text in plans:
         check(text)
+        check_shuffles(text)
     messages = analysis.read_kind(spark, tmp_path, "message")
     deliveries = analysis.read_kind(spark, tmp_path, "delivery")
     check(plan(links.carried(links.ways(messages, deliveries, ["a", "b", "c"]), 2)))
-    check(plan(links.sent_per_s(messages, ["a", "b", "c"])))
+    rates = plan(links.sent_per_s(messages, ["a", "b", "c"]))
+    check(rates)
+    check_shuffles(rates)
 
 
 def test_the_rates_of_requests(spark: SparkSession) -> None:
-    check(plan(request_rates.request_rates(spark.createDataFrame([], request_rates.LOG))))
+    text = plan(request_rates.request_rates(spark.createDataFrame([], request_rates.LOG)))
+    check(text)
+    check_shuffles(text)
 
 
 def test_matching_passes_once_through_python_and_joins_nothing(spark: SparkSession) -> None:
@@ -83,6 +101,9 @@ def test_matching_passes_once_through_python_and_joins_nothing(spark: SparkSessi
     text = plan(clusters.interests(events, clients, 10))
     assert text.count("MapInArrow") == 1
     assert not any(node in text for node in ALL_WITH_ALL)
+    drawn = text[text.index("MapInArrow") :]
+    assert "RoundRobinPartitioning" in drawn, "a sample is matched by one task"
+    assert drawn.index("RoundRobinPartitioning") < drawn.index("TakeOrderedAndProject")
 
 
 def test_matching_of_streams_joins_nothing(spark: SparkSession, tmp_path: Path) -> None:

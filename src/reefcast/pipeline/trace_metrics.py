@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 from reefcast.traces.vocabulary import FOUND_OVERLOADED
 
@@ -290,10 +289,10 @@ def overloaded(rows: DataFrame) -> DataFrame:
 
 
 def _last_counts(rows: DataFrame) -> DataFrame:
-    newest = Window.partitionBy("broker", "link", "counter").orderBy(
-        F.desc("time_us"), F.desc("count")
-    )
-    return rows.withColumn("age", F.row_number().over(newest)).where(F.col("age") == 1)
+    """Return broker, link, counter, count: the last state of each, which Spark finds where the rows
+    are. (A window would bring all rows of a counter to one task, and sort them.)"""
+    last = F.max_by("count", F.struct("time_us", "count"))
+    return rows.groupBy("broker", "link", "counter").agg(last.alias("count"))
 
 
 # --- helpers -------------------------------------------------------------------------------------

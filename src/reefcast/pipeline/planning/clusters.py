@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 
 from reefcast.errors import ConfigurationError
 from reefcast.pipeline.matching.joins import match
+from reefcast.pipeline.matching.shared import parallelism
 from reefcast.pipeline.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def interests(events: DataFrame, subscriptions: DataFrame, most_events: int) -> 
     """Return client, home, events (their numbers): of at most `most_events` events, drawn by a
     hash."""
     number = F.col("event")
-    sample = events.orderBy(F.xxhash64(number), number).limit(most_events)
+    drawn = events.orderBy(F.xxhash64(number), number).limit(most_events)
+    sample = drawn.repartition(parallelism(events.sparkSession))  # a limit leaves one partition
     home = F.col("cluster") if "cluster" in subscriptions.columns else F.lit(None)
     who = F.struct("client", home.cast("bigint").alias("home")).alias("who")
     numbered = subscriptions.select(who, "filter")
