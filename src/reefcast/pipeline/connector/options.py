@@ -80,7 +80,7 @@ FORMS = {
 """How such values travel when they are written: the first is what clients send by themselves."""
 ISO, TEXT = "iso", "text"
 _OF_A_SELECTION = frozenset(name.lower() for name in ("url", "filter", "subscribe", *ACCESS, *USER))
-WRITE = ("url", "topic", "orderBy", *FORMS, *ACCESS, *USER)
+WRITE = ("url", "topic", "orderBy", "confirm", *FORMS, *ACCESS, *USER)
 NOT_OF_A_STREAM = (
     "a session hands out what it owes, in the order of its queue, and storages and times have no "
     "part in that; to begin in the past, subscribe the session with replay before"
@@ -181,13 +181,15 @@ class Forms(NamedTuple):
 
 class WriteOptions(NamedTuple):
     """`topic`: of all rows; "" if the rows say it. `order`: columns by which the rows of a
-    partition are sorted; none: as they come. `checkpoint`: where a query keeps its own."""
+    partition are sorted; none: as they come. `checkpoint`: where a query keeps its own.
+    `confirm`: whether a row counts as written only when durable sessions have it on disk."""
 
     broker: Broker
     topic: str
     order: tuple[str, ...]
     checkpoint: str
     forms: Forms = Forms()
+    confirm: bool = True
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -261,6 +263,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         given.names("orderBy"),
         given.text("checkpointLocation"),
         Forms(*(given.one_of(name, known) for name, known in FORMS.items())),
+        given.read("confirm", _truth, True),
     )
 
 
