@@ -15,6 +15,7 @@ from live_storages import WITHIN_S, storing
 from reefcast.history.limits import Limits
 from reefcast.model.topics import topic_filter
 from reefcast.network.sections import SessionsSection
+from reefcast.storage_node.node import StorageNode
 from reefcast.storage_node.process import Keeping, serve_store
 
 
@@ -79,11 +80,14 @@ async def test_the_session_ends_with_the_storage(tmp_path: Path) -> None:
     keeping = Keeping(directory=tmp_path / "history", limits=Limits(), session="archive")
     answers, removed, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
+    async def until_removed(node: StorageNode) -> None:
+        await removed.wait()
+
     async def serve() -> None:
         await serve_store(
             *(urls[1], ["fx"], keeping, (), stop),
             ready=lambda node: answers.set(),
-            follow=lambda node: removed.wait(),
+            follow=until_removed,
         )
 
     async with (
