@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import reefcast
 from children import Children, line_of
@@ -19,6 +20,7 @@ from reefcast.network.sections import RoleEntry, SessionsSection
 from reefcast.server.greeting import Anonymous
 
 READY_S, WITHIN_S = 60.0, 300.0
+SAID_CHARS = 8000
 
 
 class Network:
@@ -133,6 +135,17 @@ async def _known(url: str) -> None:
                 await asyncio.sleep(0.02)
 
 
+class Sender(NamedTuple):
+    """A program, whose output goes to the file `log`."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def said(self) -> str:
+        """Return the end of what it has printed."""
+        return self.log.read_text(encoding="utf-8", errors="replace")[-SAID_CHARS:]
+
+
 class Listener:
     """A live subscriber to a topic, in a thread."""
 
@@ -148,12 +161,15 @@ class Listener:
         for event in self._events:
             self.ids[event.id] += 1
 
-    def wait(self, count: int, sender: subprocess.Popen[bytes]) -> int:
-        """Wait until at least `count` events have come; return how many have."""
+    def wait(self, count: int, sender: Sender) -> int:
+        """Wait until at least `count` events have come; return how many have. Fails, with what the
+        sender has said, if it ends or is too slow."""
         give_up_at_s = time.monotonic() + WITHIN_S
         while len(self.ids) < count:
-            assert sender.poll() is None, "the sender has ended"
-            assert time.monotonic() < give_up_at_s, f"{len(self.ids)} came instead of {count}"
+            code = sender.process.poll()
+            assert code is None, f"the sender has ended with {code}: {sender.said()}"
+            late = time.monotonic() > give_up_at_s
+            assert not late, f"{len(self.ids)} came instead of {count}: {sender.said()}"
             time.sleep(0.01)
         return len(self.ids)
 

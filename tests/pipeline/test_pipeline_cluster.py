@@ -75,18 +75,21 @@ with spark_session("alerts", master) as spark:
 """
 
 
-@pytest.fixture(params=["standalone", pytest.param("local[*]", marks=pytest.mark.soak), "connect"])
+SLOW = ("local[*]", "connect")
+"""Places that start one more Java each: they are for `make soak`. The first one has the most that
+can go wrong."""
+
+
+@pytest.fixture(params=["standalone", *(pytest.param(p, marks=pytest.mark.soak) for p in SLOW)])
 def where(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Where]:
     """Where a query runs: on a cluster with two workers, on threads of this machine, and through
-    Spark Connect, if its packages are there."""
+    Spark Connect."""
     if request.param == "standalone":
         cluster: Cluster = request.getfixturevalue("cluster")
         yield Where(cluster.master, cluster.environment)
     elif request.param == "connect":
-        for package in ("grpc", "grpc_status", "google.rpc", "zstandard"):
-            pytest.importorskip(package)
         request.getfixturevalue("java")
         with connect_server(tmp_path_factory.mktemp("connect")) as address:
             yield Where(address, dict(os.environ))

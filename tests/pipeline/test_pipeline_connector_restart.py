@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from live_history import Listener, Network, live_history
+from live_history import Listener, Network, Sender, live_history
 
 from reefcast.client.encoding import encode_event
 from reefcast.pipeline.connector.options import Broker
@@ -26,12 +26,16 @@ BEFORE, RATE_PER_S, LATE_EVERY = 2000, 50, 25
 
 
 @contextmanager
-def copying(network: Network, checkpoint: Path) -> Iterator[subprocess.Popen[bytes]]:
+def copying(network: Network, checkpoint: Path) -> Iterator[Sender]:
     """Run the query, with Java and everything, until the end of the block, where it is killed."""
     command = [sys.executable, str(PROGRAM), network.url, str(checkpoint)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    file = checkpoint.with_suffix(".log")
+    with file.open("ab") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+        )
     try:
-        yield process
+        yield Sender(process, file)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -78,13 +82,13 @@ def test_a_query_that_is_killed_loses_nothing_and_publishes_nothing_twice(
         network.publish("in", *({"n": n} for n in range(BEFORE)))
         listener, source = Listener(network.urls[1], "out"), Source(network)
         source.start()
-        with copying(network, checkpoint) as process:
-            heard = listener.wait(300, process)
+        with copying(network, checkpoint) as program:
+            heard = listener.wait(300, program)
         assert unfinished(checkpoint), "the query was never killed in the middle of a batch"
-        with copying(network, checkpoint) as process:
-            listener.wait(heard + 600, process)
+        with copying(network, checkpoint) as program:
+            listener.wait(heard + 600, program)
             count = source.stop()
-            listener.wait(count, process)
+            listener.wait(count, program)
         stored = network.wait("out", count)
         assert Counter(event["n"] for event in stored) == Counter(range(count))
         assert set(listener.close().values()) == {1}, "a live subscriber got an event twice"

@@ -39,6 +39,7 @@ from reefcast.client import Event
 from reefcast.errors import ConfigurationError, FilterSyntaxError, InvalidValueError
 from reefcast.model import wire
 from reefcast.model.publication import Publication, Value
+from reefcast.network.sections import SessionsSection
 from reefcast.pipeline.connector.checkpoint import Batch, last_batch
 from reefcast.pipeline.connector.columns import check_columns, schema_of
 from reefcast.pipeline.connector.options import Broker, read_options, stream_options, write_options
@@ -52,6 +53,7 @@ from reefcast.pipeline.connector.publishing import (
 )
 from reefcast.pipeline.connector.record_batches import Columns
 from reefcast.protocol.client_ids import Identity, identity_of
+from reefcast.timing import now_us
 from secured import PASSWORD, secured
 from tls_files import Office
 
@@ -253,7 +255,8 @@ def test_rows_that_are_no_events(kinds: StructType, order: tuple[str, ...], sent
         check_rows(kinds, order)
 
 
-async def test_a_task_that_fails_and_is_done_again_publishes_each_row_once() -> None:
+@pytest.mark.parametrize("confirm", [False, True])
+async def test_a_task_that_fails_and_is_done_again_publishes_each_row_once(confirm: bool) -> None:
     """This holds even while another attempt is still running."""
     batches = [pa.record_batch({"n": pa.array(range(n, n + 500))}) for n in range(0, 5000, 500)]
     part = part_of("q", 7, 0, 10**15)
@@ -263,7 +266,7 @@ async def test_a_task_that_fails_and_is_done_again_publishes_each_row_once() -> 
         raise KeyError("upstream")
 
     def attempt(some: Any) -> int:
-        return publish(Broker(urls[0], {}), some, part, "fx")
+        return publish(Broker(urls[0], {}), some, part, "fx", confirm=confirm)
 
     async with running(path_network(2)) as urls, reefcast.connect(urls[1]) as client:
         subscription = await client.subscribe("topic = 'fx'", local_queue_limit=10_000)
@@ -277,6 +280,33 @@ async def test_a_task_that_fails_and_is_done_again_publishes_each_row_once() -> 
         await until(lambda: subscription.waiting >= 5500)
         numbers = [event["n"] for event in await subscription.next_batch()]
     assert numbers == [*range(5000), *range(500)]
+
+
+async def test_confirmed_rows_reach_a_subscriber_once_whichever_brokers_the_attempts_go_to() -> (
+    None
+):
+    rows, part = [pa.record_batch({"n": pa.array(range(100))})], part_of("q", 7, 0, 10**15)
+    async with running(path_network(2)) as urls, reefcast.connect(urls[1]) as client:
+        subscription = await client.subscribe("topic = 'fx'")
+        for url in (urls[0], urls[1], urls[0]):
+            await asyncio.to_thread(publish, Broker(url, {}), rows, part, "fx", confirm=True)
+        await client.publish(n=100, topics=["fx"])
+        await until(lambda: subscription.waiting >= 101)
+        numbers = [event["n"] for event in await subscription.next_batch()]
+    assert numbers == list(range(101))
+
+
+async def test_rows_count_as_written_when_durable_sessions_have_them(tmp_path: Path) -> None:
+    network = path_network(2)
+    network.sessions = SessionsSection(directory=str(tmp_path))
+    rows = [pa.record_batch({"n": pa.array(range(5))})]
+    async with running(network) as urls, reefcast.connect(urls[1]) as client:
+        session = await client.session("small", max_events=3, policy="refuse")
+        await session.subscribe("n >= 0")
+        part = part_of("q", 7, 0, now_us())
+        with pytest.raises(reefcast.RefusedError, match="small"):
+            await asyncio.to_thread(publish, Broker(urls[0], {}), rows, part, "fx", confirm=True)
+        assert (await session.status()).events == 3
 
 
 async def test_what_a_broker_refuses_is_an_error_of_the_task() -> None:
@@ -306,6 +336,8 @@ def test_options_of_readers() -> None:
 
 def test_options_of_forms() -> None:
     assert write_options({"url": URL}).forms == ("microseconds", "iso", "number")
+    assert write_options({"url": URL}).confirm
+    assert not write_options({"url": URL, "confirm": "False"}).confirm
     given = {"url": URL, "timestamps": "ISO", "dates": "days", "decimals": "text"}
     assert write_options(given).forms == ("iso", "days", "text")
     with pytest.raises(ConfigurationError, match="option dates is 'weeks': it is iso or days"):

@@ -19,7 +19,6 @@ SETTLE_S = 0.5
 
 
 def test_the_examples_of_the_page(spark: SparkSession, tmp_path: Path) -> None:
-    """Delta's package is tried where it is installed."""
     to_parquet, back, delta = re.findall(
         r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
     )
@@ -45,7 +44,6 @@ def test_the_examples_of_the_page(spark: SparkSession, tmp_path: Path) -> None:
         run(back)
         quotes = stored("quotes", 20)
         assert stored("quotes/again", 20) == quotes
-        pytest.importorskip("deltalake")
         run(delta)
         assert stored("quotes/delta", 20) == quotes
         shared["append"](spark.range(1), 0)  # a batch that is repeated

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from live_history import live_history
 
 from reefcast.overlay import topology
 from reefcast.pipeline.analysis import TABLES
@@ -13,6 +15,9 @@ from reefcast.pipeline.planning import clusters, covering, links
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "how-to" / "run-spark-jobs.md").read_text(encoding="utf-8")
@@ -45,6 +50,27 @@ def test_the_columns_of_a_table(after: str, schema: str) -> None:
     assert ddl(re.findall(ROW, table)) == schema
 
 
+def blocks(title: str) -> list[str]:
+    """Return the blocks of Python of a section of the guide."""
+    section = GUIDE.split(title)[1].split("\n## ")[0]
+    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+
+
+@pytest.mark.spark
+def test_the_program_that_is_submitted(spark: SparkSession, tmp_path: Path) -> None:
+    """It runs again when all is read, and publishes nothing twice."""
+    shared: dict[str, Any] = {"__name__": "large_orders"}
+    (program,) = blocks("## Submit a program of your own")
+    exec(compile(program, "large_orders.py", "exec"), shared)
+    with live_history(tmp_path / "storage") as network:
+        network.publish("orders", *({"number": n, "total": 50.0 * n} for n in range(6)))
+        while not network.count("orders/large"):  # events are read when they have settled
+            shared["main"](network.url, str(tmp_path / "checkpoint"))
+        shared["main"](network.url, str(tmp_path / "checkpoint"))
+        large = network.wait("orders/large", 3)
+    assert sorted(event["number"] for event in large) == [3, 4, 5]
+
+
 @pytest.mark.spark
 def test_examples(spark, tmp_path):
     trace = TraceOptions(tmp_path / "out" / "trace")
@@ -53,7 +79,7 @@ def test_examples(spark, tmp_path):
     simulation.publish("publisher", "a", {"x": 1}, at_s=1.0)
     simulation.run()
     shared = {"spark": spark}
-    for source in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
+    for source in blocks("## Analyse a trace"):
         here = source.replace('"out/', f'"{tmp_path}/out/')  # Spark's own folder stays as it is
         exec(compile(here, "run-spark-jobs.md", "exec"), shared)
     written = spark.read.parquet(str(tmp_path / "out" / "late")).collect()

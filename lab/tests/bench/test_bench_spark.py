@@ -130,7 +130,11 @@ def test_leaving_out_is_told(data: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         bench_spark, "expected_s", lambda row, n: 0 if row.engine == REEFCAST else 1e9
     )
     result = CliRunner().invoke(
-        command, ["spark", "--n", "2", "--n", "1", "--events", "50", "--data", str(data), "--json"]
+        command,
+        [
+            *("spark", "--part", "matching", "--n", "2", "--n", "1"),
+            *("--events", "50", "--data", str(data), "--json"),
+        ],
     )
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from reefcast.errors import LocalError
 from reefcast.history.store import HistoryStore
-from reefcast_lab.bench import spark_events, spark_events_page
+from reefcast_lab.bench import spark, spark_bytes, spark_events, spark_events_page
 from reefcast_lab.bench.spark_events import EventsTiming, python_share, stored
 from reefcast_lab.cli.bench import command
 
@@ -19,6 +20,9 @@ ROWS = [
     EventsTiming("Parquet", 1000, 2_000_000, 2.0, 1.0, 500.0, 1000.0, 1.0),
     EventsTiming("sealed", 1000, 3_000_000, 4.0, 2.5, 250.0, 400.0, 2.5, 7000.0, 0.25),
 ]
+MATCHED = [spark.SparkTiming("reefcast", 100, 500, 70, 2.0, 1.0)]
+SENT = [spark_bytes.SparkBytes("everything", 1000, 1000, 2000, 1.0)]
+CONNECTOR_PAGE = Path(__file__).parents[3] / "docs" / "reference" / "spark-connector.md"
 
 
 def test_half_of_the_events_are_sealed(tmp_path: Path) -> None:
@@ -51,8 +55,34 @@ def test_figures_have_a_line_for_each_way() -> None:
     assert lines[3] == "| sealed | 1,000 | 3 | 4 | 2.5 | 250 | 400 | 2.5 | 7,000 | 25% |"
 
 
-def test_the_command_prints_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace what is measured, of each part."""
+    monkeypatch.setattr(spark, "bench", lambda *_: iter(MATCHED))
     monkeypatch.setattr(spark_events, "bench", lambda *_: iter(ROWS))
-    result = CliRunner().invoke(command, ["spark", "--part", "connector", "--json"])
+    monkeypatch.setattr(spark_bytes, "bench_bytes", lambda *_: iter(SENT))
+
+
+def test_one_command_prints_all_parts_or_some(measured: None) -> None:
+    result = CliRunner().invoke(command, ["spark", "--json"])
     assert result.exit_code == 0, result.output
-    assert [row["way"] for row in json.loads(result.stdout)] == ["Parquet", "sealed"]
+    rows = json.loads(result.stdout)
+    assert [row["part"] for row in rows] == ["matching", "connector", "connector", "bytes"]
+    result = CliRunner().invoke(command, ["spark", "--part", "bytes", "--part", "connector"])
+    assert result.exit_code == 0, result.output
+    assert "matching:" not in result.stdout
+    assert result.stdout.index("sealed") < result.stdout.index("everything")
+
+
+def test_a_page_gets_the_tables_that_it_has_a_place_for(measured: None, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(CONNECTOR_PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    result = CliRunner().invoke(command, ["spark", "--page", str(page)])
+    assert result.exit_code == 0, result.output
+    text = page.read_text(encoding="utf-8")
+    assert "| sealed | 1,000 | 3 |" in text
+    assert "| everything | 1,000 | 2,000 | 1 |" in text
+    (tmp_path / "other.md").write_text("no place", encoding="utf-8")
+    result = CliRunner().invoke(command, ["spark", "--page", str(tmp_path / "other.md")])
+    assert isinstance(result.exception, LocalError)
+    assert "has a place for none of these" in str(result.exception)

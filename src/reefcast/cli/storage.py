@@ -72,6 +72,13 @@ ALONE = "storage"
     help="Delete other topics from DIRECTORY; by default they stay there.",
 )
 @click.option(
+    "--session",
+    metavar="NAME",
+    default="",
+    help="Get new events from a durable session of this name, so that what is confirmed is stored "
+    "whatever is killed; by default from a subscription.",
+)
+@click.option(
     "--admin",
     metavar="HOST:PORT",
     default="",
@@ -91,6 +98,7 @@ def command(
     most: int | None,
     seal_after_s: float,
     forget: bool,
+    session: str,
     admin: str,
     log_format: str | None,
     log_levels: tuple[str, ...],
@@ -131,6 +139,7 @@ def command(
         limits=limits(lifetime_s, most),
         seal_after_s=seal_after_s,
         forget=forget,
+        session=session,
     )
     said = partial(_say, as_json)
     run_store(
@@ -145,7 +154,7 @@ def command(
 def _check_named(context: click.Context, words: tuple[str, ...]) -> None:
     """Raise `UsageError` for words or options that a storage of a network file does not take."""
     given = click.core.ParameterSource.COMMANDLINE
-    for option in ("indexed", "lifetime_s", "most", "seal_after_s", "forget", "admin"):
+    for option in ("indexed", "lifetime_s", "most", "seal_after_s", "forget", "session", "admin"):
         if context.get_parameter_source(option) == given:
             flag = next(p.opts[0] for p in context.command.params if p.name == option)
             raise click.UsageError(
@@ -254,6 +263,7 @@ def _keeping(entry: StorageEntry) -> Keeping:
         indexed=kinds([f"{attribute}={kind}" for attribute, kind in entry.index.items()]),
         seal_after_s=entry.seal_after_s,
         forget=entry.forget,
+        session=entry.session,
     )
 
 

@@ -65,10 +65,14 @@ class Outbox:
         self.withholds = False
         self._unwritten = 0  # at the end of `_unsent`
 
+    def number_from(self, first: int) -> None:
+        """Begin with this number; nothing has been published."""
+        self.seq = self.acknowledged_seq = first - 1
+
     def continue_from(self, seq: int) -> None:
         """Go on behind a former life of the publisher, whose last number was `seq`: what of it is
         not done is among those `asked` for (see `begin`)."""
-        self.seq = self.acknowledged_seq = seq
+        self.number_from(seq + 1)
         self.withholds = True
 
     def written(self, count: int) -> None:

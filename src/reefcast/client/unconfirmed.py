@@ -59,13 +59,15 @@ class Unconfirmed:
     """All of one client, by number. `asks`: the groups to which everything belongs that is
     published now. `expected`: groups of single publications that are still to be sent. `on_done`:
     if there is one, everything that is published asks, and it is called with the number of each
-    that is done (see `outbox_file`)."""
+    that is done (see `outbox_file`). `former_attempts`: if the publisher may have had a former
+    life that published the same, a number that is above all of its attempts."""
 
     def __init__(self) -> None:
         self.asks: tuple[Group, ...] = ()
         self.expected: dict[int, Group] = {}
         self.room = Signal()
         self.on_done: Callable[[int], None] | None = None
+        self.former_attempts = 0
         self._kept: dict[int, _Kept] = {}
 
     def load(self, frames: Mapping[int, bytes], attempt: int = 0) -> None:
@@ -121,10 +123,11 @@ class Unconfirmed:
     def add(self, seq: int, frame: bytes, *groups: Group) -> bytes:
         """Keep a publication; return the frame that asks for confirmation."""
         groups += self.asks
-        self._kept[seq] = _Kept(frame, groups)
+        former = self.former_attempts
+        self._kept[seq] = _Kept(frame, groups, former + 1)
         for group in groups:
             group.open += 1
-        return wire.asking(frame, 1, again=False)
+        return wire.asking(frame, former + 1, again=former > 0)
 
     def noted(self, first_seq: int, frames: Sequence[bytes]) -> Sequence[bytes]:
         """Return frames as they are to be sent; those that ask, or whose numbers are `expected`,

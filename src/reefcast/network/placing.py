@@ -52,7 +52,8 @@ def planned_storages(
             name=name, broker=each.broker, topics=list(each.topics), directory=directory
         )
         if like and _shared(each.topics, like):
-            new = replace(like, name=name, broker=each.broker, topics=new.topics, joining=[])
+            own = {"name": name, "broker": each.broker, "topics": new.topics}
+            new = replace(like, **own, joining=[], session=name if like.session else "")
         made.append(replace(new, directory=str(PurePath(directory, name))))
     _check_kept(storages, made)
     _check_taken_over(storages, made)

@@ -412,6 +412,9 @@ class StorageEntry(Section):
       it has everything that these have. `reefcast network move-storages` adds and removes them.
     - `admin`: the address of its HTTP listener for operators, host:port; empty: it has none. Off
       loopback it needs what `[admin]` needs.
+    - `session`: the name of a durable session from which it gets new events, at its broker, which
+      needs a directory in `[sessions]`: then a publication is confirmed when it is there, and is
+      stored whatever is killed. Empty: it subscribes, and stores what comes while it is connected.
     """
 
     name: str
@@ -425,6 +428,7 @@ class StorageEntry(Section):
     forget: bool = False
     joining: list[str] = msgspec.field(default_factory=list)
     admin: str = ""
+    session: str = ""
 
     @property
     def admin_address(self) -> tuple[str, int] | None:

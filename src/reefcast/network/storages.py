@@ -49,6 +49,11 @@ def check_storages(storages: Sequence[StorageEntry], brokers: Collection[str]) -
         directories[directory] = entry.name
         _check_topics(entry, where)
         _check_limits(entry, where)
+    if twice := _twice(entry.session for entry in storages if entry.session):
+        raise ConfigurationError(
+            f"the session {twice!r} is that of two storages, which would share its events; give "
+            "each storage one of its own"
+        )
 
 
 def _check_topics(entry: StorageEntry, where: str) -> None:

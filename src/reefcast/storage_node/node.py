@@ -28,7 +28,6 @@ from typing import TypeVar
 
 from reefcast.client.client import Client, session_of
 from reefcast.client.event import Event
-from reefcast.client.handles import inbox_of
 from reefcast.client.signal import Signal
 from reefcast.errors import (
     ConfigurationError,
@@ -44,6 +43,7 @@ from reefcast.model.patterns import check_topic_pattern, topic_pattern_covers, t
 from reefcast.model.topics import topic_filter
 from reefcast.storage_node.answering import Answering, decoded
 from reefcast.storage_node.catching_up import CatchUp
+from reefcast.storage_node.feeds import feed_of
 from reefcast.storage_node.upkeep import Upkeep
 from reefcast.timing import now_us
 
@@ -74,7 +74,8 @@ class StorageNode:
 
     `topics`: names or patterns; `joining`: those of them that other storages have; `forget`: see
     `HistoryStore.keep`; `seal_after_s`: seconds from the end of a day until it is sealed, None:
-    never; `name`: that of its entry in a network file. `id`: the id of its client; `answers`: the
+    never; `name`: that of its entry in a network file; `session`: the durable session from which it
+    gets new events, "": a subscription (see `feeds`). `id`: the id of its client; `answers`: the
     topics that it answers for now; `counters`: what it has done. Raises `ConfigurationError` for
     a malformed pattern."""
 
@@ -89,6 +90,7 @@ class StorageNode:
         seal_after_s: float | None = SEAL_AFTER_S,
         handover_s: float = HANDOVER_S,
         name: str = "",
+        session: str = "",
     ) -> None:
         self._client = client
         self._name = name
@@ -104,7 +106,6 @@ class StorageNode:
         self._upkeep = Upkeep(store, self._change_store, self._in_thread, seal_after_s)
         self._catch_up = CatchUp(self._session, store, self._append_lacking, handover_s)
         self._answering: dict[RequestId, tuple[Answering, asyncio.Task[None]]] = {}
-        self._taken: list[Event] = []
         self._writing = asyncio.Lock()
         self._changed = Signal()
         self._answered = Signal()
@@ -117,7 +118,7 @@ class StorageNode:
         self._damage: DamagedError | None = None
         self.change(topics, joining)
         initial = [topic_filter([topic]) for topic in dict.fromkeys(topics)] or [NOTHING]
-        self._subscription = client.subscribe(*initial, local_queue_limit=QUEUE)
+        self._feed = feed_of(client, session, tuple(initial), QUEUE)
 
     # --- from outside -----------------------------------------------------------------------------
 
@@ -139,7 +140,7 @@ class StorageNode:
     @property
     def waiting(self) -> int:
         """How many events have come, and are not stored yet."""
-        return len(self._taken) + len(inbox_of(self._subscription).bodies)
+        return self._feed.waiting
 
     @property
     def running(self) -> int:
@@ -165,6 +166,11 @@ class StorageNode:
             if not self._running:
                 raise LocalError("the storage has ended")
             await self._changed.wait()
+
+    async def give_up_feed(self) -> None:
+        """End what gets new events for it, for ever: the storage is no longer part of the
+        network."""
+        await self._feed.end()
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Run the storage until cancelled, and then until all that has arrived is stored. Raises
@@ -245,9 +251,9 @@ class StorageNode:
 
     async def _keep(self) -> None:
         while True:
-            self._taken = await self._subscription.next_batch()
-            await self._append([Incoming(event.body) for event in self._taken], "subscription")
-            self._taken = []
+            bodies = await self._feed.next_batch()
+            await self._append([Incoming(body) for body in bodies], "subscription")
+            await self._feed.stored()
 
     async def _append(self, batch: list[Incoming], source: str) -> None:
         await self._change_store(partial(self._store.append, batch))
@@ -271,9 +277,9 @@ class StorageNode:
         """Store what had arrived when the storage was told to end; in a thread, after all
         others."""
         self._threads.shutdown()
-        events = self._taken + inbox_of(self._subscription).pop_all()
-        if events:
-            self._store.append([Incoming(event.body) for event in events])
+        bodies = self._feed.rest()
+        if bodies:
+            self._store.append([Incoming(body) for body in bodies])
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -308,13 +314,13 @@ class StorageNode:
 
     async def _take_in(self, topic: str) -> None:
         await self._keep_topics(self._tended)
-        if topic_filter([topic]) not in self._subscription.filters:
-            await self._subscription.add(topic_filter([topic]))
+        if topic_filter([topic]) not in self._feed.filters:
+            await self._feed.add(topic_filter([topic]))
 
     async def _get_ready(self, topic: str) -> None:
         """Prepare a topic once for each connection, and again until nothing is missing; then
         wait."""
-        await self._subscription.settled()
+        await self._feed.settled()
         connection = self._connections
         whole = topic in self._whole or await self._catch_up.of(topic, self._is_topic)
         lost = connection != self._connections or not self._client.connected
@@ -349,7 +355,7 @@ class StorageNode:
             answering.fail(GONE)
             task.cancel()
         if topic not in self.topics:
-            await self._subscription.remove(topic_filter([topic]))
+            await self._feed.remove(topic_filter([topic]))
             await self._keep_topics([other for other in self._tended if other != topic])
 
     def _orphans(self, topic: str) -> list[tuple[Answering, asyncio.Task[None]]]:

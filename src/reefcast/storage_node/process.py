@@ -41,6 +41,7 @@ class Keeping:
     indexed: Mapping[str, Kind] = field(default_factory=dict)
     seal_after_s: float | None = SEAL_AFTER_S
     forget: bool = False
+    session: str = ""
 
     def open(self, *, repair: bool) -> HistoryStore:
         """Open the store; this may take long."""
@@ -151,12 +152,15 @@ async def serve_store(
 
     async def attached(store: HistoryStore) -> None:
         async with connect(url, **options) as client:
-            forget, seal_after_s = keeping.forget, keeping.seal_after_s
             node = StorageNode(
-                client, store, topics, joining, forget=forget, seal_after_s=seal_after_s, name=name
+                *(client, store, topics, joining),
+                forget=keeping.forget,
+                seal_after_s=keeping.seal_after_s,
+                name=name,
+                session=keeping.session,
             )
             seen.attached(node)
-            await first_of(node.run(partial(ready, node)), told_to_stop(), follow(node))
+            await _live(node, node.run(partial(ready, node)), told_to_stop(), follow)
 
     repairs = 0
     while True:
@@ -177,6 +181,26 @@ async def serve_store(
         finally:
             seen.ended()
             await asyncio.to_thread(store.close)
+
+
+async def _live(
+    node: StorageNode,
+    life: Coroutine[Any, Any, None],
+    told_to_stop: Coroutine[Any, Any, None],
+    follow: Follow,
+) -> None:
+    """Run a storage until it is told to stop, or `follow` returns: then it is part of the network
+    no more, and nothing must wait for it."""
+    removed = False
+
+    async def followed() -> None:
+        nonlocal removed
+        await follow(node)
+        removed = True
+
+    await first_of(life, told_to_stop, followed())
+    if removed:
+        await node.give_up_feed()
 
 
 async def first_of(*works: Coroutine[Any, Any, object]) -> None:

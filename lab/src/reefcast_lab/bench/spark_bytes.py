@@ -68,13 +68,16 @@ def _asked(spark: SparkSession, url: str) -> Iterator[tuple[str, DataFrame]]:
         return (reader.schema(columns) if columns else reader).load()
 
     yield "everything", table("")
-    yield "some columns: .schema(...)", table(NARROW)
-    yield "where(...)", table(COLUMNS).where("price > 990")
-    yield "where(...), pushdown", table(COLUMNS, pushdown=True).where("price > 990")
-    yield "OR in where(...), pushdown", table(COLUMNS, pushdown=True).where(EITHER)
-    yield "OR in the option filter", table(COLUMNS, filter=EITHER)
-    yield "some columns and filter", table(NARROW, filter=EITHER)
-    yield "LIMIT 10", table(COLUMNS).limit(10)
+    yield "two columns, `.schema(...)`", table(NARROW)
+    yield "six columns, `where(...)`", table(COLUMNS).where("price > 990")
+    yield "the same with `pushdown`", table(COLUMNS, pushdown=True).where("price > 990")
+    yield (
+        "six columns, an OR in `where(...)`, with `pushdown`",
+        table(COLUMNS, pushdown=True).where(EITHER),
+    )
+    yield "the same OR in the option `filter`", table(COLUMNS, filter=EITHER)
+    yield "two columns, and the option `filter`", table(NARROW, filter=EITHER)
+    yield "six columns, `LIMIT 10`", table(COLUMNS).limit(10)
 
 
 # --- counting -------------------------------------------------------------------------------------

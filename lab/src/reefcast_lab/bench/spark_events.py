@@ -3,7 +3,8 @@
 A broker and a storage run as commands. The storage has `events` events of a topic in sealed
 segments, and as many, published within the last minutes, in its database. Each reading sums up the
 same columns; a stream reads what came last, and each of its events twice (once to plan, see the
-connector's reference). The sink publishes the rows of the Parquet file; nobody subscribes to them.
+connector's reference). The sink publishes the rows of the Parquet file, confirmed and not; nobody
+subscribes to them.
 
 `cpu_s` counts every process that takes part: Spark's Java and Pythons, broker and storage.
 `per_task_cpu_s`: how many rows a task reads in a second of its processor time, in this process and
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 SEALED, RECENT = "sealed", "recent"
 PARQUET, LIVE, SINK, TO_PARQUET = "Parquet", "live", "sink", "Parquet, written"
+UNCONFIRMED = "sink, not confirmed"
 SCHEMA = "symbol STRING, price DOUBLE, volume BIGINT"
 SYMBOLS = ("IBM", "SAP", "MSFT", "ORCL", "TSM")
 PUBLISHERS, CHUNK = 4, 5000
@@ -218,12 +220,13 @@ class _Run:
         def to_parquet() -> None:
             self._outgoing().write.mode("overwrite").parquet(str(self._folder / "copy"))
 
-        def publish() -> None:
+        def publish(confirm: bool) -> None:
             sink = self._outgoing().write.format("reefcast").mode("append")
-            sink.options(url=self._url, topic="copies").save()
+            sink.options(url=self._url, topic="copies", confirm=confirm).save()
 
         yield self._timed(TO_PARQUET, self._size, to_parquet)
-        yield self._timed(SINK, self._size, publish)
+        yield self._timed(SINK, self._size, partial(publish, True))
+        yield self._timed(UNCONFIRMED, self._size, partial(publish, False))
 
     def _timed(self, way: str, size: int, work: Callable[[], None]) -> EventsTiming:
         self._tell(way)

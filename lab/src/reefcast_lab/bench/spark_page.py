@@ -12,7 +12,7 @@ from reefcast_lab.bench.spark import JOIN, LITERAL, REEFCAST, SparkTiming
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FIGURES = "figures"
+FIGURES = "figures of matching"
 _TITLES = (
     *("engine", "subscriptions", "events", "pairs", "s", "s of CPU", "ratio", "ratio of CPU"),
     "events/s of CPU",

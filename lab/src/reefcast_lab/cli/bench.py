@@ -24,7 +24,7 @@ from reefcast_lab.cli.bench_delivery import delivery
 from reefcast_lab.cli.bench_http import http
 from reefcast_lab.cli.bench_keeping import keeping
 from reefcast_lab.cli.bench_mqtt import mqtt
-from reefcast_lab.cli.bench_spark import spark, spark_bytes
+from reefcast_lab.cli.bench_spark import spark
 from reefcast_lab.cli.bench_tables import (
     CLIENT,
     CLIFFS,
@@ -77,7 +77,6 @@ command.add_command(keeping)
 command.add_command(http)
 command.add_command(mqtt)
 command.add_command(spark)
-command.add_command(spark_bytes)
 
 
 @command.command()

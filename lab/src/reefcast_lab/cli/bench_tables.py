@@ -131,7 +131,7 @@ SPARK = {
     "events_per_cpu_s": "events/s of CPU",
 }
 SPARK_BYTES = {
-    "asked": "                     asked",  # as wide as the longest of them
+    "asked": f"{'asked':>51}",  # as wide as the longest of them
     "events": "events",
     "rows": "rows",
     "wire_bytes": "bytes",

@@ -81,7 +81,7 @@ FORMS = {
 ISO, TEXT = "iso", "text"
 ADVERTISEMENTS = "advertisements"
 _OF_A_SELECTION = frozenset(name.lower() for name in ("url", "filter", "subscribe", *ACCESS, *USER))
-WRITE = ("url", "topic", "orderBy", *FORMS, *ACCESS, *USER)
+WRITE = ("url", "topic", "orderBy", "confirm", *FORMS, *ACCESS, *USER)
 NOT_OF_A_STREAM = (
     "a session hands out what it owes, in the order of its queue, and storages and times have no "
     "part in that; to begin in the past, subscribe the session with replay before"
@@ -182,13 +182,15 @@ class Forms(NamedTuple):
 
 class WriteOptions(NamedTuple):
     """`topic`: of all rows; "" if the rows say it. `order`: columns by which the rows of a
-    partition are sorted; none: as they come. `checkpoint`: where a query keeps its own."""
+    partition are sorted; none: as they come. `checkpoint`: where a query keeps its own.
+    `confirm`: whether a row counts as written only when durable sessions have it on disk."""
 
     broker: Broker
     topic: str
     order: tuple[str, ...]
     checkpoint: str
     forms: Forms = Forms()
+    confirm: bool = True
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -262,6 +264,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         given.names("orderBy"),
         given.text("checkpointLocation"),
         Forms(*(given.one_of(name, known) for name, known in FORMS.items())),
+        given.read("confirm", _truth, True),
     )
 
 

@@ -163,14 +163,18 @@ def publish(
     part: Part,
     topic: str,
     forms: Forms = CLIENTS,
+    *,
+    confirm: bool = False,
 ) -> int:
-    """Publish all rows and wait until the broker has acknowledged them; return how many there
-    are."""
+    """Publish all rows and wait until the broker has acknowledged them, or they are confirmed;
+    return how many there are."""
     rows = 0
     publisher: Publisher | None = None
     try:
         for some in frames(batches, part, topic, forms):
-            publisher = publisher or Publisher(broker, part.publisher)
+            publisher = publisher or Publisher(
+                broker, part.publisher, first=part.first, confirm=confirm
+            )
             for start in range(0, len(some), FRAMES):
                 publisher.send(some[start : start + FRAMES])
             rows += len(some)
@@ -183,14 +187,19 @@ def publish(
 
 
 class Publisher:
-    """A client in a thread of its own, which keeps the connection while Spark makes more rows."""
+    """A client in a thread of its own, which keeps the connection while Spark makes more rows.
+    `first`, `confirm`: see `NumberedClient`."""
 
-    def __init__(self, broker: Broker, identity: Identity) -> None:
+    def __init__(
+        self, broker: Broker, identity: Identity, *, first: int = 1, confirm: bool = False
+    ) -> None:
         self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         try:
-            connecting = NumberedClient.connected_to(broker.url, identity, broker.access)
+            connecting = NumberedClient.connected_to(
+                broker.url, identity, broker.access, first=first, confirm=confirm
+            )
             self._client = self._run(connecting)
         except BaseException:
             self._stop()
@@ -204,9 +213,9 @@ class Publisher:
         self._run(self._client.send(frames))
 
     def flush(self) -> None:
-        """Wait for acknowledgements, as long as the broker withholds its credit. Raises what
-        `Client.flush` raises."""
-        self._run(self._client.flush())
+        """Wait for acknowledgements, as long as the broker withholds its credit, and for
+        confirmations. Raises what `NumberedClient.until_all_taken` raises."""
+        self._run(self._client.until_all_taken())
 
     def close(self) -> None:
         """Close the client; after an error, drop what is left."""

@@ -44,7 +44,10 @@ def _check(schema: StructType, options: WriteOptions, *, overwrite: bool) -> Non
 
 def _published(options: WriteOptions, batches: Iterator[pa.RecordBatch], part: Part) -> Published:
     rows = in_order(batches, options.order)
-    return Published(publish(options.broker, rows, part, options.topic, options.forms))
+    taken = publish(
+        *(options.broker, rows, part, options.topic, options.forms), confirm=options.confirm
+    )
+    return Published(taken)
 
 
 def _partition() -> int:
