@@ -58,7 +58,7 @@ class GraphWork:
     def _looked_at(self, left: LeftBehind[Row], child: Row) -> float:
         """Return with how many filters a child of the one that went was compared, up to where it
         stands now."""
-        first, *below = self._graph.levels(child)[left.level :]
+        _, *below = self._graph.levels(child)[left.level :]
         if not below:
             return left.beside
         *above, beside = below
