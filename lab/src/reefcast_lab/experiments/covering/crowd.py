@@ -117,13 +117,23 @@ class Crowd:
         ]
 
     def claims(
-        self, from_s: float, gap_s: float, until: Callable[[Subscription], float]
+        self,
+        from_s: float,
+        gap_s: float,
+        until: Callable[[Subscription], float],
+        *,
+        roots_first: bool = False,
     ) -> list[Claim]:
         """Return the claims of the probes and then of all others, which subscribe one every
-        `gap_s`; `until`: when one leaves, inf for never."""
+        `gap_s`; `until`: when one leaves, inf for never. `roots_first`: what is covered in the end
+        is covered from the beginning. With strategies that withdraw what is covered, tables are the
+        same afterwards, after half of the messages."""
+        others = self.subscriptions
+        if roots_first:
+            others = tuple(sorted(others, key=lambda one: not one.root))
         return [
             Claim(one.client, one.broker, one.filter, from_s + i * gap_s, until(one))
-            for i, one in enumerate((*self.probes, *self.subscriptions))
+            for i, one in enumerate((*self.probes, *others))
         ]
 
     def leavers(self, number: int, seed: int) -> list[Subscription]:

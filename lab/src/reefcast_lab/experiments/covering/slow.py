@@ -73,7 +73,8 @@ def _measure(run: Run, degree: int, leavers: int, *, clustered: bool = False) ->
         clustered=clustered,
     )
     simulated, kernel = simulation(run, topology, slow_costs(run.scale))
-    at_s, handles = settled(simulated, crowd, run.scale, entries.subscribe_gap_s)
+    gap_s, roots_first = entries.subscribe_gap_s, run.routing != "lazy"
+    at_s, handles = settled(simulated, crowd, run.scale, gap_s, roots_first=roots_first)
     core, inner = topology.tiers[0], topology.tiers[1]
     from_s = at_s + entries.warm_s
     gone_s = from_s + leavers * entries.unsubscribe_gap_s

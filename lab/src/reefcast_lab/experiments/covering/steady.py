@@ -325,8 +325,8 @@ class Passage:
 def departures(arrival: Floats, service: Floats, busy_until: float) -> Floats:
     """Return when a queue's customers leave that come in this order, the server being busy before.
 
-    What was served until i is `done[i]`, and since the last time that the queue was empty the server
-    never rested, so that a departure is the latest of these begins plus all service since."""
+    Since the last time that the queue was empty the server never rested, so that a departure is the
+    latest of these begins plus all service since."""
     done = np.cumsum(service)
     begun = np.maximum.accumulate(np.maximum(arrival - (done - service), busy_until))
     return np.asarray(begun + done)

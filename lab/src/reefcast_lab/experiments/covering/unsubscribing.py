@@ -73,7 +73,13 @@ def _measure(run: Run, degree: int, leavers: int, theta: float) -> Iterator[Meas
     crowd = population(topology, entries, degree, run.seed)
     simulated, kernel = simulation(run, topology, theta=theta)
     kernel.watched_from_s = math.inf  # what comes before the first unsubscription is no NRS
-    settled_s, handles = settled(simulated, crowd, run.scale, entries.subscribe_gap_s)
+    settled_s, handles = settled(
+        simulated,
+        crowd,
+        run.scale,
+        entries.subscribe_gap_s,
+        roots_first=run.routing != "lazy",  # which keeps what came before its root
+    )
     core = topology.tiers[0]
     yield Measure("rows_before", 0.0, rows_of(kernel, core))
     from_s = kernel.watched_from_s = settled_s + entries.warm_s
@@ -118,13 +124,15 @@ def population(topology: Topology, entries: Section, degree: int, seed: int) -> 
 
 
 def settled(
-    simulated: Simulation, crowd: Crowd, scale: str, gap_s: float
+    simulated: Simulation, crowd: Crowd, scale: str, gap_s: float, *, roots_first: bool = False
 ) -> tuple[float, dict[str, int]]:
-    """Let all advertise, then all subscribe; return when the network was quiet, and the handles of
-    the subscriptions, by client."""
+    """Let all advertise, then all subscribe (`roots_first`: see `Crowd.claims`); return when the
+    network was quiet, and the handles of the subscriptions, by client."""
     script = Script(crowd.advertisements(section("network", scale).advertise_gap_s))
     advertised_s = script.claims[-1].from_s + 1.0
-    script.claims.extend(crowd.claims(advertised_s, gap_s, lambda one: math.inf))
+    script.claims.extend(
+        crowd.claims(advertised_s, gap_s, lambda one: math.inf, roots_first=roots_first)
+    )
     handles = script.load(simulated, 0.0)
     simulated.run()
     by_client = {claim.client: handle for claim, handle in zip(script.claims, handles, strict=True)}
