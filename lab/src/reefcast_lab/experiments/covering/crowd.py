@@ -82,7 +82,8 @@ class Stream:
     def events(self) -> Iterator[Event]:
         columns = (self.publisher, self.klass, self.price, self.at_s)
         for place, klass, price, at_s in zip(*(each.tolist() for each in columns), strict=True):
-            yield Event(*self.publishers[place], {"class": _class(klass), "price": price}, at_s)
+            client, broker = self.publishers[place]
+            yield Event(client, broker, {"class": _class(klass), "price": price}, at_s)
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,11 @@ class Crowd:
         klass, price = np.array(drawn, np.int64).reshape(number, 2).T
         turn = np.arange(number)
         return Stream(
-            self.publishers, turn % len(self.publishers), klass, price, from_s + turn * gap_s
+            self.publishers,
+            turn % len(self.publishers),
+            klass,
+            price,
+            np.asarray(from_s + turn * gap_s, np.float64),
         )
 
     def probe_events(self, number: int, from_s: float, gap_s: float) -> Iterator[Event]:
