@@ -48,8 +48,7 @@ def _of_brokers(
     kernel: CoverKernel, brokers: tuple[str, ...], times: float
 ) -> Iterator[tuple[str, float]]:
     """Yield the CPU seconds of the mean broker; `times`: how often a publication counts. What it
-    spends on subscriptions beyond comparisons
-    is the matching with advertisements."""
+    spends on subscriptions beyond comparisons is the matching with advertisements."""
     share = 1 / len(brokers)
     spent = {
         kind: share * sum(kernel.spent_s[broker][kind] for broker in brokers)
