@@ -11,7 +11,7 @@ from reefcast_lab.experiments.campaign import Run
 from reefcast_lab.experiments.covering import parameters, structure
 from reefcast_lab.experiments.covering.crowd import Crowd, workload
 from reefcast_lab.experiments.covering.measuring import CoverKernel, simulation
-from reefcast_lab.experiments.covering.steady import Passage
+from reefcast_lab.experiments.covering.steady import Passage, acyclic
 from reefcast_lab.experiments.covering.structure import Structure
 from reefcast_lab.experiments.covering.topology import core_topology, outward, way_up
 from reefcast_lab.experiments.covering.unsubscribing import settled
@@ -71,7 +71,7 @@ def test_chance_does_not_decide_how_far_an_unsubscription_travels() -> None:
 
 def rows(kernel: CoverKernel) -> dict[str, Counter[tuple[str, str]]]:
     return {
-        name: Counter((row.filter.text, row.last_hop) for row in node.core.router.prt)  # type: ignore[attr-defined]
+        name: Counter((row.filter.text, row.last_hop) for row in acyclic(node).prt)
         for name, node in kernel.nodes.items()
     }
 

@@ -99,7 +99,7 @@ class _Tables:
     def __init__(self, node: Node, kinds: _Kinds) -> None:
         self.local = np.zeros(kinds.number + 1, np.int64)
         self.hops: dict[str, Ints] = {}
-        for row in _acyclic(node).prt:
+        for row in acyclic(node).prt:
             if (ends := kinds.wanted.get(row.filter.text)) is not None:
                 counts = self._counts(row)
                 counts[ends[0]] += 1
@@ -114,7 +114,8 @@ class _Tables:
         return self.hops.setdefault(row.next_hop, np.zeros_like(self.local))
 
 
-def _acyclic(node: Node) -> Acyclic:
+def acyclic(node: Node) -> Acyclic:
+    """Return the broker's router. Raises `LocalError` for one of another routing."""
     router = node.core.router
     if not isinstance(router, Acyclic):
         raise LocalError(f"broker {node.name} does not route on a tree: nothing can be passed on")
@@ -209,7 +210,7 @@ class Passage:
         local, matched = table.local[here], table.matched[here]
         copies = local + sum(goes.values(), np.zeros(len(here), np.int64))
         service = costs.publication_s + costs.matched_row_s * matched + costs.copy_s * copies
-        service = service + costs.table_row_s * len(_acyclic(node).prt)
+        service = service + costs.table_row_s * len(acyclic(node).prt)
         first = distance < 0
         met = (matched > 1) & ~first
         distance = np.where(met | first, 0, distance + 1)
@@ -268,7 +269,7 @@ class Passage:
         """Yield the ghosts, and which of their brokers' visits matched them."""
         kinds = self._kinds.of(stream)
         for name, visit in visits.items():
-            router = _acyclic(self._kernel.nodes[name])
+            router = acyclic(self._kernel.nodes[name])
             if not router.counts:
                 continue
             limit, here = Suspicion(1 - router.theta), kinds[visit.number]
@@ -281,7 +282,7 @@ class Passage:
     ) -> None:
         """Take samples, or add to those that the simulation took at the same time."""
         taken = {sample.at_s: place for place, sample in enumerate(self._kernel.samples)}
-        rows = [len(_acyclic(self._kernel.nodes[name]).prt) for name in brokers]
+        rows = [len(acyclic(self._kernel.nodes[name]).prt) for name in brokers]
         inside = [_inside(visits.get(name), np.array(at_s)) for name in brokers]
         for each, now in enumerate(at_s):
             queued = [int(counts[each]) for counts in inside]
@@ -302,12 +303,12 @@ class Passage:
         for one in subscriptions:
             first, after = self._wanted[one.filter]
             here = kinds[visits[one.broker].number]
-            rows = _acyclic(self._kernel.nodes[one.broker]).prt
+            rows = acyclic(self._kernel.nodes[one.broker]).prt
             id = next(row.id for row in rows if row.local and row.last_hop == one.client)
             got = np.flatnonzero((here >= first) & (here < after)).tolist()
             of_broker.setdefault(one.broker, []).extend((place, id) for place in got)
         for name, deliveries in of_broker.items():
-            statistics, visit = _acyclic(self._kernel.nodes[name]).statistics, visits[name]
+            statistics, visit = acyclic(self._kernel.nodes[name]).statistics, visits[name]
             for place, id in sorted(deliveries):
                 number = int(visit.number[place])
                 client, _ = self._publishers[stream.publisher[number]]
@@ -319,7 +320,7 @@ class Passage:
 
     def _advertisements(self) -> Iterator[Row]:
         for _, broker in self._publishers:
-            yield from (row for row in _acyclic(self._kernel.nodes[broker]).srt if row.local)
+            yield from (row for row in acyclic(self._kernel.nodes[broker]).srt if row.local)
 
 
 def departures(arrival: Floats, service: Floats, busy_until: float) -> Floats:
