@@ -337,7 +337,7 @@ def test_every_run_is_repeated_with_other_seeds() -> None:
 def test_the_paper_scale_is_the_papers() -> None:
     sizes = {c.name: sorted({r.x for r in c.runs("paper")}) for c in PAPER.campaigns}
     assert sizes["processing"] == [42_000]
-    assert sizes["unsubscribing"] == [20] and sizes["slow_engine"] == [100, 300]
+    assert sizes["unsubscribing"] == [10, 20] and sizes["slow_engine"] == [100, 300]
     assert sizes["degree"] == [700, 1400] and sizes["threshold"] == [0.1, 0.5]
     assert sizes["placements"] == [700, 1400, 2100]
     assert sizes["placements_threshold"] == [0.1, 0.5, 0.9]
