@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from reefcast.overlay.topology import hops_from
-from reefcast_lab.experiments.campaign import Measure, Run
+from reefcast_lab.experiments.campaign import SCALES, Measure, Run
 from reefcast_lab.experiments.columns import Delivered
 from reefcast_lab.experiments.covering import parameters, slow, workflows
 from reefcast_lab.experiments.covering.claims import PAPER
@@ -24,9 +24,9 @@ from reefcast_lab.experiments.covering.topology import Topology, core_topology
 
 TINY: dict[str, dict[str, Any]] = {
     "network": {"rows_cost": 400.0},
-    "processing": {"degree": 10, "publications": 60, "selectivity": 0.1},
+    "processing": {"degree": 10, "publications": 120, "simulated": 60, "selectivity": 0.1},
     "unsubscribing": {
-        "subscriptions": 420,
+        "roots": 20,
         "degree": 20,
         "selectivity": 0.3,
         "warm_s": 2.0,
@@ -84,9 +84,12 @@ XS = {
     "unsubscribing": 10,
     "degree": 20,
     "threshold": 0.9,
+    "placements": 20,
+    "placements_threshold": 0.9,
     "workflow": 0.05,
     "event_log": 20,
     "slow_engine": 8,
+    "slow_engine_middle": 8,
     "slow_engine_degree": 20,
     "clustered": 8,
     "mobile": 60,
@@ -234,7 +237,7 @@ def test_one_run_of_each_family_is_the_same_scenario(monkeypatch: pytest.MonkeyP
     """The degree and the threshold of the default are those of Figs 9 and 11 and of Table III. A
     few publications and half of the subscriptions tell them apart."""
     values = parameters.section("unsubscribing", "small")._values
-    for name, value in (("publish_gap_s", 0.25), ("subscriptions", 210)):
+    for name, value in (("publish_gap_s", 0.25), ("roots", 10)):
         monkeypatch.setitem(values, name, value)
     once, *others = (
         run(campaign, "incremental", XS[campaign])
@@ -324,13 +327,23 @@ def test_claims_and_plots_use_what_the_campaigns_run_and_measure() -> None:
         assert plot.measure in metrics, plot
 
 
+def test_every_run_is_repeated_with_other_seeds() -> None:
+    for campaign in PAPER.campaigns:
+        for scale in SCALES:
+            seeds = {run.seed for run in campaign.runs(scale)}
+            assert len(seeds) >= (8 if "placements" in campaign.name else 3), campaign.name
+
+
 def test_the_paper_scale_is_the_papers() -> None:
     sizes = {c.name: sorted({r.x for r in c.runs("paper")}) for c in PAPER.campaigns}
     assert sizes["processing"] == [42_000]
-    assert sizes["unsubscribing"] == [20, 40, 60]
-    assert sizes["degree"] == [700, 1400, 2100] and sizes["threshold"] == [0.1, 0.5, 0.9]
-    assert sizes["slow_engine"] == [100, 300] and sizes["slow_engine_degree"] == [10, 50]
-    assert parameters.section("unsubscribing", "paper").subscriptions == 80_000
+    assert sizes["unsubscribing"] == [10, 20] and sizes["slow_engine"] == [100, 300]
+    assert sizes["degree"] == [700, 1400] and sizes["threshold"] == [0.1, 0.5]
+    assert sizes["placements"] == [700, 1400, 2100]
+    assert sizes["placements_threshold"] == [0.1, 0.5, 0.9]
+    assert sizes["slow_engine_middle"] == [200] and sizes["slow_engine_degree"] == [10, 50]
+    entries = parameters.section("unsubscribing", "paper")
+    assert (entries.roots, entries.degree, entries.observe_s) == (20, 2100, 3 * 3600)
     assert parameters.section("slow", "paper").subscriptions == 30_000
     compared = [r.routing for r in PAPER.campaign("unsubscribing").runs("paper") if r.x == 20]
     assert set(compared) == {"active", "lazy", "packing", "incremental"}

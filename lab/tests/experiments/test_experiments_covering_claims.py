@@ -44,4 +44,22 @@ def test_how_long_congestion_lasts_is_bounded_by_how_long_it_is_watched() -> Non
     lasting = [claim for claim in PAPER.claims if claim.measure == "congested_s"]
     assert lasting and all(claim.explained for claim in lasting)
     assert all("watched for 7" in claim.note for claim in lasting)
-    assert [claim for claim in PAPER.claims if claim.explained] == lasting
+
+
+def test_a_figure_that_a_parameter_was_taken_from_is_explained() -> None:
+    taken = [claim for claim in PAPER.claims if claim.note.startswith("taken from the paper")]
+    assert {claim.id for claim in taken} == {"covering/C1", "covering/C7"}
+    assert all(claim.explained for claim in taken)
+    overlay = [claim for claim in of("C4") if "taken from the paper: the overlay" in claim.note]
+    assert [claim.paper for claim in overlay] == [700, 20_000]
+    assert all(claim.explained for claim in overlay)
+
+
+def test_a_figure_that_others_of_the_paper_exclude_is_explained() -> None:
+    excluded = [claim for claim in PAPER.claims if "exclude" in claim.note]
+    assert len(excluded) >= 6 and all(claim.explained for claim in excluded)
+
+
+def test_counts_come_from_placements_and_not_from_a_few_simulated_seeds() -> None:
+    counted = [c for c in PAPER.claims if c.measure.startswith("nrs_") or c.measure == "rows_after"]
+    assert counted and {c.campaign for c in counted} == {"placements", "placements_threshold"}

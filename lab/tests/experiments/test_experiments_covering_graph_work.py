@@ -84,6 +84,33 @@ def test_counts_what_a_traversal_compares_up_to_where_the_first_cover_stood(
 
 
 @given(SETS, st.data())
+def test_what_a_subscription_leaves_behind_is_compared_with_what_stood_beside_it(
+    ends: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """Where a child is covered by one of these, it was found half-way, as it is in the mean."""
+    work, twin = GraphWork(), Traversing()
+    rows = [row(number, interval(*one)) for number, one in enumerate(ends)]
+    for number, one in enumerate(rows):
+        work.add(one, one.filter)
+        twin.add(number, one.filter)
+    work.drain(packed=False)
+    gone = data.draw(st.integers(0, len(rows) - 1))
+    parent_of = {child: parent for parent, child in twin.graph.edges()}
+    children = [child for child, parent in parent_of.items() if parent == gone]
+    beside = [one for one in range(len(rows)) if parent_of.get(one) == parent_of.get(gone)]
+    before = twin.graph.comparisons
+    twin.graph.remove(gone)
+    compared = twin.graph.comparisons - before
+    work.remove(rows[gone])
+    found = work.drain(packed=data.draw(st.booleans()))
+    after = {child: parent for parent, child in twin.graph.edges()}
+    assert (found > 0) == (bool(children) and len(beside) > 1)
+    if all(after.get(child) == parent_of.get(gone) for child in children):
+        assert found == compared == len(children) * (len(beside) - 1)
+    assert found <= len(children) * len(rows) and work.taken >= found
+
+
+@given(SETS, st.data())
 def test_what_went_is_met_no_more(ends: list[tuple[int, int]], data: st.DataObject) -> None:
     work = GraphWork()
     rows = [row(number, interval(*one)) for number, one in enumerate(ends)]
@@ -119,6 +146,31 @@ def test_several_that_come_at_once_are_taken_together_and_once() -> None:
     assert work.drain(packed=False) == 0.0
 
 
+def test_of_equal_subscriptions_the_last_that_goes_leaves_something_behind() -> None:
+    work = GraphWork()
+    rows = [row(number, interval(*ends)) for number, ends in enumerate([(0, 9), (0, 9), (1, 2)])]
+    beside = row(3, interval(20, 29))
+    for one in (*rows, beside):
+        work.add(one, one.filter)
+    work.drain(packed=False)
+    work.remove(rows[0])
+    assert work.drain(packed=False) == 0.0
+    work.remove(rows[1])
+    assert work.drain(packed=False) == 1
+
+
+def test_a_child_that_moves_below_a_sibling_looks_on_there() -> None:
+    """(2, 8) goes; of the two beside it, (0, 3) covers (2, 3), which meets (0, 1) there."""
+    work = GraphWork()
+    ends = [(2, 8), (2, 3), (0, 3), (20, 29), (0, 1)]
+    rows = [row(number, interval(*one)) for number, one in enumerate(ends)]
+    for one in rows:
+        work.add(one, one.filter)
+    work.drain(packed=False)
+    work.remove(rows[0])
+    assert work.drain(packed=True) == (2 + 1) / 2 + 1
+
+
 def test_a_watched_index_answers_as_before_and_tells_the_graph() -> None:
     work = GraphWork()
     index = work.watch(new_index)()
@@ -149,6 +201,26 @@ def test_a_broker_is_busy_for_what_its_comparisons_cost() -> None:
         busy.append([at - 10 * i for i, at in enumerate(settled)])
     assert busy[0] == [0.0] * 3
     assert busy[1] == pytest.approx([0.0, 0.5, 1.0])
+
+
+def test_a_broker_is_busy_for_what_a_root_leaves_behind() -> None:
+    """Two subscriptions are left behind, and one stands beside; nothing else costs anything."""
+    free = dict.fromkeys(CostModel.__slots__, 0.0)
+    costs = CostModel(**{**free, "comparison_s": 0.5})
+    options = AcyclicOptions(covering="active")
+    simulation = Simulation(
+        Setup(graph={"a": ()}, options=options, costs=costs, comparisons=GraphWork)
+    )
+    texts = ("x < 9", "x = 1", "x = 2", "x > 20", "x > 30")
+    handles = [simulation.subscribe(f"c{i}", "a", text, 100.0 * i) for i, text in enumerate(texts)]
+    simulation.run()
+    (node,) = (simulation.world.nodes[name] for name in "a")
+    simulation.withdraw(handles[0], 1000.0)
+    simulation.run()
+    assert node.busy_until == 1000.0 + 2 * 0.5
+    simulation.withdraw(handles[1], 2000.0)
+    simulation.run()
+    assert node.busy_until == 2000.0
 
 
 # --- the preset -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 UNMADE = {
+    "covering": "20 roots, charged removals, three hours and seeds, counts of placements",
     "octopia": "the links of a broker share a sender now; counts",
     "sharing": "a new page",
 }

@@ -43,9 +43,9 @@ class CostModel:
     (`routing.router.Decision`). Every other input has a fixed cost, plus `copy_s` for each message
     that it causes; a delivery to `n` clients is `n` messages. A subscription costs also
     `advertisement_row_s` for each row of the broker's SRT or CLT, `subscription_row_s` for each row
-    of its PRT, and `comparison_s` for each comparison of two filters, where covering is looked for
-    and something counts them (`Setup.comparisons`). A message that brings several subscriptions
-    costs what these cost.
+    of its PRT. A subscription that comes or goes costs `comparison_s` for each comparison of two
+    filters, where covering is looked for and something counts them (`Setup.comparisons`). A message
+    that brings several subscriptions costs what these cost.
 
     The defaults are those of this project's own broker on one core of the machine that the other
     figures in docs/explanation/performance.md come from: 4.5 us for a publication that goes to one

@@ -41,8 +41,8 @@ class Prices:
         brought = self._subscriptions_in(item)
         if brought:
             cost += self._subscribing_cost(node, item, brought)
-        if costs.table_row_s and type(item) is not Publish:
-            node.prt_rows = core.tables()["PRT"]
+        if type(item) is not Publish:
+            cost += self._changing_cost(node, item)
         for publish, decision in core.last_routed:
             matching = costs.matching_s(decision, node.prt_rows)
             cost += matching + costs.choice_s(decision)
@@ -62,7 +62,14 @@ class Prices:
         rows = costs.advertisement_row_s * (tables.get("SRT", 0) + tables.get("CLT", 0))
         rows += costs.subscription_row_s * tables["PRT"]
         alone = type(item) in self._like_subscribe  # then the fixed cost has it
-        cost = brought * (rows if alone else rows + costs.subscribe_s)
-        if node.comparisons is not None:
-            cost += costs.comparison_s * node.comparisons.drain(packed=not alone)
-        return cost
+        return brought * (rows if alone else rows + costs.subscribe_s)
+
+    def _changing_cost(self, node: Node, item: Input) -> float:
+        """Return the cost of the comparisons for an input that may have changed the PRT, in which
+        subscriptions come and go; note how many rows it has now."""
+        if self.costs.table_row_s:
+            node.prt_rows = node.core.tables()["PRT"]
+        if node.comparisons is None:
+            return 0.0
+        packed = isinstance(item, PeerMessage) and type(item) not in self._like_subscribe
+        return self.costs.comparison_s * node.comparisons.drain(packed=packed)

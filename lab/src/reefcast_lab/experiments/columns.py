@@ -32,7 +32,7 @@ class Columns(Recording):
         super().__init__(None, brokers, keep=False)
         self._at = array("d")
         self._delay = array("d")
-        self._width = array("l")
+        self._width = array("q")
 
     def handed_out(self, trace: BrokerTrace | None, deliver: Deliver, at: float) -> None:
         width = deliver.subscriptions
@@ -41,6 +41,16 @@ class Columns(Recording):
         self._at.append(at)
         self._delay.append(at - deliver.publish.publication.time_us * 1e-6)
         self._width.append(width)
+
+    def take(
+        self, at_s: NDArray[np.float64], delay_s: NDArray[np.float64], width: NDArray[np.int64]
+    ) -> None:
+        """Record deliveries that were computed; each subscription is a client of its own."""
+        self.delivered_clients += int(width.sum())
+        self.delivered_subscriptions += int(width.sum())
+        self._at.frombytes(at_s.astype(np.float64).tobytes())
+        self._delay.frombytes(delay_s.astype(np.float64).tobytes())
+        self._width.frombytes(width.astype(np.int64).tobytes())
 
     def in_order(self) -> Delivered:
         """Return the deliveries so far."""

@@ -302,6 +302,15 @@ class Place(NamedTuple, Generic[K]):
     covered: list[Node[K]]
 
 
+class LeftBehind(NamedTuple, Generic[K]):
+    """What a key leaves behind when it goes: the `children` that look for another parent among the
+    nodes `beside`, on this `level` (0: the roots'). No children if its node has other keys."""
+
+    children: list[K]
+    beside: int
+    level: int
+
+
 class SimplifiedGraph(RelationGraph[K]):
     """Algorithm 1. Its edges make trees: a filter is below the first parent found, and a child that
     moves below a new filter leaves the old parent. Equal filters that went different ways down are
@@ -319,6 +328,18 @@ class SimplifiedGraph(RelationGraph[K]):
             (parent,) = parent.parents.values()
             found.append(len(parent.children))
         return found[::-1]
+
+    def left_behind(self, key: K) -> LeftBehind[K]:
+        """Return what this key leaves behind if it goes now."""
+        node = self._of[key]
+        (parent,) = node.parents.values()
+        level, above = 0, parent
+        while above is not self._top:
+            (above,) = above.parents.values()
+            level += 1
+        stays = len(node.keys) > 1
+        children = [] if stays else [child.eldest for child in node.children.values()]
+        return LeftBehind(children, len(parent.children) - 1, level)
 
     def _add(self, node: Node[K]) -> None:
         self._insert(node, self._top)

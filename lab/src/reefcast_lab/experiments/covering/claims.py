@@ -9,6 +9,7 @@ from reefcast_lab.experiments.covering import (
     own,
     processing,
     slow,
+    structure,
     unsubscribing,
     workflows,
 )
@@ -25,6 +26,7 @@ FILES = PaperFiles(
         "slow_rate": short(section("own").slow_rate),
         "fast_rate": short(section("own").fast_rate),
         "watched_s": short(watched_s("paper")),
+        "placements": section("unsubscribing").placements,
     },
     COMPUTED,
 )
@@ -35,9 +37,12 @@ PAPER = FILES.paper(
         unsubscribing.CAMPAIGN,
         unsubscribing.DEGREES,
         unsubscribing.THETAS,
+        structure.CAMPAIGN,
+        structure.THETAS,
         workflows.CAMPAIGN,
         workflows.LOGS,
         slow.CAMPAIGN,
+        slow.BETWEEN,
         slow.DEGREES,
         slow.CLUSTERS,
         moving.CAMPAIGN,

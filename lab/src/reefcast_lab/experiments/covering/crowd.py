@@ -12,10 +12,15 @@ each subscription under it with probability `selectivity`, by the width of the i
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
 
 from reefcast.errors import ConfigurationError
 from reefcast.matching.cover import Roots, new_roots
@@ -36,13 +41,49 @@ Place = Callable[[int], str]
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """`klass`: the number of its class; `root`: whether it is the root of it."""
+    """`klass`: the number of its class; `root`: whether it is the root of it; prices from `low` to
+    `high`."""
 
     client: str
     broker: str
     filter: str
     klass: int
     root: bool
+    low: int = 0
+    high: int = 0
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Publications as columns: which publisher, class and price, and when. `first`: the number of
+    the first of them."""
+
+    publishers: tuple[tuple[str, str], ...]
+    publisher: NDArray[np.int64]
+    klass: NDArray[np.int64]
+    price: NDArray[np.int64]
+    at_s: NDArray[np.float64]
+    first: int = 0
+
+    def __len__(self) -> int:
+        return len(self.at_s)
+
+    @property
+    def until_s(self) -> float:
+        """When the last of them is published."""
+        return float(self.at_s[-1]) if len(self) else -math.inf
+
+    def part(self, begin: int, end: int) -> Stream:
+        """Return the publications from number `begin` to before `end`."""
+        cut = slice(begin, end)
+        columns = (self.publisher[cut], self.klass[cut], self.price[cut], self.at_s[cut])
+        return Stream(self.publishers, *columns, self.first + begin)
+
+    def events(self) -> Iterator[Event]:
+        columns = (self.publisher, self.klass, self.price, self.at_s)
+        for place, klass, price, at_s in zip(*(each.tolist() for each in columns), strict=True):
+            client, broker = self.publishers[place]
+            yield Event(client, broker, {"class": _class(klass), "price": price}, at_s)
 
 
 @dataclass(frozen=True)
@@ -59,6 +100,16 @@ class Crowd:
     def roots(self) -> list[Subscription]:
         return [one for one in self.subscriptions if one.root]
 
+    def of_class(self, number: int) -> list[Subscription]:
+        return self._by_class.get(number, [])
+
+    @cached_property
+    def _by_class(self) -> dict[int, list[Subscription]]:
+        found: dict[int, list[Subscription]] = {}
+        for one in self.subscriptions:
+            found.setdefault(one.klass, []).append(one)
+        return found
+
     def advertisements(self, gap_s: float) -> list[Claim]:
         """Return the claims of all publishers, which advertise one every `gap_s`."""
         return [
@@ -67,13 +118,23 @@ class Crowd:
         ]
 
     def claims(
-        self, from_s: float, gap_s: float, until: Callable[[Subscription], float]
+        self,
+        from_s: float,
+        gap_s: float,
+        until: Callable[[Subscription], float],
+        *,
+        roots_first: bool = False,
     ) -> list[Claim]:
         """Return the claims of the probes and then of all others, which subscribe one every
-        `gap_s`; `until`: when one leaves, inf for never."""
+        `gap_s`; `until`: when one leaves, inf for never. `roots_first`: what is covered in the end
+        is covered from the beginning. With strategies that withdraw what is covered, tables are the
+        same afterwards, after half of the messages."""
+        others = self.subscriptions
+        if roots_first:
+            others = tuple(sorted(others, key=lambda one: not one.root))
         return [
             Claim(one.client, one.broker, one.filter, from_s + i * gap_s, until(one))
-            for i, one in enumerate((*self.probes, *self.subscriptions))
+            for i, one in enumerate((*self.probes, *others))
         ]
 
     def leavers(self, number: int, seed: int) -> list[Subscription]:
@@ -86,14 +147,21 @@ class Crowd:
 
     def events(self, number: int, from_s: float, gap_s: float, seed: int) -> Iterator[Event]:
         """Yield publications of the publishers in turn, one every `gap_s`."""
+        return self.stream(number, from_s, gap_s, seed).events()
+
+    def stream(self, number: int, from_s: float, gap_s: float, seed: int) -> Stream:
+        """Make the publications of `events`."""
         rng = random.Random(f"{seed}/covering/events")
-        for i in range(number):
-            client, broker = self.publishers[i % len(self.publishers)]
-            attributes: dict[str, Value] = {
-                "class": _class(rng.randrange(self.classes)),
-                "price": rng.randrange(PRICES),
-            }
-            yield Event(client, broker, attributes, from_s + i * gap_s)
+        drawn = [(rng.randrange(self.classes), rng.randrange(PRICES)) for _ in range(number)]
+        klass, price = np.array(drawn, np.int64).reshape(number, 2).T
+        turn = np.arange(number)
+        return Stream(
+            self.publishers,
+            turn % len(self.publishers),
+            klass,
+            price,
+            np.asarray(from_s + turn * gap_s, np.float64),
+        )
 
     def probe_events(self, number: int, from_s: float, gap_s: float) -> Iterator[Event]:
         """Yield publications for a subscriber at every broker that has any."""
@@ -122,8 +190,8 @@ def workload(
     filters = list(_filters(subscriptions, degree, selectivity, rng))
     rng.shuffle(filters)
     made = [
-        Subscription(f"s{i:05d}", place(klass), text, klass, root)
-        for i, (klass, root, text) in enumerate(filters)
+        Subscription(f"s{i:05d}", place(klass), _wanted(klass, low, high), klass, root, low, high)
+        for i, (klass, root, low, high) in enumerate(filters)
     ]
     return Crowd(
         publishers=tuple((f"p{i}", broker) for i, broker in enumerate(topology.publishers)),
@@ -157,18 +225,18 @@ def _class(number: int) -> str:
 
 def _filters(
     subscriptions: int, degree: int, selectivity: float, rng: random.Random
-) -> Iterator[tuple[int, bool, str]]:
-    """Yield (class, whether it is a root, filter)."""
+) -> Iterator[tuple[int, bool, int, int]]:
+    """Yield (class, whether it is a root, its least price, its largest)."""
     width = round(selectivity * PRICES)
     classes = subscriptions // (degree + 1)
     over = subscriptions - classes * (degree + 1)
     for klass in range(classes):
-        yield klass, True, _wanted(klass, 0, PRICES - 1)
+        yield klass, True, 0, PRICES - 1
         lows = rng.sample(range(PRICES - width + 1), degree)
         for low in lows:
-            yield klass, False, _wanted(klass, low, low + width - 1)
+            yield klass, False, low, low + width - 1
         for low in lows[: len(range(klass, over, classes))]:
-            yield klass, False, _wanted(klass, low, low + width - 2)
+            yield klass, False, low, low + width - 2
 
 
 def _wanted(klass: int, low: int, high: int) -> str:

@@ -7,8 +7,12 @@ counted from the places that filters got in it: at the level where one ended up 
 one, and above, the first that covers it was found half-way, as it is in the mean.
 
 What comes packed (`Replace`) is inserted from the subscription on that goes, so that nothing is
-compared above it (section IV-C). Removals are not counted: the paper's Table II charges them a time
-of their own.
+compared above it (section IV-C).
+
+When a subscription goes, each of its children looks for another parent among those that stood
+beside it (section IV): it is compared with all of them, or half-way to the first that covers it,
+below which it is inserted. Table II's time for an unsubscription is that of subscriptions without
+children: nobody's root goes there.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from reefcast.matching.cover import new_cover_index
 from reefcast.model.filters import Filter
 from reefcast.model.publication import Publication
 from reefcast.routing.tables import IndexFactory, K, NextHopIndex, NextHops, Row, RowIndex, T
-from reefcast_lab.bench.cover.relation_graphs import SimplifiedGraph
+from reefcast_lab.bench.cover.relation_graphs import LeftBehind, SimplifiedGraph
 
 
 class GraphWork:
@@ -28,6 +32,7 @@ class GraphWork:
     def __init__(self) -> None:
         self._graph: SimplifiedGraph[Row] = SimplifiedGraph(new_cover_index())
         self._beside = self._above = 0.0  # at the level where filters ended up, and above it
+        self._moved = 0.0  # for what another subscription left behind
         self.taken = 0.0
 
     def watch(self, new_index: IndexFactory) -> IndexFactory:
@@ -46,12 +51,23 @@ class GraphWork:
         self._above += sum((met + 1) / 2 for met in above)
 
     def remove(self, row: Row) -> None:
+        left = self._graph.left_behind(row)
         self._graph.remove(row)
+        self._moved += sum(self._looked_at(left, child) for child in left.children)
+
+    def _looked_at(self, left: LeftBehind[Row], child: Row) -> float:
+        """Return with how many filters a child of the one that went was compared, up to where it
+        stands now."""
+        _, *below = self._graph.levels(child)[left.level :]
+        if not below:
+            return left.beside
+        *above, beside = below
+        return beside + sum((met + 1) / 2 for met in (left.beside, *above))
 
     def drain(self, *, packed: bool) -> float:
         """Return the comparisons for the last input, and reset their count."""
-        found = self._beside if packed else self._beside + self._above
-        self._beside = self._above = 0.0
+        found = self._moved + (self._beside if packed else self._beside + self._above)
+        self._beside = self._above = self._moved = 0.0
         self.taken += found
         return found
 

@@ -60,6 +60,10 @@ class CoverKernel(Kernel):
 
     def sample(self, brokers: Collection[str], from_s: float, until_s: float, gap_s: float) -> None:
         """Take a sample of these brokers every `gap_s`."""
+        self.sample_at(brokers, np.arange(from_s, until_s, gap_s).tolist())
+
+    def sample_at(self, brokers: Collection[str], times_s: Iterable[float]) -> None:
+        """Take a sample of these brokers at each of these times."""
         nodes = [self.nodes[name] for name in brokers]
 
         def take(now: float) -> None:
@@ -67,7 +71,7 @@ class CoverKernel(Kernel):
             rows = [node.core.tables()["PRT"] for node in nodes]
             self.samples.append(Sample(now, queued, rows))
 
-        for at_s in np.arange(from_s, until_s, gap_s).tolist():
+        for at_s in times_s:
             self.add_intervention(at_s, take)
 
 

@@ -47,7 +47,7 @@ def _measure(run: Run, per_s: float) -> list[Measure]:
         seed=run.seed,
     )
     simulated, kernel = simulation(run, topology, preset(OURS))
-    at_s, handles = settled(simulated, crowd, run.scale, entries.subscribe_gap_s)
+    at_s, handles = settled(simulated, crowd, run.scale, entries.subscribe_gap_s, roots_first=True)
     from_s = at_s + entries.warm_s
     number = round((entries.warm_s + entries.observe_s) * per_s)
     events = list(crowd.events(number, 0.0, 1 / per_s, run.seed))

@@ -35,22 +35,26 @@ def measure(run: Run) -> list[Measure]:
     )
     simulated, kernel = simulation(run, topology)
     at_s, _ = settled(simulated, crowd, run.scale, entries.subscribe_gap_s)
-    events = crowd.events(entries.publications, 0.0, entries.publish_gap_s, run.seed)
+    events = crowd.events(entries.simulated, 0.0, entries.publish_gap_s, run.seed)
     Script(events=list(events)).load(simulated, at_s)
     simulated.run()
     core = topology.tiers[0]
-    figures = dict(_of_brokers(kernel, core)) | {"rows": rows_of(kernel, core)}
+    times = entries.publications / entries.simulated
+    figures = dict(_of_brokers(kernel, core, times)) | {"rows": rows_of(kernel, core)}
     return [Measure(name, 0.0, value) for name, value in figures.items()]
 
 
-def _of_brokers(kernel: CoverKernel, brokers: tuple[str, ...]) -> Iterator[tuple[str, float]]:
-    """Yield the CPU seconds of the mean broker. What it spends on subscriptions beyond comparisons
-    is the matching with advertisements."""
+def _of_brokers(
+    kernel: CoverKernel, brokers: tuple[str, ...], times: float
+) -> Iterator[tuple[str, float]]:
+    """Yield the CPU seconds of the mean broker; `times`: how often a publication counts. What it
+    spends on subscriptions beyond comparisons is the matching with advertisements."""
     share = 1 / len(brokers)
     spent = {
         kind: share * sum(kernel.spent_s[broker][kind] for broker in brokers)
         for kind in ("Publish", "Subscribe", "Unsubscribe")
     }
+    spent["Publish"] *= times
     counters = [kernel.nodes[broker].comparisons for broker in brokers]
     comparisons = share * sum(each.taken for each in counters if isinstance(each, GraphWork))
     covering_s = kernel.costs.comparison_s * comparisons

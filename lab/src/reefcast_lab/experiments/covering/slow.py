@@ -23,7 +23,8 @@ from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.parameters import Section
 from reefcast_lab.experiments.script import Script
 
-SLOW, DEGREE, CLUSTERED = "slow_engine", "slow_engine_degree", "clustered"
+SLOW, MIDDLE = "slow_engine", "slow_engine_middle"
+DEGREE, CLUSTERED = "slow_engine_degree", "clustered"
 
 
 def runs(scale: str) -> list[Run]:
@@ -32,6 +33,11 @@ def runs(scale: str) -> list[Run]:
     return runs_of(PAPER, SLOW, scale, STRATEGIES, first, entries.seeds) + runs_of(
         PAPER, SLOW, scale, COMPARED, others, entries.seeds
     )
+
+
+def middle_runs(scale: str) -> list[Run]:
+    entries = section("slow", scale)
+    return runs_of(PAPER, MIDDLE, scale, COMPARED, [entries.middle_x], entries.seeds)
 
 
 def degree_runs(scale: str) -> list[Run]:
@@ -67,7 +73,8 @@ def _measure(run: Run, degree: int, leavers: int, *, clustered: bool = False) ->
         clustered=clustered,
     )
     simulated, kernel = simulation(run, topology, slow_costs(run.scale))
-    at_s, handles = settled(simulated, crowd, run.scale, entries.subscribe_gap_s)
+    gap_s, roots_first = entries.subscribe_gap_s, run.routing != "lazy"
+    at_s, handles = settled(simulated, crowd, run.scale, gap_s, roots_first=roots_first)
     core, inner = topology.tiers[0], topology.tiers[1]
     from_s = at_s + entries.warm_s
     gone_s = from_s + leavers * entries.unsubscribe_gap_s
@@ -128,5 +135,6 @@ def _congested_s(kernel: CoverKernel, from_s: float, queued: int) -> float:
 
 
 CAMPAIGN = Campaign(SLOW, "unsubscriptions", runs, measure)
+BETWEEN = Campaign(MIDDLE, "unsubscriptions", middle_runs, measure)
 DEGREES = Campaign(DEGREE, "subscriptions covered by a root", degree_runs, measure_degree)
 CLUSTERS = Campaign(CLUSTERED, "unsubscriptions", clustered_runs, measure_clustered)

@@ -12,10 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from reefcast.overlay.topology import Edge, Graph, graph
+from reefcast.overlay.topology import Edge, Graph, graph, hops_from
 
 DOMAINS = 4
-INNER_OF_CORE = {"A": 3, "B": 2, "C": 2, "D": 2, "E": 3}
+INNER_OF_CORE = {"A": 2, "B": 2, "C": 2, "D": 2, "E": 4}
+"""The paper's Fig. 8 is lost in our copy. Among several overlays of 49 brokers this one was taken
+for its two numbers of triggered subscriptions with *active* (VI-C: 700 at A, almost 20 000 at
+E)."""
+PUBLISHING = "E4"
 EDGES_OF_INNER = (3, 3, 2)
 """Edge brokers of the inner brokers in turn: 12 of them have 32."""
 
@@ -40,7 +44,7 @@ class Topology:
 
 def core_topology() -> Topology:
     """Make the topology of Fig. 8: the chain A-B-C-D-E, 12 inner and 32 edge brokers; A's are A1,
-    ..., theirs A1a, .... Publishers are at the three edge brokers of E3, subscribers at the 29
+    ..., theirs A1a, .... Publishers are at the three edge brokers of E4, subscribers at the 29
     others."""
     core = tuple(INNER_OF_CORE)
     inner = [f"{name}{i}" for name, number in INNER_OF_CORE.items() for i in range(1, number + 1)]
@@ -51,12 +55,30 @@ def core_topology() -> Topology:
     edges = [edge for found in below.values() for edge in found]
     links: list[Edge] = [*pairwise(core), *((broker[0], broker) for broker in inner)]
     links += [(broker, edge) for broker, found in below.items() for edge in found]
-    publishers = below["E3"]
+    publishers = below[PUBLISHING]
     return Topology(
         graph=graph([*core, *inner, *edges], links),
         tiers=(core, tuple(inner), tuple(edges)),
         publishers=tuple(publishers),
         subscribers=tuple(edge for edge in edges if edge not in publishers),
+    )
+
+
+def way_up(topology: Topology, broker: str) -> list[str]:
+    """Return the brokers from this one to that of the first publisher."""
+    hops = hops_from(topology.graph, topology.publishers[0])
+    way = [broker]
+    while hops[way[-1]]:
+        way.append(min(topology.graph[way[-1]], key=hops.__getitem__))
+    return way
+
+
+def outward(topology: Topology) -> list[str]:
+    """Return the brokers in the order in which publications come to them: the publishers' first,
+    the others by their distance."""
+    hops = hops_from(topology.graph, topology.publishers[0])
+    return sorted(
+        topology.graph, key=lambda broker: (broker not in topology.publishers, hops[broker])
     )
 
 

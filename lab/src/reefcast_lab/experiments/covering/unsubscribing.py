@@ -4,7 +4,9 @@ III)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from reefcast.routing.covering.strategies import Strategy
 from reefcast.simulation.simulation import Simulation
@@ -21,6 +23,8 @@ from reefcast_lab.experiments.covering.measuring import (
     simulation,
 )
 from reefcast_lab.experiments.covering.parameters import PAPER, section
+from reefcast_lab.experiments.covering.phases import Play
+from reefcast_lab.experiments.covering.steady import Passage
 from reefcast_lab.experiments.covering.topology import Topology, core_topology
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.parameters import Section
@@ -44,12 +48,12 @@ def runs(scale: str) -> list[Run]:
 
 def degree_runs(scale: str) -> list[Run]:
     entries = section("unsubscribing", scale)
-    return runs_of(PAPER, DEGREE, scale, COMPARED, entries.degrees, entries.seeds)
+    return runs_of(PAPER, DEGREE, scale, COMPARED, entries.simulated_degrees, entries.seeds)
 
 
 def theta_runs(scale: str) -> list[Run]:
     entries = section("unsubscribing", scale)
-    return runs_of(PAPER, THETA, scale, ("incremental",), entries.thetas, entries.seeds)
+    return runs_of(PAPER, THETA, scale, ("incremental",), entries.simulated_thetas, entries.seeds)
 
 
 def measure(run: Run) -> list[Measure]:
@@ -66,27 +70,36 @@ def measure_theta(run: Run) -> list[Measure]:
 
 def _measure(run: Run, degree: int, leavers: int, theta: float) -> Iterator[Measure]:
     entries, topology = _section(run), core_topology()
-    crowd = workload(
-        topology,
-        subscriptions=entries.subscriptions,
-        degree=degree,
-        selectivity=entries.selectivity,
-        seed=run.seed,
-    )
+    crowd = population(topology, entries, degree, run.seed)
     simulated, kernel = simulation(run, topology, theta=theta)
     kernel.watched_from_s = math.inf  # what comes before the first unsubscription is no NRS
-    settled_s, handles = settled(simulated, crowd, run.scale, entries.subscribe_gap_s)
+    settled_s, handles = settled(
+        simulated,
+        crowd,
+        run.scale,
+        entries.subscribe_gap_s,
+        roots_first=run.routing != "lazy",  # which keeps what came before its root
+    )
     core = topology.tiers[0]
     yield Measure("rows_before", 0.0, rows_of(kernel, core))
     from_s = kernel.watched_from_s = settled_s + entries.warm_s
     until_s = from_s + entries.observe_s
-    _load(simulated, crowd, entries, settled_s, run.seed)
-    for number, leaver in enumerate(crowd.leavers(leavers, run.seed)):
-        simulated.withdraw(handles[leaver.client], from_s + number * entries.within_s / leavers)
-    kernel.sample(core, from_s, until_s, entries.sample_s)
+    number = round((entries.warm_s + entries.observe_s) / entries.publish_gap_s)
+    stream = crowd.stream(number, settled_s, entries.publish_gap_s, run.seed)
+    gone = crowd.leavers(leavers, run.seed)
+    passage = Passage(kernel, topology, crowd)
+    filled = int(np.searchsorted(stream.at_s, from_s - entries.filled_s))
+    if run.routing == "incremental":  # the others remember nothing of what comes before
+        passage.take(stream.part(0, filled), remember=gone)
+    first = int(np.searchsorted(stream.at_s, from_s))
+    Script(events=list(stream.part(filled, first).events())).load(simulated, 0.0)
     simulated.run(from_s)
     wrong = counted(kernel, "false_positive", topology.graph)
-    simulated.run(until_s)
+    for place, leaver in enumerate(gone):
+        simulated.withdraw(handles[leaver.client], from_s + place * entries.within_s / leavers)
+    times_s = np.arange(from_s, until_s, entries.sample_s).tolist()
+    observed = stream.part(first, number)
+    Play(simulated, kernel, passage, observed, core, times_s, from_s + entries.within_s).run()
     yield Measure("rows_after", 0.0, rows_of(kernel, core))
     result = simulated.run()
     wrong = counted(kernel, "false_positive", topology.graph) - wrong
@@ -99,36 +112,45 @@ def _measure(run: Run, degree: int, leavers: int, theta: float) -> Iterator[Meas
     yield from queue_curve(kernel.samples, from_s)
 
 
-def _load(simulated: Simulation, crowd: Crowd, entries: Section, from_s: float, seed: int) -> None:
-    """Publish the stream from `from_s` on."""
-    number = round((entries.warm_s + entries.observe_s) / entries.publish_gap_s)
-    script = Script(events=list(crowd.events(number, 0.0, entries.publish_gap_s, seed)))
-    script.load(simulated, from_s)
+def population(topology: Topology, entries: Section, degree: int, seed: int) -> Crowd:
+    """Make the roots and what they cover."""
+    return workload(
+        topology,
+        subscriptions=entries.roots * (degree + 1),
+        degree=degree,
+        selectivity=entries.selectivity,
+        seed=seed,
+    )
 
 
 def settled(
-    simulated: Simulation, crowd: Crowd, scale: str, gap_s: float
+    simulated: Simulation, crowd: Crowd, scale: str, gap_s: float, *, roots_first: bool = False
 ) -> tuple[float, dict[str, int]]:
-    """Let all advertise, then all subscribe; return when the network was quiet, and the handles of
-    the subscriptions, by client."""
+    """Let all advertise, then all subscribe (`roots_first`: see `Crowd.claims`); return when the
+    network was quiet, and the handles of the subscriptions, by client."""
     script = Script(crowd.advertisements(section("network", scale).advertise_gap_s))
     advertised_s = script.claims[-1].from_s + 1.0
-    script.claims.extend(crowd.claims(advertised_s, gap_s, lambda one: math.inf))
+    script.claims.extend(
+        crowd.claims(advertised_s, gap_s, lambda one: math.inf, roots_first=roots_first)
+    )
     handles = script.load(simulated, 0.0)
     simulated.run()
     by_client = {claim.client: handle for claim, handle in zip(script.claims, handles, strict=True)}
     return simulated.now_s, by_client
 
 
-def _of_bursts(kernel: CoverKernel, topology: Topology) -> dict[str, float]:
-    """Count the subscriptions (the paper: in hops) that came to brokers to replace others, at each
-    core broker and at the mean inner one; and the longest input queue of a core broker."""
+def figures_of(came: Mapping[str, int], topology: Topology) -> dict[str, float]:
+    """Return how many subscriptions (the paper: in hops) came to brokers to replace others: to each
+    core broker, and to the mean inner one."""
     core, inner = topology.tiers[0], topology.tiers[1]
-    came = kernel.subscriptions_came
     figures = {f"nrs_{broker}": float(came[broker]) for broker in core}
-    figures["nrs_inner"] = sum(came[broker] for broker in inner) / len(inner)
-    figures["largest_queue"] = float(max(max(sample.queued) for sample in kernel.samples))
-    return figures
+    return figures | {"nrs_inner": sum(came[broker] for broker in inner) / len(inner)}
+
+
+def _of_bursts(kernel: CoverKernel, topology: Topology) -> dict[str, float]:
+    """Return these figures, and the longest input queue of a core broker."""
+    longest = float(max(max(sample.queued) for sample in kernel.samples))
+    return figures_of(kernel.subscriptions_came, topology) | {"largest_queue": longest}
 
 
 CAMPAIGN = Campaign(NAME, "unsubscriptions", runs, measure)

@@ -1,0 +1,96 @@
+"""What is computed for publications between changes of tables, beside the simulation of all of
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reefcast_lab.experiments.campaign import Measure, Run
+from reefcast_lab.experiments.covering import parameters, phases, unsubscribing
+from reefcast_lab.experiments.covering.steady import departures
+
+TINY: dict[str, Any] = {
+    "roots": 8,
+    "degree": 20,
+    "selectivity": 0.2,
+    "warm_s": 20.0,
+    "filled_s": 1.0,
+    "publish_gap_s": 0.02,
+    "within_s": 2.0,
+    "observe_s": 60.0,
+    "sample_s": 0.9731,
+    "steady_s": 20.0051,
+}
+"""No publication at the border between two points of a curve."""
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for key, value in TINY.items():
+        monkeypatch.setitem(parameters.section("unsubscribing", "small")._values, key, value)
+    monkeypatch.setitem(parameters.section("network", "small")._values, "rows_cost", 400.0)
+    monkeypatch.setattr(phases, "CHUNK_S", 5.0)
+    yield
+
+
+def measured(strategy: str, seed: int) -> list[Measure]:
+    return unsubscribing.measure(Run("covering", "small", "unsubscribing", strategy, 8.0, "", seed))
+
+
+@pytest.mark.parametrize("strategy", ["active", "lazy", "incremental"])
+def test_what_is_computed_is_what_would_be_simulated(
+    strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Statistics, too: a pruning distance decides all that follows."""
+    computed: list[int] = []
+    take = phases.Passage.take
+
+    def counting(self: phases.Passage, *given: Any, **more: Any) -> int:
+        computed.append(take(self, *given, **more))
+        return computed[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(phases.Passage, "take", counting)
+        quick = measured(strategy, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(phases.Play, "_at_rest", lambda self: False)
+        patch.setitem(parameters.section("unsubscribing", "small")._values, "filled_s", 20.0)
+        slow = measured(strategy, 1)
+    assert sum(computed) > 1000
+    found = {(one.metric, round(one.at, 6)): one.value for one in quick}
+    expected = {(one.metric, round(one.at, 6)): one.value for one in slow}
+    ignored = {"publish_messages"} if strategy != "incremental" else set()  # before they are warm
+    wrong = {
+        place: (found.get(place), expected.get(place))
+        for place in found.keys() | expected.keys()
+        if place[0] not in ignored
+        and found.get(place) != pytest.approx(expected.get(place), rel=1e-4, abs=1e-6)
+    }
+    assert not wrong
+
+
+TIMES = st.lists(
+    st.tuples(st.integers(0, 50), st.integers(0, 9)).map(
+        lambda pair: (pair[0] * 1.0, pair[1] * 1.0)
+    ),
+    max_size=30,
+)
+
+
+@given(TIMES, st.integers(0, 60))
+def test_departures_are_those_of_a_queue_that_serves_one_after_the_other(
+    customers: list[tuple[float, float]], busy_until: int
+) -> None:
+    arrival = np.array(sorted(at for at, _ in customers), np.float64)
+    service = np.array([long for _, long in customers], np.float64)
+    free, ends = float(busy_until), []
+    for at, long in zip(arrival.tolist(), service.tolist(), strict=True):
+        free = max(free, at) + long
+        ends.append(free)
+    assert departures(arrival, service, float(busy_until)).tolist() == ends
