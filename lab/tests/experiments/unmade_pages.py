@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 UNMADE = {
+    "gossip": "the paper's rule for all numbers of topics; topics that start with fewer links",
     "octopia": "the links of a broker share a sender now; counts",
     "sharing": "a new page",
 }
