@@ -9,6 +9,7 @@ import pytest
 UNMADE = {
     "gossip": "the paper's rule for all numbers of topics; topics that start with fewer links",
     "octopia": "the links of a broker share a sender now; counts",
+    "storage": "20 seeds, computed, the first simulated; what the steps lose; readings marked",
     "sharing": "a new page",
 }
 """Pages that are older than what they are made from, or not there, and why; they are made by
