@@ -207,7 +207,7 @@ async def test_what_has_come_is_stored_at_the_end(
         await published(urls[0], 1)
         await asyncio.to_thread(first.wait, WITHIN_S)
         await published(urls[0], 299, 1)
-        await until(lambda: node.stored + node._subscription.waiting + len(node._taken) >= 300)
+        await until(lambda: node.stored + node.waiting >= 300)
     assert stored_in(tmp_path) == list(range(300))
 
 

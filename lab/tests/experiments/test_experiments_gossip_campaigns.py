@@ -15,6 +15,7 @@ from reefcast_lab.experiments.gossip import (
     growth,
     interests,
     lastfm,
+    starting_degrees,
 )
 from reefcast_lab.experiments.gossip.aligning import usual_overlays
 from reefcast_lab.experiments.gossip.claims import PAPER
@@ -76,6 +77,19 @@ def test_degrees_by_the_share_of_the_nodes() -> None:
         assert degrees == sorted(degrees) and degrees[-1] == found[f"most_{name}"]
     assert 0 <= found["in_beside_out"] <= 1
     assert found["connections"] >= found["unique_view"]
+
+
+def test_topics_that_start_with_fewer_links() -> None:
+    """The largest x is the preset, on the scenario of dissemination."""
+    found = {
+        x: figures(starting_degrees.measure(run("starting-degrees", "aligned", x)))
+        for x in section("starting-degrees", "small").x
+    }
+    assert list(found)[-1] == section("protocol", "small").degree
+    views = [one["total_view"] for one in found.values()]
+    assert views == sorted(views) and views[0] < 0.8 * views[-1]
+    assert [one["connected"] for one in found.values()] == [1.0] * 3
+    assert found[1.25]["diameter"] >= found[2.0]["diameter"]
 
 
 def test_greedy_is_ahead_of_the_witness_rule() -> None:

@@ -51,7 +51,7 @@ def test_logical_links_stay_for_every_number_of_topics() -> None:
     ],
 )
 def test_directions_are_those_of_the_spec(id, measure, below, above) -> None:
-    found = [c for c in claims(id) if c.measure == measure and c.kind == "wins"]
+    found = [c for c in claims(id) if c.measure == measure and c.kind == "wins" and c.paper]
     assert found
     assert {(c.of, c.against, c.paper) for c in found} == {(below, above, 1.0)}
 
@@ -59,6 +59,20 @@ def test_directions_are_those_of_the_spec(id, measure, below, above) -> None:
 def test_real_interests_are_not_beside_a_figure_of_the_paper() -> None:
     found = [claim for claim in PAPER.claims if claim.campaign == "last.fm"]
     assert len(found) == 4 and all(c.paper is None and "REEFCAST_TOPICS" in c.note for c in found)
+
+
+def test_how_fast_is_told_of_the_papers_rule_and_ours_is_never_reproduced() -> None:
+    found = [claim for claim in claims("G2") if claim.measure == "mostly_early"]
+    assert [(claim.of, claim.explained) for claim in found] == [
+        ("greedy", False),
+        ("aligned", True),
+    ] * 3
+    assert all(claim.paper == 1.0 and claim.note for claim in found)
+
+
+def test_fewer_links_at_the_start_are_not_beside_a_figure_of_the_paper() -> None:
+    found = [claim for claim in claims("G6") if claim.campaign == "starting-degrees"]
+    assert found and all(claim.paper is None and claim.note for claim in found)
 
 
 def test_evidence_has_a_line_for_each_x_and_routing() -> None:

@@ -35,6 +35,15 @@ def test_what_constants_were_chosen_by_is_never_reproduced() -> None:
     assert len(baseline) == 6 and all(claim.explained and claim.note for claim in baseline)
 
 
+def test_what_the_paper_or_a_lost_dataset_decides_is_never_reproduced() -> None:
+    decided = [c for c in PAPER.claims if c.id in ("mesh/M6", "mesh/M10") and c.paper]
+    assert len(decided) == 4 and all(claim.explained and claim.note for claim in decided)
+    readings = [
+        c for c in PAPER.claims if "reading" in c.metric or "whatever they carry" in c.metric
+    ]
+    assert len(readings) == 3 and all(claim.paper is None for claim in readings)
+
+
 def point(metric: str, routing: str, mean: float, **more: float | str) -> Point:
     place = {"campaign": "light", "variant": "", "x": 1.0, "at": 0.0, "interval": None, "seeds": 1}
     return Point(metric=metric, routing=routing, mean=mean, **(place | more))

@@ -80,3 +80,19 @@ def test_more_links_have_more_paths_and_fewer_pure_forwarders() -> None:
         measure = f"pure_forwarders_{name}"
         assert few[measure] > s1[measure] > s2[measure] > 0
         assert few[f"yield_{name}"] < s1[f"yield_{name}"] < s2[f"yield_{name}"] < 1
+
+
+def test_a_link_is_refused_where_there_is_no_room() -> None:
+    """On a line of six, `b` to `e` have two links of the tree: with a fanout of 3 each has room
+    for one more."""
+    links = [("b", "d"), ("b", "e"), ("c", "e"), ("a", "c")]
+    seen = set()
+    for seed in range(20):
+        left = unchosen.within_fanout(LINE, links, 3, random.Random(seed))
+        assert set(left) <= set(links)
+        for broker in LINE:
+            assert len(LINE[broker]) + sum(broker in link for link in left) <= 3
+        seen.add(frozenset(left))
+    assert frozenset({("b", "d"), ("c", "e")}) in seen and len(seen) > 1
+    assert unchosen.within_fanout(LINE, links, 2, random.Random(1)) == []
+    assert set(unchosen.within_fanout(LINE, links, 9, random.Random(1))) == set(links)

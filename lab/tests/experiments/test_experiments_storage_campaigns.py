@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from functools import cache
+from itertools import combinations, product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,8 @@ import pytest
 
 from reefcast.errors import ConfigurationError, InternalError
 from reefcast.overlay.topology import names, path
-from reefcast.pipeline.planning.placement.inputs import checked
+from reefcast.pipeline.planning.placement.inputs import checked, mean_hops
+from reefcast.pipeline.planning.placement.steps import place
 from reefcast_lab.experiments.campaign import Campaign, Run
 from reefcast_lab.experiments.storage import advertising, asking, readings, real, trees
 from reefcast_lab.experiments.storage.claims import FILES, PAPER
@@ -130,6 +132,38 @@ def test_other_readings(one: str) -> None:
     assert found["computed"] > 0.5 * least
     if "grd_opt" not in one:
         assert found["computed"] >= least * (1 - 1e-9)
+
+
+def test_no_assignment_to_the_same_storages_is_better() -> None:
+    """Of five topics of two copies on three storages all assignments are tried."""
+    rng = random.Random(3)
+    overlay = trees.tree_of(12, 1)
+    rates = np.array([[rng.random() for _ in overlay] for _ in range(5)])
+    made = checked(overlay, tuple("abcde"), rates, 2, 4)
+    storages = [made.brokers.index(broker) for broker in place(made).storage_brokers]
+    found = mean_hops(made, readings.best_assignment(made, storages, 0.0))
+    pairs = list(combinations((made.brokers[one] for one in storages), 2))
+    least = min(
+        mean_hops(made, dict(zip(made.topics, chosen, strict=True)))
+        for chosen in product(pairs, repeat=5)
+        if max(Counter(broker for pair in chosen for broker in pair).values()) <= 4
+    )
+    assert found == pytest.approx(least)
+    assert mean_hops(made, place(made).placement) >= least - 1e-9
+
+
+def test_only_the_first_seeds_are_simulated() -> None:
+    seeds = section("placement", "small").simulated_seeds
+    found = measured(trees.OVER_BROKERS, "pub/sub", 10, seeds)
+    assert "mean_hops" not in found and "off" not in found
+    assert found["computed"] > 0 and found["nearer_to_grd_opt"] in (0, 1)
+
+
+def test_other_readings_are_not_beside_a_figure_of_the_paper() -> None:
+    others = ("storage/S1-popular", "storage/S2-popular", "storage/readings", "storage/real")
+    assert all(claim.paper is None for claim in PAPER.claims if claim.id in others)
+    close = [claim for claim in PAPER.claims if claim.measure == "nearer_to_grd_opt"]
+    assert {claim.id for claim in close if claim.explained} == {"storage/S1", "storage/S2"}
 
 
 def test_rules_of_advertisements() -> None:

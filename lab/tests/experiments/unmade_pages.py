@@ -8,7 +8,10 @@ import pytest
 
 UNMADE = {
     "covering": "20 roots, charged removals, three hours and seeds, counts of placements",
+    "gossip": "the paper's rule for all numbers of topics; topics that start with fewer links",
+    "mesh": "three seeds; chains of six and full fanouts beside M6 and M11",
     "octopia": "the links of a broker share a sender now; counts",
+    "storage": "20 seeds, computed, the first simulated; what the steps lose; readings marked",
     "sharing": "a new page",
 }
 """Pages that are older than what they are made from, or not there, and why; they are made by

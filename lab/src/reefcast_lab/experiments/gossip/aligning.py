@@ -39,10 +39,13 @@ def usual_overlays(routing: str, scale: str, seed: int) -> Overlays:
     return overlays(interests, routing, scale, seed).after
 
 
-def overlays(interests: Interests, routing: str, scale: str, seed: int) -> Aligned:
-    """Make the overlays of these topics; `routing`: unaligned, aligned or greedy."""
+def overlays(
+    interests: Interests, routing: str, scale: str, seed: int, degree: float | None = None
+) -> Aligned:
+    """Make the overlays of these topics; `routing`: unaligned, aligned or greedy. `degree`: mean
+    view size in a topic of n nodes when it starts, in times ln n; the file's by default."""
     entries = section("protocol", scale)
-    before = after = starting_overlays(interests, seed, entries.degree)
+    before = after = starting_overlays(interests, seed, degree or entries.degree)
     total, unique = [before.total()], [before.unique()]
     if routing != UNALIGNED:
         options = GossipOptions(ttl=entries.ttl, rule=RULES[routing], seed=seed)

@@ -11,6 +11,7 @@ from reefcast_lab.experiments.gossip import (
     growth,
     interests,
     lastfm,
+    starting_degrees,
 )
 from reefcast_lab.experiments.gossip.measures import EARLY, LIKE
 from reefcast_lab.experiments.gossip.parameters import FILE
@@ -27,6 +28,7 @@ PAPER = FILES.paper(
     campaigns=(
         interests.CAMPAIGN,
         *alignment.CAMPAIGNS,
+        starting_degrees.CAMPAIGN,
         growth.CAMPAIGN,
         lastfm.CAMPAIGN,
         dissemination.LOSS,

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from reefcast.overlay.topology import Edge
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.mesh.covering_sets import covering_sets
@@ -74,10 +76,12 @@ def measure_covering(run: Run) -> list[Measure]:
     subscriptions = workload(list(tree), dataset("DT-C", run.scale), run.seed).subscriptions
     sizes: dict[int, float] = {}
     links: dict[int, float] = {}
+    found: dict[int, tuple[Collection[Edge], Counter[str]]] = {}
     evaluations: dict[int, float] = {}
     for fanout in entries.fanouts:
         mesh, came = _linked(run, "C3", "DT-C", fanout, period)
         soft_links = mesh.soft_links()
+        found[fanout] = soft_links, came
         links[fanout] = float(len(soft_links))
         sets = covering_sets(tree, soft_links, subscriptions, shared.delta)
         sizes[fanout] = sum(one.rows for one in sets.values()) / len(sets)
@@ -87,7 +91,25 @@ def measure_covering(run: Run) -> list[Measure]:
         *_beside_the_least("rows", sizes),
         *_beside_the_least("evaluations", evaluations),
         *_numbers("soft_links", links),
+        *_with_longer_chains(run, [found[fanout] for fanout in entries.fanouts[:2]]),
     ]
+
+
+def _with_longer_chains(
+    run: Run, found: list[tuple[Collection[Edge], Counter[str]]]
+) -> Iterator[Measure]:
+    """Yield both growths, between the same two meshes, for chains that are longer than DT-C's."""
+    tree, delta = network("C3", run.scale), section("mesh", run.scale).delta
+    longer = replace(dataset("DT-C", run.scale), chain=section(COVERING, run.scale).longer_chain)
+    subscriptions = workload(list(tree), longer, run.seed).subscriptions
+    rows, evaluations = [], []
+    for soft_links, came in found:
+        sets = covering_sets(tree, soft_links, subscriptions, delta)
+        rows.append(sum(one.rows for one in sets.values()))
+        evaluated = sum(came[name] * one.predicates for name, one in sets.items())
+        evaluations.append(evaluated / came.total())
+    for name, (first, second) in (("rows", rows), ("evaluations", evaluations)):
+        yield Measure(f"{name}_growth_longer", 0.0, second / first - 1)
 
 
 def _numbers(name: str, by_fanout: dict[int, float]) -> Iterator[Measure]:

@@ -43,7 +43,10 @@ def measure(run: Run) -> list[Measure]:
     links = some_links(tree, delta, run.x / 100, rng)
     larger = network("C2", run.scale)
     of_larger = some_links(larger, delta, run.x / 100, rng)
+    fanout = section("mesh", run.scale).fanout
+    with_room = within_fanout(larger, of_larger, fanout, rng)
     figures = {
+        "pairs_with_1000_in_fanout": share_with(path_counts(larger, with_room), 1000),
         "soft_links": float(len(links)),
         "pairs_with_100": share_with(path_counts(tree, links), 100),
         "pairs_with_1000": share_with(path_counts(larger, of_larger), 1000),
@@ -66,6 +69,22 @@ def some_links(tree: Graph, delta: int, share: float, rng: random.Random) -> lis
         for b, far in hops_from(tree, a).items()
         if a < b and 1 < far <= delta and rng.random() < share
     ]
+
+
+def within_fanout(
+    tree: Graph, links: Iterable[Edge], fanout: int, rng: random.Random
+) -> list[Edge]:
+    """Return the links that are left if they come in random order, and one that comes when one of
+    its ends has `fanout` links, those of the tree included, is refused."""
+    room = {broker: fanout - len(around) for broker, around in tree.items()}
+    coming, taken = list(links), []
+    rng.shuffle(coming)
+    for a, b in coming:
+        if room[a] > 0 and room[b] > 0:
+            room[a] -= 1
+            room[b] -= 1
+            taken.append((a, b))
+    return taken
 
 
 def _published(name: str, tree: Graph, number: int, run: Run) -> Publications:

@@ -13,8 +13,8 @@ from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.storage.parameters import PAPER, section
 from reefcast_lab.experiments.storage.placing import (
     OF_THE_PAPER,
+    OPTIMUM,
     OURS,
-    PLACEMENTS,
     DrawRates,
     alike,
     inputs_of,
@@ -32,11 +32,21 @@ def _runs(campaign: str, section_name: str, scale: str, placements: Iterable[str
     return runs_of(PAPER, campaign, scale, placements, entries.x, entries.seeds)
 
 
+def _with_optimum(campaign: str, scale: str) -> list[Run]:
+    """Return runs of the paper's placements, and of the optimum, which takes longest, with fewer
+    seeds."""
+    entries, seeds = section(campaign, scale), section("placement", scale).optimum_seeds
+    return [
+        *_runs(campaign, campaign, scale, OF_THE_PAPER),
+        *runs_of(PAPER, campaign, scale, (OPTIMUM,), entries.x, seeds),
+    ]
+
+
 # --- over the brokers -----------------------------------------------------------------------------
 
 
 def broker_runs(scale: str) -> list[Run]:
-    return _runs(BROKERS, BROKERS, scale, PLACEMENTS)
+    return _with_optimum(BROKERS, scale)
 
 
 def popular_broker_runs(scale: str) -> list[Run]:
@@ -60,7 +70,7 @@ def _with_brokers(run: Run, draw: DrawRates) -> list[Measure]:
 
 
 def capacity_runs(scale: str) -> list[Run]:
-    return _runs(CAPACITY, CAPACITY, scale, PLACEMENTS)
+    return _with_optimum(CAPACITY, scale)
 
 
 def popular_capacity_runs(scale: str) -> list[Run]:
@@ -85,7 +95,7 @@ def with_capacity(run: Run, draw: DrawRates) -> Inputs:
 
 
 def copy_runs(scale: str) -> list[Run]:
-    return _runs(COPIES, COPIES, scale, PLACEMENTS)
+    return _with_optimum(COPIES, scale)
 
 
 def measure_copies(run: Run) -> list[Measure]:
