@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -139,15 +140,20 @@ def test_tables_with_other_columns_are_refused(tmp_path: Path) -> None:
     assert "the evidence has other parts than now" in refused(text, moved, tmp_path)
 
 
-def test_the_command_renews_pages_without_a_run(tmp_path: Path) -> None:
-    whole = (DOCS / "storage.md").read_text(encoding="utf-8")
-    file = tmp_path / "storage.md"
-    other = whole.replace("# Where storages stand\n", "# Another title\n")
+@pytest.mark.parametrize("name", with_unmade(papers()))
+def test_the_command_renews_pages_without_a_run(name: str, tmp_path: Path) -> None:
+    whole = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    file = tmp_path / f"{name}.md"
+    other = re.sub("^# .*$", "# Another title", whole, count=1, flags=re.MULTILINE)
     assert other != whole
     file.write_text(other, encoding="utf-8")
-    arguments = ["report", "storage", "--texts", "--out", str(tmp_path)]
+    arguments = ["report", name, "--texts", "--out", str(tmp_path)]
     done = CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert done.output == f"{file}\n{tmp_path / 'README.md'}\n"
     assert file.read_text(encoding="utf-8") == whole
+
+
+def test_a_page_that_is_not_there_cannot_be_renewed(tmp_path: Path) -> None:
+    arguments = ["report", "mesh", "--texts", "--out", str(tmp_path)]
     with pytest.raises(ConfigurationError, match=r"there is no page .*mesh\.md"):
-        CliRunner().invoke(command, ["report", "mesh", *arguments[2:]], catch_exceptions=False)
+        CliRunner().invoke(command, arguments, catch_exceptions=False)
