@@ -74,6 +74,13 @@ def pytest_sessionstart() -> None:
     from reefcast.matching import warm_up
 
     warm_up()
+    from reefcast.server import supervisor
+
+    # While a broker is killed its port is free, and no other process of tests may choose it.
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    share = len(supervisor.PORTS) // workers
+    supervisor.PORTS = supervisor.PORTS[number * share :][:share]
 
 
 @pytest.hookimpl(wrapper=True)

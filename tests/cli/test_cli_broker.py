@@ -260,3 +260,4 @@ async def test_a_first_start_that_takes_long_says_why(
     monkeypatch.setenv("REEFCAST_CACHE_DIR", str(tmp_path))
     broker = await children.start("broker", "--port", 0)
     assert (await line_of(broker.stderr)).decode() == f"{COMPILING}\n"
+    broker.kill()  # or it would compile everything before it ends

@@ -277,6 +277,7 @@ async def test_a_new_storage_waits_for_the_old_one_though_it_is_gone(
         await network.until_all_found()
 
 
+@pytest.mark.soak
 async def test_all_of_it_is_killed_in_the_middle(tmp_path: Path, children: Children) -> None:
     """The supervisor of the network is killed, and everything ends with it; the command waits until
     the network is back."""

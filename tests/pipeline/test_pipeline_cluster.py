@@ -75,12 +75,7 @@ with spark_session("alerts", master) as spark:
 """
 
 
-SLOW = ("local[*]", "connect")
-"""Places that start one more Java each: they are for `make soak`. The first one has the most that
-can go wrong."""
-
-
-@pytest.fixture(params=["standalone", *(pytest.param(p, marks=pytest.mark.soak) for p in SLOW)])
+@pytest.fixture(params=["standalone", "local[*]", "connect"])
 def where(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Where]:
@@ -98,7 +93,7 @@ def where(
         yield Where(request.param, dict(os.environ))
 
 
-@pytest.mark.long
+@pytest.mark.soak  # each place starts Java anew, up to six times
 def test_a_streaming_query(where: Where, tmp_path: Path) -> None:
     """Tasks read from a storage and publish to a broker, each from where it runs. Started again,
     the query finds nothing that it has had before."""

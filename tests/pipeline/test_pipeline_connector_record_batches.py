@@ -113,7 +113,7 @@ formed = st.one_of(
     st.sampled_from(
         ("2026-01-31T12:00:00Z", "2026-01-31", "2026-13-01", "soon", "", "7.25", "1e3", "99999.5")
     ),
-    st.sampled_from((7, -3, 2**62, 10**7, 7.25, 7.0, 1e300, 1e-40, math.nan, math.inf, True)),
+    st.sampled_from((7, -3, 2**53, 10**7, 7.25, 7.0, 1e300, 1e-40, math.nan, math.inf, True)),
 )
 
 

@@ -9,7 +9,7 @@ from reefcast_lab.bench.spark_bytes import bench_bytes
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.long
+@pytest.mark.soak  # it starts Java and its workers anew
 def test_less_is_sent_where_less_is_asked_for(java: None) -> None:
     rows = {row.asked: row for row in bench_bytes(300, "local[2]")}
     whole = rows["everything"]

@@ -263,7 +263,7 @@ def test_probes_come_to_every_broker_with_subscribers() -> None:
     assert incremental["rows_core"] <= active["rows_core"]
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_slow_engine_is_felt_by_processes() -> None:
     quick, slowly = (figures("workflow", "active", variant=variant) for variant in ("", "slow"))
     assert slowly["steady_delay_s"] > quick["steady_delay_s"] > 0

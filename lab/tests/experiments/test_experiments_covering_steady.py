@@ -43,7 +43,10 @@ def measured(strategy: str, seed: int) -> list[Measure]:
     return unsubscribing.measure(Run("covering", "small", "unsubscribing", strategy, 8.0, "", seed))
 
 
-@pytest.mark.parametrize("strategy", ["active", "lazy", "incremental"])
+@pytest.mark.parametrize(
+    "strategy",
+    [*(pytest.param(each, marks=pytest.mark.soak) for each in ("active", "lazy")), "incremental"],
+)
 def test_what_is_computed_is_what_would_be_simulated(
     strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

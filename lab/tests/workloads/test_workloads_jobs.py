@@ -101,7 +101,9 @@ def test_how_popular_classes_are_is_measured(stream):
 # --- filters that match a given share ------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("selectivity", "zipf"), [(0.1, 0.0), (0.05, 1.0)])
+@pytest.mark.parametrize(
+    ("selectivity", "zipf"), [pytest.param(0.1, 0.0, marks=pytest.mark.soak), (0.05, 1.0)]
+)
 def test_filters_match_the_share_asked_for(stream, tmp_path, selectivity, zipf):
     from reefcast_lab.workloads.boxes import Boxes
     from reefcast_lab.workloads.jobs import Clients, write_boxes

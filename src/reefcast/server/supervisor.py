@@ -52,7 +52,8 @@ LOADING_S = 3.0
 
 def free_ports(count: int) -> list[int]:
     """Return ports on loopback that are free now."""
-    candidates = random.sample(PORTS, len(PORTS))
+    start = random.randrange(len(PORTS))
+    candidates = itertools.chain(PORTS[start:], PORTS[:start])
     return list(itertools.islice(filter(_is_free, candidates), count))
 
 

@@ -77,8 +77,8 @@ def _parts() -> Mapping[str, Part]:
     "names",
     type=click.Choice([MATCHING, CONNECTOR, BYTES]),
     multiple=True,
-    help="Measure only matching, or rows through the connector, or the bytes that it reads; may be "
-    "repeated; by default all.",
+    help="Measure only matching, or rows through the connector, or the bytes that it reads; by "
+    "default all; may be repeated.",
 )
 @click.option(
     "--n",
@@ -117,7 +117,7 @@ def spark(
 ) -> None:
     """Measure matching in Spark, and its connector.
 
-        reefcast-lab bench spark --master "local[1]" --page docs/reference/spark-connector.md
+        reefcast-lab bench spark --part connector --master "local[1]"
 
     MATCHING: the baselines are what one would write without Reefcast, a join on
     columns of lower and upper bounds, and filters as columns, in chunks; on the
