@@ -4,8 +4,9 @@ others (`--dist worksteal`).
 Each process is given a run of the list, and one that is done takes over the end of another's. So
 each run begins with tests that wait or take long, and ends with quick ones:
 
-- The tests that use the Spark session begin the first run. One process starts the session and keeps
-  it, because the others take over from the end.
+- The tests that use the Spark session begin the first run, or of many processes the first two.
+  These start a session and keep it, because the others take over from the end; one alone would be
+  the last to end.
 - The other tests that open connections or start processes begin the other runs.
 - Of both, the long ones come first.
 - Behind the latter come the quick ones that are long all the same: whatever is taken over at the
@@ -19,6 +20,9 @@ from itertools import pairwise
 
 import pytest
 
+MANY = 5
+"""From so many processes on, two of them have a Spark session."""
+
 
 def dealt(
     items: list[pytest.Item], workers: int, is_quick: Callable[[pytest.Item], bool]
@@ -30,10 +34,11 @@ def dealt(
     quick = [item for item in items if is_quick(item) and not _is_long(item)]
     for some in (session, live):
         some.sort(key=lambda item: not _is_long(item))
-    others = max(1, workers - 1)
+    sessions = _by_file(session, 2 if workers >= MANY else 1)
+    others = max(1, workers - len(sessions))
     heads = zip(_slices(live, others), _slices(slow, others), strict=True)
     order: list[pytest.Item] = []
-    for head in (session, *([*waiting, *computing] for waiting, computing in heads)):
+    for head in (*sessions, *([*waiting, *computing] for waiting, computing in heads)):
         room = max(0, len(items) // workers - len(head))
         order += [*head, *quick[:room]]
         del quick[:room]
@@ -42,6 +47,17 @@ def dealt(
 
 def _is_long(item: pytest.Item) -> bool:
     return item.get_closest_marker("long") is not None
+
+
+def _by_file(items: list[pytest.Item], count: int) -> list[list[pytest.Item]]:
+    """Return so many parts with about as many files each, whose tests share fixtures."""
+    files = sorted({_file(item) for item in items})
+    part = {file: number % count for number, file in enumerate(files)}
+    return [[item for item in items if part[_file(item)] == number] for number in range(count)]
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def _slices(items: list[pytest.Item], count: int) -> list[list[pytest.Item]]:

@@ -248,7 +248,7 @@ def test_how_many_examples_of_a_property_are_tried(
 def made_up(name: str, *marks: str) -> Any:
     """Return an imitation of a test with these marks and fixtures."""
     mark = {mark: mark for mark in marks}.get
-    return SimpleNamespace(name=name, fixturenames=marks, get_closest_marker=mark)
+    return SimpleNamespace(name=name, nodeid=name, fixturenames=marks, get_closest_marker=mark)
 
 
 def test_the_runs_begin_with_what_takes_long() -> None:
@@ -261,3 +261,12 @@ def test_the_runs_begin_with_what_takes_long() -> None:
     assert order[:3] == ["s2", "s0", "s1"]
     assert order[6:10] == ["l4", "l0", "l1", "q7"]
     assert order[12:16] == ["l2", "l3", "l5", "q8"]
+
+
+def test_of_many_processes_two_have_a_spark_session() -> None:
+    session = [made_up(f"s{n}", "spark") for n in range(4)]
+    quick = [made_up(f"q{n}") for n in range(36)]
+    order = dealt([*quick, *session], 5, lambda item: item in quick)  # runs of eight
+    assert [at for at, item in enumerate(order) if item in session] == [0, 1, 8, 9]
+    order = dealt([*quick, *session], 4, lambda item: item in quick)  # runs of ten
+    assert [at for at, item in enumerate(order) if item in session] == [0, 1, 2, 3]
