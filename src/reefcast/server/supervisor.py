@@ -44,6 +44,8 @@ POLL_S = 0.05
 PORTS = range(10_000, 32_000)
 """Ports to choose from. Systems use higher ones for outgoing connections, one of which might get
 the port of a broker before it listens, or while it restarts."""
+_numbers = itertools.count(random.randrange(len(PORTS)))
+"""Where in `PORTS` to look next."""
 FOLLOW_S = 0.2
 """Seconds between two looks at the network file."""
 LOADING_S = 3.0
@@ -51,9 +53,9 @@ LOADING_S = 3.0
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports on loopback that are free now."""
-    start = random.randrange(len(PORTS))
-    candidates = itertools.chain(PORTS[start:], PORTS[:start])
+    """Return ports on loopback that are free now, and that no other call of this process had."""
+    numbers = itertools.islice(_numbers, len(PORTS))
+    candidates = (PORTS[number % len(PORTS)] for number in numbers)
     return list(itertools.islice(filter(_is_free, candidates), count))
 
 
