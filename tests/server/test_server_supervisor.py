@@ -26,7 +26,7 @@ from reefcast.network.file import NetworkFile, dump_network, load_network
 from reefcast.network.listeners import ListenerEntry
 from reefcast.network.sections import RoleEntry, SessionsSection, TraceSection
 from reefcast.server import child
-from reefcast.server.supervisor import Overlay, not_up
+from reefcast.server.supervisor import Overlay, free_ports, not_up
 
 CHAIN = [("a", "b"), ("b", "c")]
 
@@ -240,3 +240,8 @@ def write(folder: Path, network: NetworkFile) -> Path:
     file = folder / "network.toml"
     file.write_text(dump_network(network))
     return file
+
+
+def test_no_call_gets_the_ports_of_another_one() -> None:
+    ports = [port for count in (3, 0, 2, 5) for port in free_ports(count)]
+    assert len(set(ports)) == len(ports) == 10

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 import reefcast
 from children import Children, line_of
 from live_networks import path_network, running
 from live_storages import WITHIN_S, storing
 from reefcast.history.limits import Limits
+from reefcast.history.rows import Incoming
+from reefcast.history.store import HistoryStore
 from reefcast.model.topics import topic_filter
 from reefcast.network.sections import SessionsSection
 from reefcast.storage_node.node import StorageNode
@@ -55,6 +60,34 @@ async def test_what_is_confirmed_while_the_storage_is_dead_is_stored_when_it_is_
             await client.publish(n=n, topics=["fx"], confirm=True)
         await started(children, urls[1], tmp_path)
         assert await stored(client) == list(range(20)), "it answers only when all is stored"
+
+
+async def test_an_event_is_owed_until_it_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, began, free = HistoryStore.append, threading.Event(), threading.Event()
+
+    def slow(store: HistoryStore, items: list[Incoming]) -> object:
+        began.set()
+        assert free.wait(WITHIN_S)
+        return append(store, items)
+
+    monkeypatch.setattr(HistoryStore, "append", slow)
+    async with (
+        brokers(tmp_path) as urls,
+        reefcast.connect(urls[1]) as client,
+        storing(urls[1], tmp_path / "history", session="archive"),
+        asyncio.timeout(WITHIN_S),
+    ):
+        try:
+            await client.publish(n=0, topics=["fx"], confirm=True)
+            assert await asyncio.to_thread(began.wait, WITHIN_S)
+            (row,) = await client.sessions()
+            assert row.events == 1
+        finally:
+            free.set()
+        while (await client.sessions())[0].events:  # noqa: ASYNC110 (the broker says no more)
+            await asyncio.sleep(0.01)
 
 
 async def test_topics_come_and_go(tmp_path: Path) -> None:
