@@ -21,8 +21,7 @@ import pytest
 import reefcast
 from children import Children, ended, line_of
 from foreign_clients import NEEDS_MOSQUITTO
-from reefcast.cli.broker import COMPILING
-from reefcast.matching import warm_up
+from reefcast.matching import COMPILING, warm_up
 from reefcast.server.supervisor import free_ports
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

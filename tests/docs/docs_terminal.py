@@ -20,7 +20,7 @@ import click
 
 from children import CHILD_S, COMMAND, PROGRAM
 from live_networks import PATIENCE_S
-from reefcast.cli.broker import COMPILING
+from reefcast.matching import COMPILING
 from reefcast.server.supervisor import free_ports
 
 PORT = re.compile(r"127\.0\.0\.1:(7[34]\d\d)\b")

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from threading import Timer
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +19,7 @@ from reefcast.cli.options import DIRECTORY, INPUT_FILE, Whole, json_option, log_
 from reefcast.client.address import DEFAULT_PORT, Address
 from reefcast.directories import make_directory, state_directory
 from reefcast.errors import ConfigurationError
+from reefcast.matching import telling_of_compiling
 from reefcast.network.file import NetworkFile, load_network
 from reefcast.network.listeners import ListenerEntry
 from reefcast.network.sections import BrokerEntry, SessionsSection
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 ALONE, LOOPBACK = "b1", "127.0.0.1"
 """The name of a broker that is in no network file, and the host on which it listens."""
-
-COMPILING = "preparing the matching index: it is compiled at the first start (some 20 seconds)"
 
 HISTORY_S, HISTORY_EVENTS = 7 * 86_400.0, 1_000_000
 """What the history of a broker alone keeps: events of so many seconds, and so many, the newest."""
@@ -153,11 +151,12 @@ def command(
     _check(network, name, port, data, memory, admin, listener)
     described = NetworkFile() if network is None else load_network(network)
     logs.set_up(described.log.settings.changed(log_format, log_levels), broker=name or ALONE)
-    if network is not None and name is not None:
-        follows, levels = follows or network, log_levels
-        _run(described, follows, name, levels, until_eof=until_eof, as_json=as_json)
-    else:
-        _run_alone(port, data, admin, listener, memory, until_eof=until_eof, as_json=as_json)
+    with telling_of_compiling(_tell):
+        if network is not None and name is not None:
+            follows, levels = follows or network, log_levels
+            _run(described, follows, name, levels, until_eof=until_eof, as_json=as_json)
+        else:
+            _run_alone(port, data, admin, listener, memory, until_eof=until_eof, as_json=as_json)
 
 
 def _for_programs(http: str) -> list[ListenerEntry]:
@@ -283,13 +282,11 @@ def _serve_alone(
     is removed at the end."""
     from reefcast.history.limits import Limits
     from reefcast.server.process import run_broker
-    from reefcast.server.supervisor import LOADING_S
     from reefcast.storage_node.beside import StorageBeside
     from reefcast.storage_node.process import Keeping
 
     (entry,) = network.broker
     limits = Limits(rows=HISTORY_EVENTS, lifetimes_s={"#": HISTORY_S})
-    patience = Timer(LOADING_S, _say_compiling)
     url = str(Address(*entry.address))
 
     async def store(node: Node) -> None:
@@ -297,7 +294,6 @@ def _serve_alone(
         await StorageBeside(node, url, keeping).start()
 
     def ready(node: Node) -> None:
-        patience.cancel()
         more = {"data": str(data) if data else None}
         kept = f"in {data}" if data else "until it ends: give it a directory with --directory"
         text = FIRST_STEPS.format(
@@ -313,12 +309,8 @@ def _serve_alone(
             more |= {"mqtt": listener.listen, "mqtt_websocket": listener.websocket}
         _say(entry, text, as_json, **more)
 
-    patience.start()
-    try:
-        if run_broker(network, ALONE, ready, until_eof=until_eof, beside=store):
-            sys.exit(AGAIN)
-    finally:
-        patience.cancel()
+    if run_broker(network, ALONE, ready, until_eof=until_eof, beside=store):
+        sys.exit(AGAIN)
 
 
 def _for_mqtt(listener: ListenerEntry) -> str:
@@ -330,9 +322,9 @@ def _for_mqtt(listener: ListenerEntry) -> str:
     return words + (FOR_PAGES.format(listen=listener.websocket) if listener.websocket else "")
 
 
-def _say_compiling() -> None:
-    if not logs.tell(COMPILING):
-        click.echo(COMPILING, err=True)
+def _tell(sentence: str) -> None:
+    if not logs.tell(sentence):
+        click.echo(sentence, err=True)
 
 
 def _say(entry: BrokerEntry, text: str, as_json: bool, **more: str | None) -> None:

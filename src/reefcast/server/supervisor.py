@@ -23,7 +23,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from reefcast.errors import PeerError, ReefcastError
-from reefcast.matching import warm_up
+from reefcast.matching import telling_of_compiling, warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network, load_network
 from reefcast.network.listeners import ListenerEntry
@@ -48,8 +48,6 @@ _numbers = itertools.count(random.randrange(len(PORTS)))
 """Where in `PORTS` to look next."""
 FOLLOW_S = 0.2
 """Seconds between two looks at the network file."""
-LOADING_S = 3.0
-"""Loading compiled code takes less time than this; compiling takes more."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -146,11 +144,13 @@ class Overlay:
 
     async def _compile(self) -> None:
         """Compile the kernels once, here; the brokers load them from the cache."""
-        compiling = asyncio.ensure_future(asyncio.to_thread(warm_up))
-        await asyncio.wait((compiling,), timeout=LOADING_S)
-        if not compiling.done():
-            self._report("preparing the matching index: it is compiled at the first start")
-        await compiling
+        loop = asyncio.get_running_loop()
+
+        def report(text: str) -> None:
+            loop.call_soon_threadsafe(self._report, text)
+
+        with telling_of_compiling(report):
+            await asyncio.to_thread(warm_up)
 
     async def stop(self) -> dict[str, int]:
         """Tell every broker to drain and stop, then every storage; return their exit codes."""

@@ -48,6 +48,18 @@ def test_code_is_made_once(directory: Path) -> None:
     assert (compiler.made, other.made) == (1, 1)
 
 
+def test_who_waits_for_code_is_told_once(directory: Path) -> None:
+    told: list[str] = []
+    with store.before_compiling(lambda: told.append("now")):
+        kept("a", lambda: (told.append("made"), CODE)[1])
+        kept("b", Compiler())
+    assert told == ["now", "made"]
+    with store.before_compiling(lambda: told.append("again")):
+        kept("a", Compiler())  # which is kept
+    kept("c", Compiler())
+    assert told == ["now", "made"]
+
+
 def test_a_change_of_any_module_of_its_compiler_or_of_the_processor_makes_it_anew(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

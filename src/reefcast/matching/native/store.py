@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +33,22 @@ class Code(msgspec.Struct, frozen=True):
     object_file: bytes = b""
 
 
+_before_compiling: list[Callable[[], None]] = []
+"""What is called, once, as soon as code is found not to be kept."""
+
+
+@contextmanager
+def before_compiling(tell: Callable[[], None]) -> Iterator[None]:
+    """Have `tell` called once, in the thread that will wait, if code has to be compiled before the
+    block ends."""
+    _before_compiling.append(tell)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # it was called
+            _before_compiling.remove(tell)
+
+
 def kept(batch: str, make: Callable[[], Code]) -> Code:
     """Return the kept code of a batch, or make it with `make` and keep it. One process makes it;
     others wait meanwhile. `batch`: part of a file's name.
@@ -44,6 +60,8 @@ def kept(batch: str, make: Callable[[], Code]) -> Code:
         code = _read(directory / name, key)
         if code is not None:
             return code
+    while _before_compiling:
+        _before_compiling.pop()()
     path = writable() / name
     with path.with_suffix(".lock").open("wb") as lock:
         _wait_for(lock.fileno())
