@@ -223,8 +223,8 @@ def test_a_paper_s_points_stand_in_their_panels_beside_the_preset(toy):
         ("fast", 3.0, "Fig. 3"),
         ("fast", 2.0, "text", None, 10.0, "fast"),
     )
-    groups = drawn(plots.draw(stated, mine, plots.looks(mine), "brokers"))
-    names = sorted(name for name in groups if name.startswith("paper-"))
+    svg = plots.draw(stated, mine, plots.looks(mine), "brokers")
+    names = sorted(re.findall('id="(paper-[^"]*)"', svg))
     assert names == ["paper-0-20", "paper-1-10", "paper-1-20", "paper-2-10"]
 
 
