@@ -54,9 +54,21 @@ def test_the_index(toy, tmp_path):
     index = overview.write(tmp_path, {"toy": toy, "other": other})
     text = index.read_text(encoding="utf-8")
     assert "| A toy | [toy.md](toy.md) | paper | 4 | 1 | 0 | 2 | 1 |" in text
-    assert "| [toy/T1](toy.md) | delay, slow over fast | +40 % | +50 % | reproduced |" in text
+    assert "| [toy/T1](toy.md) | delay, slow over fast | +40 % | +50 % | reproduced |  |" in text
     assert "| Another | none yet |" in text
     assert "There is no page yet of toy/T1, toy/T2, toy/T3" in text
+
+
+def test_the_index_says_why_a_figure_is_missed(toy, tmp_path):
+    """The claim has the word, and the page the figure: one that is reproduced needs no cause."""
+    claims = [dataclasses.replace(claim, note="why", cause="set-up") for claim in toy.claims[:2]]
+    noted = dataclasses.replace(toy, claims=(*claims, *toy.claims[2:]))
+    write_page(tmp_path, noted, [Finding(claim, 0.5, None, 1) for claim in noted.claims])
+    text = overview.text(tmp_path, {"toy": noted})
+    assert "| [toy/T1](toy.md) | delay, slow over fast | +40 % | +50 % | reproduced |  |" in text
+    assert "| delay of fast \\| s | 100 | 0.5 | not reproduced | set-up |" in text
+    assert "| delay of no one | 1 | 0.5 | not reproduced |  |" in text
+    assert "| queue |  | 0.5 | no figure of the paper |  |" in text
 
 
 def test_what_a_page_leaves_out_is_said(toy, tmp_path):

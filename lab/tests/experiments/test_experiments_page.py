@@ -11,7 +11,7 @@ import pytest
 from toy_paper import toy_paper
 
 from reefcast_lab.experiments import page, plots
-from reefcast_lab.experiments.campaign import RUN_S, Measured, Point, Value
+from reefcast_lab.experiments.campaign import RUN_S, Measured, PaperPoint, Point, Value
 from reefcast_lab.experiments.evaluation import evaluation
 from reefcast_lab.experiments.table import Finding
 
@@ -170,6 +170,79 @@ def test_wide_intervals_do_not_stretch_the_scale(toy):
     point = Point("sizes", "delay", "fast", "", 10.0, 0.0, 4.0, 900.0, 2)
     found = words(plots.draw(toy.paper.plots[0], [point], plots.looks([point]), "brokers"))
     assert "4" in found and not {"200", "-200", "\N{MINUS SIGN}200"} & found
+
+
+def drawn(svg):
+    """Return the places of all marks and ends of lines in a plot, by the group that they are in."""
+    root = ElementTree.fromstring(svg)
+    groups = {}
+    for group in root.iter(f"{SVG}g"):
+        marks = [(use.get("x"), use.get("y")) for use in group.iter(f"{SVG}use")]
+        lines = [path.get("d", "").split() for path in group.iterfind(f"{SVG}path")]
+        groups[group.get("id", "")] = marks, [(d[1], d[2], d[-2], d[-1]) for d in lines if d]
+    return groups
+
+
+def with_points(plot, *stated):
+    return dataclasses.replace(plot, points=tuple(PaperPoint(*one) for one in stated))
+
+
+def test_a_paper_s_point_is_drawn_at_its_place(toy):
+    """Ours are 20 at x = 10 and 40 at x = 20: the same figures of a paper lie upon them."""
+    stated = with_points(
+        toy.paper.plots[0],
+        ("fast", 20.0, "Fig. 1", 10.0),
+        ("fast", 40.0, "Fig. 1", 20.0),
+        ("slow", 40.0, "text"),
+        ("slow", 2.0, "text: twice as long", 10.0, None, "fast"),
+        ("nobody", 1.0, "text", 10.0),
+    )
+    mine = [point for point in points() if not point.variant]
+    svg = plots.draw(stated, mine, plots.looks(mine), "brokers")
+    groups = drawn(svg)
+    ours = {at for name, (marks, _) in groups.items() if "line2d" in name for at in marks}
+    [first], [second], [twice] = (groups[f"paper-{number}"][0] for number in (0, 1, 3))
+    assert {first, second} <= ours
+    assert twice == (first[0], second[1])
+    [(_, left, _, right)] = groups["paper-2"][1]
+    assert left == right == second[1]
+    assert "paper-4" not in groups
+    assert {"paper", "paper: mean or peak", "paper: ratio to ours"} <= words(svg)
+
+
+def test_a_paper_s_points_stand_in_their_panels_beside_the_preset(toy):
+    mine = [
+        Point("sizes", "queue", "fast", variant, x, at, at, None, 1)
+        for variant in ("", "half")
+        for x in (10.0, 20.0)
+        for at in (1.0, 2.0)
+    ]
+    stated = with_points(
+        toy.paper.plots[1],
+        ("fast", 1.5, "Fig. 2", 1.5, 20.0),
+        ("fast", 3.0, "Fig. 3"),
+        ("fast", 2.0, "text", None, 10.0, "fast"),
+    )
+    svg = plots.draw(stated, mine, plots.looks(mine), "brokers")
+    names = sorted(re.findall('id="(paper-[^"]*)"', svg))
+    assert names == ["paper-0-20", "paper-1-10", "paper-1-20", "paper-2-10"]
+
+
+def test_the_scale_has_room_for_a_paper_s_points(toy):
+    stated = with_points(toy.paper.plots[0], ("fast", 4000.0, "Fig. 1", 20.0))
+    assert "4k" in words(plots.draw(stated, points(), plots.looks(points()), "brokers"))
+
+
+def test_the_page_says_where_a_paper_s_points_stand(toy):
+    stated = with_points(
+        toy.paper.plots[0],
+        ("fast", 40.0, "Table 1", 20.0),
+        ("slow", 30.0, "Table 1", 20.0),
+        ("slow", 9.0, "Fig. 2, the mean"),
+    )
+    said = page.curve(toy.paper, stated)
+    assert said.endswith("the paper states in numbers: Table 1; Fig. 2, the mean.")
+    assert "Hollow" not in page.curve(toy.paper, toy.paper.plots[0])
 
 
 def test_a_plot_without_points_is_empty_axes(toy):

@@ -10,7 +10,15 @@ from unmade_pages import with_unmade
 
 from reefcast.errors import ConfigurationError
 from reefcast_lab.experiments import overview, page, table
-from reefcast_lab.experiments.campaign import SCALES, Claim, Measured, Paper, Plot, Point
+from reefcast_lab.experiments.campaign import (
+    SCALES,
+    Claim,
+    Measured,
+    Paper,
+    PaperPoint,
+    Plot,
+    Point,
+)
 from reefcast_lab.experiments.covering.claims import FILES as COVERING
 from reefcast_lab.experiments.evidence_tables import Case
 from reefcast_lab.experiments.gossip.claims import FILES as GOSSIP
@@ -65,6 +73,8 @@ def test_every_figure_of_the_paper_has_its_place_and_every_explanation_its_note(
     for claim in paper.claims:
         assert claim.source or claim.paper is None, claim
         assert not claim.explained or (claim.note and claim.paper is not None), claim
+        assert not claim.explained or claim.cause, claim
+        assert not claim.cause or (claim.note and claim.paper is not None), claim
     said = [(claim.id, claim.metric) for claim in paper.claims]
     assert len(set(said)) == len(said)
 
@@ -99,6 +109,7 @@ def test_the_published_page_says_what_the_files_say(paper: Paper) -> None:
     for line, claim in zip(made.lines, paper.claims, strict=True):
         assert (line.state == "explained") == claim.explained, claim
         assert (line.state == "no figure of the paper") == (claim.paper is None), claim
+        assert line.state != "not reproduced" or claim.cause, claim
     text = made.file.read_text(encoding="utf-8")
     assert all(page.cell(claim.note) in text for claim in paper.claims)
     assert paper.setting in text
@@ -106,6 +117,19 @@ def test_the_published_page_says_what_the_files_say(paper: Paper) -> None:
     for part in files.parts():
         if f"### {part.title}" in text and not files.computed.keys() & files.names_in(part):
             assert files.texts.filled(part.text) in text
+
+
+def test_every_point_of_the_paper_lies_on_a_line_and_has_its_place(paper: Paper) -> None:
+    for plot in paper.plots:
+        runs = [run for run in paper.campaign(plot.campaign).runs("paper") if not run.variant]
+        sizes = {run.x for run in runs}
+        for point in plot.points:
+            assert {point.line, point.over or point.line} <= {run.routing for run in runs}, point
+            assert point.source.strip() and point.line != point.over, point
+            assert point.panel is None or (plot.by == "at" and point.panel in sizes), point
+            if plot.by == "x" and point.x is not None:
+                assert min(sizes) <= point.x <= max(sizes), point
+                assert point.x in sizes or not point.over, point
 
 
 def test_every_part_of_the_evidence_is_of_runs_that_there_are(paper: Paper) -> None:
@@ -204,6 +228,11 @@ def test_what_a_group_says_holds_for_each_of_its_figures(tmp_path: Path) -> None
     ("old", "new", "message"),
     [
         ("paper =", "papre =", r"claims\.toml: R1, 'the same, .*: there is no 'papre'; take id"),
+        (
+            'note = "{why}"',
+            'cause = "us"',
+            r"R1, 'messages of .*, cause: there is no 'us'; take ours",
+        ),
         ('"effect"', '"affect"', r"R1, 'the same, .*, kind: there is no 'affect'; take effect"),
         ("{why}", "{because}", r"notes\.md has no text 'because'"),
         ('measure = "messages"\n', "", r"R1, 'messages of {size}' has no 'measure'"),
@@ -214,6 +243,30 @@ def test_a_claim_that_cannot_be_read_is_named(
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         toy(tmp_path, CLAIMS.replace(old, new)).claims()
+
+
+def test_what_a_paper_states_of_a_curve_is_read(tmp_path: Path) -> None:
+    points = """points = [
+        { line = "acyclic", x = 5, y = 4, source = "Fig. 1" },
+        { line = "flooding", y = 2, over = "acyclic", panel = 1, source = "text" },
+    ]"""
+    [plot] = toy(tmp_path, page=f"{PAGE}{points}\n").plots()
+    assert plot.points == (
+        PaperPoint("acyclic", 4, "Fig. 1", x=5),
+        PaperPoint("flooding", 2, "text", panel=1, over="acyclic"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("point", "message"),
+    [
+        ('line = "acyclic", y = 4', r"page\.toml: 'crossing', points has no 'source'"),
+        ('line = "acyclic", z = 4, source = "text"', r"'crossing', points: there is no 'z'; take"),
+    ],
+)
+def test_a_point_without_its_place_is_refused(tmp_path: Path, point: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        toy(tmp_path, page=f"{PAGE}points = [{{ {point} }}]\n").plots()
 
 
 def test_a_curve_over_nothing_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from unmade_pages import with_unmade
 from reefcast.errors import ConfigurationError
 from reefcast_lab.cli.experiment import command
 from reefcast_lab.experiments import overview, page
-from reefcast_lab.experiments.campaign import Measured, Point
+from reefcast_lab.experiments.campaign import Measured, PaperPoint, Point
 from reefcast_lab.experiments.evaluation import evaluation
 from reefcast_lab.experiments.paper_files import PaperFiles
 from reefcast_lab.experiments.registry import papers
@@ -118,7 +118,9 @@ def refused(text: str, paper, tmp_path: Path) -> str:
 def test_changes_that_need_results_are_refused(tmp_path: Path) -> None:
     paper = paper_of(tmp_path / "a", "A toy")
     text, notes = text_of(tmp_path, paper), [claim.note for claim in paper.claims]
+    stated = dataclasses.replace(paper.plots[0], points=(PaperPoint("slow", 1.0, "Fig. 1"),))
     for changed, reason in (
+        (dataclasses.replace(paper, plots=(stated, *paper.plots[1:])), "other points of the paper"),
         (noted(paper, notes, id="toy/T9"), "toy/T9, delay, slow over fast: the page has toy/T1"),
         (noted(paper, notes, paper=0.5), "the page has toy/T1, +40 %"),
         (noted(paper, notes, explained=True), "the page has the state 'reproduced'"),

@@ -30,6 +30,16 @@ the same x and seed, of the preset alone (variant "").
 
 Where = Literal["all", "least", "most"]
 
+Cause = Literal["ours", "set-up", "paper", "taken"]
+"""Why a figure is not reproduced, as its claim's note shows.
+
+- ours: a rule of our implementation
+- set-up: what the experiment assumes where the paper leaves it open or is lost: costs, workload,
+  overlay, what is counted
+- paper: the paper's other figures, or its steps to the letter, exclude this one
+- taken: a parameter was taken from this very figure, so that it is no evidence
+"""
+
 Axis = Literal["x", "at"]
 """What a curve runs over: the campaign's x, or the place inside a run."""
 
@@ -117,10 +127,10 @@ class Claim:
 
     metric: what it is, with its unit, as a reader wants it. measure: the `Measure.metric` that it
     is computed from. paper: None where the paper gives no figure. explained: the note shows why
-    ours must differ, so that the claim is never `reproduced`. where: of which x, all or the least
-    or largest that was measured. settled: the measure that is 1 for
-    the runs whose value is final; the others' values are lower bounds, and the row says so. source:
-    where the figure stands in the paper; "" for our own rows.
+    ours must differ, so that the claim is never `reproduced`. cause: what the note says, in a word,
+    of a figure that may be missed. where: of which x, all or the least or largest that there are.
+    settled: the measure that is 1 for the runs whose value is final; the others' values are lower
+    bounds, and the row says so. source: where the figure stands in the paper; "" for our own rows.
     """
 
     id: str
@@ -136,6 +146,25 @@ class Claim:
     settled: str = ""
     where: Where = "all"
     source: str = ""
+    cause: Cause | Literal[""] = ""
+
+
+@dataclass(frozen=True)
+class PaperPoint:
+    """What a paper states of a curve in numbers.
+
+    line: the routing. y: in the unit of the plot's label; with `over` how many times our value of
+    that other routing. x: the place on the plot's axis; None if the paper gives none (a mean, a
+    peak, or a ratio everywhere). panel: of a plot by "at" the campaign's x; None for every panel.
+    source: where it stands in the paper.
+    """
+
+    line: str
+    y: float
+    source: str
+    x: float | None = None
+    panel: float | None = None
+    over: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,7 +173,7 @@ class Plot:
 
     by "x": over the campaign's x. by "at": over the place inside the runs, a panel for each x.
     ids: the ids of the claims that the plot belongs to. times: what values are multiplied with, so
-    that they are in the unit of the label.
+    that they are in the unit of the label. points: what the paper states of these lines.
     """
 
     name: str
@@ -156,6 +185,7 @@ class Plot:
     by: Axis
     ids: tuple[str, ...]
     times: float = 1.0
+    points: tuple[PaperPoint, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from reefcast.errors import ConfigurationError, DamagedError
 from reefcast_lab.bench.page_tables import markdown
 from reefcast_lab.experiments import page
-from reefcast_lab.experiments.campaign import Paper
+from reefcast_lab.experiments.campaign import Claim, Paper
 
 NAME = "README.md"
 """What those who browse the folder are shown."""
@@ -27,7 +27,8 @@ CELLS = re.compile(r"(?<!\\) \| ")
 
 _SHOWN = {"": "no figure of the paper", "no": "not reproduced"}
 """What is shown for a state in place of the page's own word."""
-_STATES = ("reproduced", "explained", "not reproduced", "no figure of the paper")
+_MISSED = ("explained", "not reproduced")
+_STATES = ("reproduced", *_MISSED, "no figure of the paper")
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,20 @@ def text(folder: Path, papers: Mapping[str, Paper]) -> str:
 
 
 _HOW = """\
-Every figure that the papers' evaluations give, beside ours, with its state; each paper's page has
-the notes that say why, the intervals, the curves and the evidence. `reproduced`: the same sign, and
-within a third of the paper's figure (of effects under 5 % the same sign). `explained`: ours must
-differ, and the note says why. This page is made from the others by
-`reefcast-lab experiment report`, and they from the results of runs."""
+Every figure that the papers' evaluations give, beside ours (± half the width of the 95 % interval
+over seeds), with its state; each paper's page has the notes that say why, the curves and the
+evidence. `reproduced`: the same sign, and within a third of the paper's figure (of effects under
+5 % the same sign). `explained`: ours must differ, and the note says why. This page is made from
+the others by `reefcast-lab experiment report`, and they from the results of runs.
+
+The cause of a figure that is not reproduced is what its note shows, in a word: `ours`, a rule of
+our implementation; `set-up`, what the experiment assumes where the paper leaves it open, or is
+lost; `paper`, which excludes the figure by others of its own, or by its steps taken to the letter;
+`taken`, a parameter was taken from this very figure, so that it is no evidence.
+
+The papers' points in the curves (hollow marks, dotted lines) are those that their texts and tables
+state in numbers, with the place below each curve: their pictures are lost in our copies, so nothing
+was read off them."""
 
 
 def read(file: Path) -> Page | None:
@@ -123,8 +133,13 @@ def _line(row: str) -> Line:
 def unmade(paper: Paper, made: Page) -> list[str]:
     """Return rows of the paper that the page does not have, as "id, what"."""
     shown = {(line.id, line.what) for line in made.lines}
-    rows = {(claim.id, page.cell(claim.metric)): None for claim in paper.claims}
+    rows = dict.fromkeys(map(_row, paper.claims))
     return [f"{id}, {what}" for id, what in rows if (id, what) not in shown]
+
+
+def _row(claim: Claim) -> tuple[str, str]:
+    """Return the id and the words by which a page has the claim."""
+    return claim.id, page.cell(claim.metric)
 
 
 # --- in words ------------------------------------------------------------------------------------
@@ -156,13 +171,21 @@ def _part(paper: Paper, made: Page | None) -> str:
         parts.append("**Not all of its runs have been run yet**: the page says which.")
     if left := unmade(paper, made):
         parts.append(f"**Made before these rows were added**: {'; '.join(left)}.")
-    return "\n\n".join([head.rstrip(), *parts, _table(made)])
+    return "\n\n".join([head.rstrip(), *parts, _table(paper, made)])
 
 
-def _table(made: Page) -> str:
-    titles = ("id", "what", "paper", "ours", "state")
+def _table(paper: Paper, made: Page) -> str:
+    titles = ("id", "what", "paper", "ours", "state", "cause")
+    causes = {_row(claim): claim.cause for claim in paper.claims}
     lines: Iterable[Sequence[str]] = (
-        (f"[{line.id}]({made.file.name})", line.what, line.paper, line.ours, line.state)
+        (
+            f"[{line.id}]({made.file.name})",
+            line.what,
+            line.paper,
+            line.ours,
+            line.state,
+            causes.get((line.id, line.what), "") if line.state in _MISSED else "",
+        )
         for line in made.lines
     )
-    return markdown(titles, lines, "llrrl")
+    return markdown(titles, lines, "llrrll")

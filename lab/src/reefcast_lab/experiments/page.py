@@ -8,7 +8,7 @@ from pathlib import Path
 
 import reefcast_lab
 from reefcast_lab.bench.page_tables import markdown
-from reefcast_lab.experiments import plots, table
+from reefcast_lab.experiments import paper_marks, plots, table
 from reefcast_lab.experiments.campaign import RUN_S, Measured, Paper, Plot, Run
 from reefcast_lab.experiments.evaluation import Evaluation
 from reefcast_lab.experiments.numerals import short, thin
@@ -202,6 +202,9 @@ def cell(text: str) -> str:
 
 
 def curve(paper: Paper, plot: Plot) -> str:
-    """Return the section of a plot: its title, the claims that it is about, and the picture."""
+    """Return the section of a plot: its title, the claims that it is about, the picture, and where
+    the paper's points in it stand."""
     ids = ", ".join(plot.ids)
-    return f"### {plot.title}\n\n{ids}\n\n![{plot.title}]({picture(paper, plot)})"
+    shown = f"![{plot.title}]({picture(paper, plot)})"
+    sources = paper_marks.sources(plot)
+    return "\n\n".join([f"### {plot.title}", ids, shown, *([sources] if sources else [])])

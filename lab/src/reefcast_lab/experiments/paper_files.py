@@ -19,16 +19,23 @@ from reefcast.errors import ConfigurationError
 from reefcast_lab.experiments.campaign import (
     Axis,
     Campaign,
+    Cause,
     Claim,
     Kind,
     Measured,
     Paper,
+    PaperPoint,
     Plot,
     Where,
 )
 from reefcast_lab.experiments.evidence_tables import Column, Found, Part
 
-_CHOICES = {"kind": get_args(Kind), "where": get_args(Where), "by": get_args(Axis)}
+_CHOICES = {
+    "kind": get_args(Kind),
+    "where": get_args(Where),
+    "by": get_args(Axis),
+    "cause": get_args(Cause),
+}
 _DEFAULTS = {"kind": "level", "by": "x"}
 
 HOLE = "\0"
@@ -196,7 +203,12 @@ class PaperFiles:
     def _plot(self, entry: dict[str, Any]) -> Plot:
         _check(f"{self.page_file}: {entry.get('name')!r}", entry, Plot)
         given: dict[str, Any] = {"by": _DEFAULTS["by"], **entry}
-        return Plot(**given | {"ids": tuple(map(self._id, entry["ids"]))})
+        points = tuple(self._point(entry["name"], point) for point in entry.get("points", ()))
+        return Plot(**given | {"ids": tuple(map(self._id, entry["ids"])), "points": points})
+
+    def _point(self, plot: str, entry: dict[str, Any]) -> PaperPoint:
+        _check(f"{self.page_file}: {plot!r}, points", entry, PaperPoint)
+        return PaperPoint(**entry)
 
     def _part(self, entry: dict[str, Any]) -> Part:
         where = f"{self.page_file}: {entry.get('title') or entry.get('text')!r}"
@@ -225,7 +237,9 @@ def _toml(file: Path) -> dict[str, Any]:
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
-def _check(where: str, entry: Mapping[str, Any], kind: type[Claim | Plot | Part]) -> None:
+def _check(
+    where: str, entry: Mapping[str, Any], kind: type[Claim | Plot | Part | PaperPoint]
+) -> None:
     """Raise `ConfigurationError` for an unknown key or word, and for a missing key."""
     _known(where, entry, [field.name for field in fields(kind)])
     needed = (field.name for field in fields(kind) if field.default is MISSING)

@@ -1,4 +1,5 @@
-"""Curves: means over seeds with 95 % intervals, a line for each routing."""
+"""Curves: means over seeds with 95 % intervals, a line for each routing; and what the paper states
+of them (`paper_marks`)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reefcast_lab.bench.plots import svg
+from reefcast_lab.experiments import paper_marks
 from reefcast_lab.experiments.campaign import Plot, Point
 from reefcast_lab.experiments.numerals import thin
 
@@ -39,7 +41,8 @@ def _look(again: int, place: int) -> dict[str, Any]:
 
 def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
     """Draw one plot as SVG; `x_name` says what the campaign's x counts. Without points, draw empty
-    axes. A line of panels for each variant; by "at" also a column of panels for each x."""
+    axes. A line of panels for each variant; by "at" also a column of panels for each x. What the
+    paper states is drawn beside the preset, "", alone."""
     mine = [_in_unit(p, plot) for p in points if (p.campaign, p.metric) == _what(plot)]
     variants = sorted({point.variant for point in mine}) or [""]
     columns: list[float | None] = [None]
@@ -47,19 +50,22 @@ def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
         columns = [*sorted({point.x for point in mine})] or columns
 
     def panels(figure: Figure) -> None:
+        heights = [point.mean for point in mine]
         grid = figure.subplots(len(variants), len(columns), sharex=True, sharey=True, squeeze=False)
         for variant, line in zip(variants, grid, strict=True):
             for axes, x in zip(line, columns, strict=True):
                 here = [p for p in mine if p.variant == variant and x in (None, p.x)]
                 _panel(axes, plot, here, looks)
+                heights += [] if variant else paper_marks.draw(axes, plot, x, here, looks)
                 axes.set_title(_title(x, x_name, variant), loc="left")
                 axes.set_visible(bool(here) or not mine)
-        _limit(grid[0][0], [point.mean for point in mine])
+        _limit(grid[0][0], heights)
         _describe(figure, grid, plot)
 
     wide = 1 + (3.2 * len(columns) if len(columns) > 1 else 5.4)
     high = 0.7 + (2.4 if len(variants) > 1 else 3.0) * len(variants)
-    return svg(wide, high + 0.2 * _lines({point.routing for point in mine}, wide), panels)
+    labels = {*paper_marks.labels(plot), *(point.routing for point in mine)} if mine else ()
+    return svg(wide, high + 0.2 * _lines(labels, wide), panels)
 
 
 def _what(plot: Plot) -> tuple[str, str]:
@@ -71,11 +77,11 @@ def _in_unit(point: Point, plot: Plot) -> Point:
     return point._replace(mean=point.mean * plot.times, interval=interval)
 
 
-def _limit(axes: Axes, means: Sequence[float]) -> None:
-    """Scale the axis by the means: an interval of few seeds may reach far beyond, and below 0 where
-    no value can be."""
-    if means and min(means) >= 0:
-        axes.set_ylim(0, min(axes.get_ylim()[1], 1.5 * max(means)) or 1)
+def _limit(axes: Axes, heights: Sequence[float]) -> None:
+    """Scale the axis by the means and the paper's points: an interval of few seeds may reach far
+    beyond, and below 0 where no value can be."""
+    if heights and min(heights) >= 0:
+        axes.set_ylim(0, min(axes.get_ylim()[1], 1.5 * max(heights)) or 1)
 
 
 def _describe(figure: Figure, grid: Any, plot: Plot) -> None:

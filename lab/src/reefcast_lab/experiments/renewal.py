@@ -3,8 +3,8 @@
 The texts of a page are its title and setting, the words and notes of its table, the titles of its
 curves, and the paragraphs of its evidence. They may change without a run: `renewed` then writes
 what the command would write with the same results. A change that does need results is refused: of
-the rows, of a paper's figure, of which figures are explained, of the order of the evidence, or of
-a sentence with computed values.
+the rows, of a paper's figure or of its points in a plot, of which figures are explained, of the
+order of the evidence, or of a sentence with computed values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reefcast.errors import ConfigurationError
-from reefcast_lab.experiments import page
+from reefcast_lab.experiments import page, paper_marks
 from reefcast_lab.experiments.campaign import Paper
 from reefcast_lab.experiments.overview import CELLS
 from reefcast_lab.experiments.paper_files import HOLE
@@ -49,6 +49,7 @@ def renewed(text: str, paper: Paper) -> str:
     made = _first(blocks, _MADE)
     table = _first(blocks, f"| {page.TITLES[0]} | {page.TITLES[1]} |")
     evidence = _first(blocks, _EVIDENCE) if _EVIDENCE in blocks else len(blocks)
+    _check_points(blocks, paper)
     rows = [Finding(claim, None, None, 0) for claim in paper.claims]
     new = [
         blocks[0],
@@ -71,6 +72,13 @@ def _first(blocks: Sequence[str], start: str) -> int:
     if number is None:
         raise ValueError(f"the page has no paragraph that begins with {start!r}")
     return number
+
+
+def _check_points(blocks: Sequence[str], paper: Paper) -> None:
+    """Raise `ValueError` if the pictures lack points that the paper states, or have others."""
+    drawn = [block for block in blocks if block.startswith(paper_marks.BEGINS)]
+    if drawn != [said for said in map(paper_marks.sources, paper.plots) if said]:
+        raise ValueError("the curves have other points of the paper than now")
 
 
 # --- the table -----------------------------------------------------------------------------------
