@@ -87,3 +87,46 @@ def test_what_was_imported_before_does_not_matter(folder: Path) -> None:
     assert run(folder, others) == (202, False)
     assert run(folder) == (202, True)
     assert run(folder, others) == (202, True)
+
+
+BATCHES = """
+import os, re
+from importlib import import_module
+from pathlib import Path
+
+import numpy
+
+from reefcast.matching.native import batches
+from reefcast.matching.native.store import KERNELS
+
+def name_only(batch):
+    units, batch._units = batch._units, []
+    if units:
+        names.append(batches._name(units))
+
+modules = [
+    ".".join(("reefcast.matching", *file.relative_to(KERNELS).with_suffix("").parts))
+    for file in sorted(KERNELS.rglob("*.py"))
+    if re.search("^@(unit|kernel)", file.read_text(), re.M)
+]
+batches.Batch.make = name_only
+for first in modules:
+    if os.fork() == 0:
+        names = []
+        for module in (first, *modules):
+            import_module(module)
+        os.write(1, (" ".join(sorted(names)) + "\\n").encode())
+        os._exit(0)
+    assert os.wait()[1] == 0, first
+"""
+
+
+def test_whatever_a_program_imports_first_it_has_the_same_batches() -> None:
+    """Else it compiles for a minute what another one has kept."""
+    done = subprocess.run(
+        [sys.executable, "-c", BATCHES], capture_output=True, text=True, check=True, timeout=600
+    )
+    told = done.stdout.splitlines()
+    assert len(told) > 30
+    assert set(told) == {told[0]}
+    assert len(told[0].split()) == 10, "one more batch is one more file to read at each start"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import reefcast.matching.engine  # noqa: F401  # makes its batch before ours
 from reefcast.matching.cover.ends import attribute_of, buckets
 from reefcast.matching.cover.layout import (
     BUCKETS,

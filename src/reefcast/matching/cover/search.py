@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reefcast.matching.engine  # noqa: F401  # makes its batch before ours
 from reefcast.matching.cover.bitmaps import list_bitmaps
 from reefcast.matching.cover.ends import is_answer, prepare, read_box
 from reefcast.matching.cover.layout import (

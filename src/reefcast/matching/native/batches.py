@@ -1,4 +1,9 @@
-"""Batches: units of a module and of those that it imports, compiled, kept and loaded together."""
+"""Batches: units of a module and of those that it imports, compiled, kept and loaded together.
+
+A unit belongs to the first batch that is made after it was defined. So that every program has the
+same batches, and compiles none that another one has kept, whatever it imports first, what makes the
+batches below is imported before anything that defines units: the packages `passage` and `columnar`
+do so and then make their own, the modules of `cover` begin with the index's `engine`."""
 
 from __future__ import annotations
 
@@ -41,9 +46,9 @@ class Batch:
 
 
 def _name(units: list[Unit]) -> str:
-    """Return the name of the last module, with a digest that distinguishes batches ending in the
-    same module: the program decides which modules were imported before."""
-    names = " ".join(unit.name for unit in units)
+    """Return the name of the last module, with a digest of which units there are: a program that
+    imports a module by itself has batches of its own."""
+    names = " ".join(sorted(unit.name for unit in units))
     return f"{units[-1].function.__module__}-{blake2b(names.encode(), digest_size=6).hexdigest()}"
 
 

@@ -8,3 +8,6 @@ other (`writing`). It changes nothing that others see: its caller may discard th
 
 Frames and bodies are those of `model.wire`; `layout` describes the memory that Python and the
 kernels share."""
+
+import reefcast.matching.engine
+import reefcast.matching.passage.kernels  # noqa: F401  # batches are made in this order
