@@ -65,6 +65,7 @@ def test_run_prints_rows_and_runs_nothing_twice(call, shared_spark):
     assert rows[0]["ours"] == pytest.approx(0.5)
     assert rows[0]["reproduced"] is True
     lines = first.stderr.splitlines()
+    assert lines.pop(0).startswith("toy: 8 runs, about ")
     assert len(lines) == 8
     assert lines[-1].startswith("8/8 sizes ") and lines[-1].endswith("; about 0 s left")
     second = call("run", "toy/T1", "--seeds", "2")

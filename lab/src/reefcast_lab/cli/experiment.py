@@ -174,10 +174,13 @@ def report(
         reefcast-lab experiment report octopia --scale paper
 
     PAPER is octopia, covering, mesh, gossip or storage, or one of our own: sharing (OctopiA's
-    burst, by what links share), outage (a broker that dies); without one, all of them. Beside the
-    pages stands an index, README.md: the state of every row of every page that is there. A run is a
-    task of Spark. A page says whether its data were generated or read from the file that
-    REEFCAST_STOCKS (or the paper's own variable, see `experiment run --help`) names.
+    burst, by what links share), outage (a broker that dies), skew (interests that are skewed, or
+    move); without one, all of them. Beside the pages stands an index, README.md: the state of every
+    row of every page that is there. A run is a task of Spark, the longest first. How long all of
+    them will take is said before, by what runs took that were measured earlier, or by a table; what
+    was measured with the same code is not run again. A page says whether its data were generated or
+    read from the file that REEFCAST_STOCKS (or the paper's own variable, see `experiment run
+    --help`) names.
     """
     from reefcast_lab.experiments import overview, registry, renewal
     from reefcast_lab.experiments.evaluation import evaluation
@@ -263,21 +266,32 @@ def _end(failed: Sequence[Ended]) -> None:
 
 
 def _sweep(spark: SparkSession, evaluation: Evaluation) -> list[Ended]:
-    total = len(evaluation.store.missing(evaluation.runs))
-    before = len(evaluation.runs) - total
-    if before and total:
+    from reefcast_lab.experiments.sweep import cores
+
+    runs, takes = evaluation.missing(), evaluation.durations.of
+    before = len(evaluation.runs) - len(runs)
+    if before and runs:
         click.echo(f"{before} of {len(evaluation.runs)} runs were measured before", err=True)
-    with _progress(total) as tell:
+    if not runs:
+        return []
+    at_a_time = cores(spark)
+    whole = duration(sum(map(takes, runs)) / at_a_time)
+    click.echo(
+        f"{evaluation.paper.name}: {len(runs)} runs, about {whole} on {at_a_time} cores", err=True
+    )
+    with _progress(runs, takes) as tell:
         return evaluation.sweep(spark, tell)
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[Ended], None]]:
+def _progress(
+    runs: Sequence[Run], takes: Callable[[Run], float]
+) -> Iterator[Callable[[Ended], None]]:
     """Show progress on standard error: a bar on a terminal, otherwise a line for each run that
-    ended."""
-    estimate = _estimate(total)
+    ended. `takes`: the seconds of a run, about."""
+    estimate, total = _estimate(runs, takes), len(runs)
     if not sys.stderr.isatty():
-        yield lambda ended: click.echo(_line(ended, *estimate(), total), err=True)
+        yield lambda ended: click.echo(_line(ended, *estimate(ended), total), err=True)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -288,23 +302,26 @@ def _progress(total: int) -> Iterator[Callable[[Ended], None]]:
         task = bar.add_task("starting", total=total, last="")
 
         def tell(ended: Ended) -> None:
-            done, left = estimate()
+            done, left = estimate(ended)
             bar.update(task, completed=done, description=f"about {left} left", last=name(ended.run))
 
         yield tell
 
 
-def _estimate(total: int) -> Callable[[], tuple[int, str]]:
-    """Return a function that counts its calls, and says how many there were and how long the rest
-    will take."""
-    started, done = time.monotonic(), 0
+def _estimate(
+    runs: Sequence[Run], takes: Callable[[Run], float]
+) -> Callable[[Ended], tuple[int, str]]:
+    """Return a function that is called for each run that ended, and says how many have, and how
+    long the rest will take: as much longer as it was expected to be, at the pace so far."""
+    started, done, left_s, done_s = time.monotonic(), 0, sum(map(takes, runs)), 0.0
 
-    def ended() -> tuple[int, str]:
-        nonlocal done
-        done += 1
-        return done, duration((time.monotonic() - started) / done * (total - done))
+    def of(ended: Ended) -> tuple[int, str]:
+        nonlocal done, left_s, done_s
+        done, done_s = done + 1, done_s + takes(ended.run)
+        left_s = max(left_s - takes(ended.run), 0.0) if done < len(runs) else 0.0
+        return done, duration((time.monotonic() - started) / max(done_s, 1e-9) * left_s)
 
-    return ended
+    return of
 
 
 def _line(ended: Ended, done: int, left: str, total: int) -> str:

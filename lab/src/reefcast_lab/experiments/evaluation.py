@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reefcast_lab.experiments import table
 from reefcast_lab.experiments.campaign import Campaign, Claim, Measured, Paper, Run
+from reefcast_lab.experiments.durations import Durations, durations
 from reefcast_lab.experiments.registry import runs_of
 from reefcast_lab.experiments.store import Store
 from reefcast_lab.experiments.sweep import Ended, sweep
@@ -40,9 +42,19 @@ class Evaluation:
         here = tuple(run for run in self.runs if run not in set(to_come))
         return replace(self, runs=here, left_out=to_come)
 
+    def missing(self) -> list[Run]:
+        """Return the runs to come, the longest first: what begins last is what all wait for."""
+        takes = self.durations.of
+        return sorted(self.store.missing(self.runs), key=lambda run: -takes(run))
+
+    @cached_property
+    def durations(self) -> Durations:
+        """What runs take, as it was known when this was asked for first."""
+        return durations(self.store.folder, self.paper.name, self.scale)
+
     def sweep(self, spark: SparkSession, tell: Callable[[Ended], None]) -> list[Ended]:
         """Run what is missing; return the runs that failed."""
-        return sweep(spark, self.store, self.runs, tell)
+        return sweep(spark, self.store, self.missing(), tell)
 
     def rows(self, spark: SparkSession, claims: Sequence[Claim]) -> list[table.Finding]:
         """Return the claims beside our figures."""

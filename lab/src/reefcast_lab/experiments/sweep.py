@@ -79,7 +79,7 @@ def sweep(
 def _as_they_end(spark: SparkSession, results: Store, runs: Sequence[Run]) -> Generator[Ended]:
     if not runs:
         return
-    threads = ThreadPoolExecutor(WAITING * _cores(spark))
+    threads = ThreadPoolExecutor(WAITING * cores(spark))
     jobs = [threads.submit(_job, spark, results, run) for run in runs]
     try:
         for job in as_completed(jobs):
@@ -98,7 +98,7 @@ def _interrupt(spark: SparkSession, jobs: Sequence[Future[Ended]]) -> None:
         time.sleep(0.1)
 
 
-def _cores(spark: SparkSession) -> int:
+def cores(spark: SparkSession) -> int:
     """Return how many tasks run at a time: Spark cuts a range into so many parts, unless
     `spark.default.parallelism` says otherwise."""
     return spark.range(2**20).select(F.spark_partition_id()).distinct().count()

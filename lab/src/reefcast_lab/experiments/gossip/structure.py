@@ -11,7 +11,8 @@ ascending.
   between any two nodes that have one. They come for the undirected graph too, as connections carry
   both ways.
 
-All counts are exact. Costs: a breadth-first search from every node, nodes x links steps.
+All counts are exact. Costs: a breadth-first search from 64 nodes at a time, a bit for each, for as
+many steps as the diameter: nodes x links x diameter / 64.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from reefcast.matching.kernel_cache import njit
 
 Bounds = NDArray[np.int64]
 Nodes = NDArray[np.int32]
+
+BLOCK = 64
+"""Words: nodes that are searched from at a time, 64 in each."""
 
 
 class Graph(NamedTuple):
@@ -75,7 +79,7 @@ def clustering(undirected: Graph) -> float:
 def distances(graph: Graph) -> Distances:
     """Return the distances from every node to every other."""
     size = len(graph.bounds) - 1
-    longest, total, pairs = _breadth_first(*graph)
+    longest, total, pairs = _all_distances(*graph)
     return Distances(
         int(longest),
         total / pairs if pairs else 0.0,
@@ -104,24 +108,39 @@ def _triangles_over_pairs(bounds: Bounds, neighbours: Nodes) -> NDArray[np.float
 
 
 @njit(cache=True)
-def _breadth_first(bounds: Bounds, neighbours: Nodes) -> tuple[int, float, int]:
-    """Return the longest distance, the sum of all distances, and the number of pairs."""
+def _all_distances(bounds: Bounds, neighbours: Nodes) -> tuple[int, float, int]:
+    """Return the longest distance, the sum of all distances, and the number of pairs. The bits of a
+    row are the nodes reached so far, `BLOCK` words of them at a time; a step further, it has those
+    of its neighbours' rows, too."""
     size = len(bounds) - 1
-    queue = np.empty(size, np.int32)
-    hops = np.empty(size, np.int32)
     longest, total, pairs = 0, 0.0, 0
-    for start in range(size):
-        hops[:] = -1
-        hops[start], queue[0], filled, next_one = 0, start, 1, 0
-        while next_one < filled:
-            node = queue[next_one]
-            next_one += 1
-            for other in neighbours[bounds[node] : bounds[node + 1]]:
-                if hops[other] < 0:
-                    hops[other] = hops[node] + 1
-                    total += hops[other]
-                    queue[filled] = other
-                    filled += 1
-        longest = max(longest, hops[queue[filled - 1]])
-        pairs += filled - 1
+    for first in range(0, size, 64 * BLOCK):
+        words = (min(size - first, 64 * BLOCK) + 63) // 64
+        reached = np.zeros((size, words), np.uint64)
+        for node in range(first, min(first + 64 * BLOCK, size)):
+            reached[node, (node - first) // 64] = np.uint64(1) << np.uint64((node - first) % 64)
+        further = reached.copy()
+        hops, more = 0, True
+        while more:
+            hops, found = hops + 1, 0
+            for node in range(size):
+                for other in neighbours[bounds[node] : bounds[node + 1]]:
+                    for word in range(words):
+                        further[node, word] |= reached[other, word]
+                for word in range(words):
+                    found += _ones(further[node, word] & ~reached[node, word])
+            reached[:] = further
+            more = found > 0
+            if more:
+                longest, total, pairs = max(longest, hops), total + hops * found, pairs + found
     return longest, total, pairs
+
+
+@njit(cache=True)
+def _ones(word: np.uint64) -> int:
+    """Return how many bits are set."""
+    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    pairs = np.uint64(0x3333333333333333)
+    word = (word & pairs) + ((word >> np.uint64(2)) & pairs)
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))

@@ -19,6 +19,7 @@ from reefcast.simulation.simulation import Result
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.columns import Delivered
 from reefcast_lab.experiments.grid import runs_of
+from reefcast_lab.experiments.octopia import passage
 from reefcast_lab.experiments.octopia.grid import ALL, PAPER
 from reefcast_lab.experiments.octopia.market import Market, market
 from reefcast_lab.experiments.octopia.measuring import MeasuringKernel, evaluation_overlay
@@ -53,10 +54,15 @@ def measured(run: Run, entries: Section, wired: Wires | None = None) -> list[Mea
     crowd = burst_market(overlay, run, entries)
     simulated, kernel, at_s = settled_market(run, overlay, crowd, wired)
     burst_s = kernel.watched_from_s = at_s + entries.before_s
-    for when, name, broker, attributes in schedule(crowd, run, entries, at_s):
-        simulated.publish(name, broker, attributes, when)
+    scheduled = schedule(crowd, run, entries, at_s)
+    if passage.suits(kernel):
+        passage.pass_on(kernel, scheduled)
+    else:
+        for when, name, broker, attributes in scheduled:
+            simulated.publish(name, broker, attributes, when)
+        simulated.run()
     until_s = at_s + entries.publications * MINUTE_S / entries.largest_rate
-    result = simulated.run()
+    result = simulated.result()
     delivered = kernel.record.in_order()
     figures = (
         _of_points(delivered, burst_s, until_s, entries)

@@ -13,13 +13,14 @@ from reefcast.model.messages import (
     Publish,
     Subscribe,
 )
-from reefcast.model.publication import PublicationId
+from reefcast.model.publication import Publication, PublicationId
 from reefcast.overlay.scot import Scot, evaluation_tree, scot
 from reefcast.routing.tid_tables import Bind
 from reefcast.simulation.clients import Claim
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import Link
 from reefcast.simulation.node import Node
+from reefcast.simulation.shared_index import Answer
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 from reefcast_lab.experiments.campaign import Run
@@ -72,6 +73,26 @@ class MeasuringKernel(Kernel):
     def _stored(self, node: Node, item: Input, start: float) -> None:
         if isinstance(item, (Advertise, Subscribe, Bind)):
             self.stored_s.setdefault(item.id, {}).setdefault(node.name, node.busy_until)
+
+    def answer(self, publication: Publication) -> Answer:
+        """Return which filters of the network the publication matches; an equal answer is the same
+        object."""
+        return self._shared.match(publication)
+
+    def take_queues(
+        self,
+        *,
+        before: list[int],
+        count: list[int],
+        total: list[int],
+        longest: list[int],
+        crowded: list[int],
+        crowded_s: list[float],
+    ) -> None:
+        """Record what was counted elsewhere, by the ranks of the overlay's links."""
+        self.count_before, self._queue_count = before, count
+        self._queue_sum, self._queue_max = total, longest
+        self._crowded_count, self._crowded_s = crowded, crowded_s
 
     def crowded(self) -> dict[tuple[LinkName, LinkName], tuple[int, float]]:
         """Return directed link -> publications that met a queue longer than tau, and the seconds
