@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reefcast.history.projection import Projection
@@ -23,10 +23,16 @@ publications = st.builds(
 
 
 @given(st.lists(publications, max_size=3), st.none() | st.lists(names), st.booleans())
+@example([Publication("p", 1, 2, {f"a{n}": n for n in range(100)})] * 2, ["a3", "a99", "b"], True)
 def test_a_cut_publication_has_the_wanted_parts_and_nothing_else(
     some: list[Publication], wanted: list[str] | None, payload: bool
 ) -> None:
-    cut = Projection(wanted, payload=payload).cut(list(map(wire.encode_publication, some)))
+    bodies, projection = (
+        list(map(wire.encode_publication, some)),
+        Projection(wanted, payload=payload),
+    )
+    cut = projection.cut(bodies)
+    assert cut == list(map(projection.cut_one, bodies))
     assert cut == [
         wire.encode_publication(
             Publication(
@@ -47,3 +53,12 @@ def test_old_publications_have_neither_topics_nor_payload() -> None:
     assert wire.decode_publication(body) == Publication("p", 1, 2, {"a": 7})
     (cut,) = Projection((), payload=False).cut([body])
     assert wire.decode_publication(cut) == Publication("p", 1, 2, {})
+
+
+def test_what_other_programs_wrote_is_cut_among_the_others() -> None:
+    ours = wire.encode_publication(Publication("p", 1, 2, {"a": 7, "b": 8}, ("t",), b"x"))
+    narrow = b"\x94\xa1p\x01\x02\x82\xa1a\xca\x40\x00\x00\x00\xa1b\x01"  # 2.0 in 32 bits
+    twice = b"\x94\xa1p\x01\x02\x82\xa1a\x07\xa1a\x08"
+    cut = Projection(["a"], payload=True).cut([ours, narrow, twice, ours])
+    assert [wire.decode_publication(each).attributes["a"] for each in cut] == [7, 2.0, 8, 7]
+    assert cut[0] == cut[3] and wire.decode_publication(cut[0]).attributes == {"a": 7}

@@ -13,10 +13,10 @@ from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication
 from reefcast.model.topics import topic_filter
 from reefcast.pipeline.connector.cutting import Read
-from reefcast.pipeline.connector.ids import Sketch
 from reefcast.pipeline.connector.offsets import Offset, Seen
 from reefcast.pipeline.connector.options import Least, read_options, stream_options
 from reefcast.pipeline.connector.reading import Slice
+from reefcast.pipeline.connector.sketches import Sketch
 from reefcast.pipeline.connector.topic_reading import carried, narrowed
 from reefcast.pipeline.connector.topic_times import TopicTime, TopicTimes
 from reefcast.pipeline.connector.waiting import Waiting

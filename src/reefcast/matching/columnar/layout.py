@@ -4,7 +4,9 @@
 - `C_*` of a column of one attribute; several may have the same name (`C_NEXT`);
 - `X_*` of a column of texts or bytes, which are appended;
 - `M_*` of a column of maps from the names of attributes to texts; `P_*` of a place in events;
-- `W_*` of rows that are written as frames, `A_*` of a column of theirs."""
+- `W_*` of rows that are written as frames, `A_*` of a column of theirs;
+- `N_*` of what is wanted of bodies that are trimmed, with `P_*` of places: P_COLUMN says whether
+  the attribute is wanted."""
 
 from __future__ import annotations
 
@@ -53,3 +55,10 @@ body. The encoded publisher; the number of the first row; the time of each. How 
 the rows before and with this one have (0: no row has any); the ends of their texts. Where the
 payloads end (0: there are none). The columns of attributes; where to write, and where each frame
 ends (int64)."""
+
+N_NAMES, N_COUNT, N_PAYLOAD, N_OUT, N_ENDS = range(5)
+N_PUBLICATION = 5
+N_PLACES = N_PUBLICATION + F_WORDS
+N_WORDS = N_PLACES + PLACES * P_WORDS
+"""The addresses and sizes of the wanted names, by turns, and how many there are: -1 for all
+attributes; whether the payload is wanted; where to write, and where each body ends (int64)."""

@@ -93,7 +93,7 @@ def put_integer(at: Int, number: Int) -> Int:
 
 
 @unit
-def _put_count(at: Int, count: Int, fixed: Int, wide: Int) -> Int:
+def put_count(at: Int, count: Int, fixed: Int, wide: Int) -> Int:
     """Write the head of an array or a map."""
     if count < 16:
         put1(at, 0, fixed | count)
@@ -156,7 +156,7 @@ def _put_attributes(words: Int, at: Int, row: Int) -> Int:
     for i in range(get8(words, W_COLUMN_COUNT)):
         if _is_there(columns + 8 * A_WORDS * i, row):
             count += 1
-    at = _put_count(at, count, FIXED_MAP, MAP16)
+    at = put_count(at, count, FIXED_MAP, MAP16)
     for i in range(get8(words, W_COLUMN_COUNT)):
         column = columns + 8 * A_WORDS * i
         if _is_there(column, row):
@@ -171,7 +171,7 @@ def _put_topics(words: Int, at: Int, row: Int) -> Int:
     ends = get8(words, W_TOPIC_ENDS)
     first = get4(ends, row) if ends != 0 else 0
     end = get4(ends, row + 1) if ends != 0 else 0
-    at = _put_count(at, end - first, FIXED_ARRAY, ARRAY16)
+    at = put_count(at, end - first, FIXED_ARRAY, ARRAY16)
     for i in range(first, end):
         at = _put_text_of(at, get8(words, W_TOPIC_BYTES), get8(words, W_TOPIC_TEXTS), i)
     return at

@@ -9,7 +9,8 @@ import numpy as np
 
 from reefcast.errors import ConfigurationError
 from reefcast.pipeline.connector.cutting import Cuts
-from reefcast.pipeline.connector.ids import Hashes, Ids, Sketch
+from reefcast.pipeline.connector.ids import Hashes, Ids
+from reefcast.pipeline.connector.sketches import Sketch
 
 
 class Seen(NamedTuple):

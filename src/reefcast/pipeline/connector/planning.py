@@ -35,14 +35,17 @@ from reefcast.pipeline.connector.cutting import (
     equal_times,
     tasks_for,
 )
-from reefcast.pipeline.connector.ids import Hashes, Ids, Sketch, no_ids
+from reefcast.pipeline.connector.ids import Hashes, Ids, joined, no_ids
 from reefcast.pipeline.connector.offsets import Late, Offset, Seen, late_hashes, late_of
 from reefcast.pipeline.connector.reading import Slice, data_loss
+from reefcast.pipeline.connector.sketches import MOST_THIRD, Sketch, third_for
 
 BUCKETS = 4
 """Buckets in the time of `late`."""
 MOST_LATE = 1000
 """Late events in one batch; more than that wait for the next one."""
+LATE_SPANS = 16
+"""Stretches of time that are asked for to read the late events of a batch."""
 
 
 class Rules(NamedTuple):
@@ -165,19 +168,25 @@ class Planner:
         while since_us < until_us:
             bucket = self._rules.bucket_of(since_us)
             end_us = min(until_us, bucket + self._rules.bucket_us)
-            hashes = ids.between(since_us, end_us).hashes
-            seen, known = Seen(since_us, end_us, Sketch(hashes)), True
-            if found and found[-1].until_us == since_us and found[-1].since_us >= bucket:
-                last = found.pop()
-                seen = Seen(last.since_us, end_us, seen.sketch.plus(last.sketch))
+            some = ids.between(since_us, end_us)
+            last = found[-1] if found else None
+            if last is None or last.until_us != since_us or last.since_us < bucket:
+                found.append(self._begun(looked, some, (since_us, end_us), third_for(some)))
+            elif (longer := _longer(last, some, end_us)) is not None:
+                found[-1] = longer
                 before = self._known(looked, (last.since_us, last.until_us))
-                known = before is not None
-                hashes = np.concatenate((before, hashes)) if before is not None else hashes
-            if known:
-                looked.hashes[seen.since_us, end_us] = hashes
-            found.append(seen)
+                if before is not None:
+                    hashes = np.concatenate((before, some.hashes))
+                    looked.hashes[last.since_us, end_us] = hashes
+            else:
+                third = min(max(third_for(some), 2 * last.sketch.third), MOST_THIRD)
+                found.append(self._begun(looked, some, (since_us, end_us), third))
             since_us = end_us
         return tuple(found)
+
+    def _begun(self, looked: Looked, ids: Ids, span: Span, third: int) -> Seen:
+        looked.hashes[span] = ids.hashes
+        return Seen(*span, Sketch(ids, third))
 
     def _known(self, looked: Looked, span: Span) -> Hashes | None:
         return looked.hashes.get(span, self._hashes.get(span))
@@ -196,11 +205,12 @@ class Planner:
                 kept.append(seen)
                 continue
             late = self._late_in(seen)
-            some = Ids(late.times[:room], late.hashes[:room])
+            some = late.first(room)
             found += late_of(some)
             if len(late.times) > room:
                 span = (seen.since_us, seen.until_us)
-                kept.append(seen._replace(sketch=seen.sketch.plus(Sketch(some.hashes))))
+                more = Sketch(some, seen.sketch.third)
+                kept.append(seen._replace(sketch=seen.sketch.plus(more)))
                 if span in self._hashes:
                     hashes[span] = np.concatenate((self._hashes[span], some.hashes))
         return Looked(tuple(kept), tuple(found), hashes)
@@ -217,7 +227,7 @@ class Planner:
         return late
 
     def _unlike(self, ids: Ids, seen: Seen) -> Ids:
-        difference = Sketch(ids.hashes).difference(seen.sketch)
+        difference = seen.sketch.missed(ids)
         if difference is not None:
             return ids.within(difference.more)
         self._too_many(seen.since_us, seen.until_us)
@@ -260,15 +270,20 @@ class Planner:
         """Find the ids of a batch that was planned before this driver began."""
         ids = self._history.ids(known_us, end.until_us)
         before = {seen.since_us: seen for seen in start.seen}
-        planned = Sketch()
+        found: list[Ids] = []
         for seen in end.seen:
             if seen.until_us > known_us:
-                planned = planned.plus(seen.sketch)
-                if seen.since_us in before:
-                    planned = planned.minus(before[seen.since_us].sketch)
-        difference = Sketch(ids.hashes).difference(planned)
+                last = before.get(seen.since_us)
+                sketch = seen.sketch if last is None else seen.sketch.minus(last.sketch)
+                since_us = seen.since_us if last is None else last.until_us
+                found.append(self._planned_of(ids.between(since_us, seen.until_us), sketch))
+        return joined(found)
+
+    def _planned_of(self, ids: Ids, sketch: Sketch) -> Ids:
+        """Return those that are in a sketch of what was planned."""
+        difference = sketch.missed(ids)
         if difference is None:
-            self._too_many(known_us, end.until_us)
+            self._too_many(int(ids.times[0]), int(ids.times[-1]))
             return ids
         if len(difference.less):
             data_loss(
@@ -279,6 +294,14 @@ class Planner:
         return ids.without(difference.more)
 
 
+def _longer(last: Seen, ids: Ids, until_us: int) -> Seen | None:
+    """Return a stretch that goes on with these events; None if it gets too many publishers."""
+    sketch = last.sketch.plus(Sketch(ids, last.sketch.third))
+    if len(ids.hashes) and sketch.is_crowded:
+        return None
+    return Seen(last.since_us, until_us, sketch)
+
+
 def _cut(ids: Ids, most: int) -> int:
     """Return the end of a stretch that holds `most` of these events, or all that have the time of
     the first one. There are more."""
@@ -286,9 +309,11 @@ def _cut(ids: Ids, most: int) -> int:
 
 
 def _of_late(late: tuple[Late, ...]) -> list[Slice]:
+    """Return what reads late events: few spans, with other events between them."""
     if not late:
         return []
-    spans: tuple[Span, ...] = tuple(
-        (time_us, time_us + 1) for time_us in sorted({each.time_us for each in late})
-    )
+    times = sorted({each.time_us for each in late})
+    gaps = sorted(range(1, len(times)), key=lambda k: times[k] - times[k - 1])
+    firsts = [0, *sorted(gaps[-(LATE_SPANS - 1) :]), len(times)]
+    spans = [(times[a], times[b - 1] + 1) for a, b in pairwise(firsts)]
     return [Slice(spans, late_hashes(late))]

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from itertools import compress
 from typing import TypeVar
 
 from pyspark.sql.datasource import InputPartition
@@ -183,36 +182,49 @@ def _exactly(
 ) -> Iterator[list[bytes]]:
     """Yield exactly the expected events: a storage may not have yet what another one had when the
     batch was planned, and what came in since belongs to a later batch."""
-    missing = expected
+    missing = Missing(expected)
     give_up_at_s = time.monotonic() + PATIENCE_S
     while True:
         for since_us, until_us in spans:
             for bodies in _resumed(history, since_us, until_us):
-                found, missing = among(bodies, missing)
-                yield found
-        if not len(missing):
+                yield missing.among(bodies)
+        if not missing.count:
             return
         if time.monotonic() > give_up_at_s:
             break
         time.sleep(PAUSE_S)
     data_loss(
-        f"{len(missing)} of {len(expected)} events of this batch cannot be read any more: storages "
-        "have dropped them (see their limits and lifetimes), or one that had them is away",
+        f"{missing.count} of {len(expected)} events of this batch cannot be read any more: "
+        "storages have dropped them (see their limits and lifetimes), or one that had them is away",
         fail=fail,
     )
 
 
-def among(bodies: list[bytes], missing: Hashes) -> tuple[list[bytes], Hashes]:
-    """Return the events that are missing, each once, and what is missing then."""
-    import numpy as np
+class Missing:
+    """The events of a slice that have not come yet, by their hashes. `count`: how many."""
 
-    hashes = hashes_of(bodies)
-    wanted = np.isin(hashes, missing)
-    first = np.zeros(len(hashes), bool)
-    first[np.unique(hashes, return_index=True)[1]] = True
-    chosen = wanted & first
-    found = bodies if chosen.all() else list(compress(bodies, chosen.tolist()))
-    return found, missing[~np.isin(missing, hashes)]
+    def __init__(self, expected: Hashes) -> None:
+        import numpy as np
+
+        in_order = np.sort(expected)
+        self._expected = in_order[np.diff(in_order, prepend=~in_order[:1]) != 0]
+        self._waits = np.ones(len(self._expected), bool)
+        self.count = len(self._expected)
+
+    def among(self, bodies: list[bytes]) -> list[bytes]:
+        """Return the events that were missing, each once: they are no more."""
+        import numpy as np
+
+        if not self.count:
+            return []
+        hashes = hashes_of(bodies)
+        places = np.searchsorted(self._expected, hashes)
+        places[places == len(self._expected)] = 0
+        rows = np.flatnonzero((self._expected[places] == hashes) & self._waits[places])
+        rows = np.sort(rows[np.unique(places[rows], return_index=True)[1]])
+        self._waits[places[rows]] = False
+        self.count -= len(rows)
+        return bodies if len(rows) == len(bodies) else [bodies[row] for row in rows.tolist()]
 
 
 def data_loss(what: str, *, fail: bool, error: type[ReefcastError] = ConnectionLostError) -> None:
