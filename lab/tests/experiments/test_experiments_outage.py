@@ -14,7 +14,7 @@ from reefcast_lab.experiments.outage.claims import PAPER
 from reefcast_lab.experiments.outage.flow import Flow, flow, share_lost
 from reefcast_lab.experiments.outage.parameters import section
 
-SHORT = {"at_s": 4.0, "patience_s": 1.0, "down_s": 2.0, "brief_s": 0.5, "after_s": 4.0}
+SHORT = {"at_s": 4.0, "patience_s": 1.0, "down_s": 2.0, "brief_s": 0.5, "after_s": 3.0}
 
 
 @pytest.fixture(autouse=True)

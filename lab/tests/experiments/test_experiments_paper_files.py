@@ -28,12 +28,15 @@ from reefcast_lab.experiments.outage.claims import FILES as OUTAGE
 from reefcast_lab.experiments.paper_files import PaperFiles
 from reefcast_lab.experiments.registry import NAMES, papers
 from reefcast_lab.experiments.sharing.claims import FILES as SHARING
+from reefcast_lab.experiments.skew.claims import FILES as SKEW
 from reefcast_lab.experiments.storage.claims import FILES as STORAGE
 
 DOCS = Path(__file__).parents[3] / "docs" / "reproduction"
 PAIRED = {"effect", "difference", "gap", "wins"}
 """The kinds of claims that compare two routings."""
-FILES = {files.name: files for files in (OCTOPIA, COVERING, MESH, GOSSIP, STORAGE, SHARING, OUTAGE)}
+FILES = {
+    files.name: files for files in (OCTOPIA, COVERING, MESH, GOSSIP, STORAGE, SHARING, OUTAGE, SKEW)
+}
 
 
 @pytest.fixture(params=NAMES)

@@ -14,6 +14,7 @@ UNMADE = {
     "storage": "20 seeds, computed, the first simulated; what the steps lose; readings marked",
     "sharing": "a new page",
     "outage": "a new page",
+    "skew": "a new page",
 }
 """Pages that are older than what they are made from, or not there, and why; they are made by
 `reefcast-lab experiment report NAME --scale paper`. A test of a page that is named here must fail,

@@ -50,8 +50,9 @@ def brief_runs(scale: str) -> list[Run]:
 
 
 def _runs(campaign: str, scale: str) -> list[Run]:
-    xs, seeds = section("network", scale).x, section("death", scale).seeds
-    return runs_of(NAME, campaign, scale, ROUTINGS, xs, seeds)
+    network = section("network", scale)
+    xs = network.hub_x if campaign == networks.HUB else network.x
+    return runs_of(NAME, campaign, scale, ROUTINGS, xs, section("death", scale).seeds)
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""Static and dynamic routings on interests that are skewed, and on interests that move."""
