@@ -11,7 +11,7 @@ from reefcast.model.publication import Publication
 from reefcast.model.wire import encode_publication
 from reefcast.sessions.home import Home
 from reefcast.sessions.outcome import Outcome
-from reefcast.simulation.stores import SimulatedStore
+from reefcast_lab.torture.stores import SimulatedStore
 
 
 def publication(

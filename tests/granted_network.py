@@ -22,11 +22,11 @@ from reefcast.protocol.client_ids import Identity
 from reefcast.protocol.principal import ALL_ROLES, Principal, UserRole
 from reefcast.server.greeting import LOCAL, Authenticator, Greeting
 from reefcast.server.node import Node
-from reefcast.simulation.stores import SimulatedKeeper, SimulatedStore
 from reefcast.simulation.wire.connections import Connections
 from reefcast.simulation.wire.loop import SimulatedLoop
 from reefcast.simulation.wire.machines import SimulatedMachine
 from reefcast.storage_node.node import StorageNode
+from reefcast_lab.torture.stores import SimulatedKeeper, SimulatedStore
 
 T = TypeVar("T")
 FIRST_PORT = 7301

@@ -58,7 +58,7 @@ LAYERS = (
     ("cli",),
 )
 LABORATORY_LAYERS = (
-    ("datasets", "rounds"),
+    ("datasets", "rounds", "torture"),
     ("workloads",),
     ("demos",),
     ("bench",),

@@ -63,8 +63,7 @@ def test_one_name_is_one_thing() -> None:
 
 
 def test_every_command_takes_the_network_file_under_the_same_name() -> None:
-    """`storage` is an exception, because it takes topics as well; `simulate --torture` needs no
-    file."""
+    """`storage` is an exception, because it takes topics as well."""
     groups = ("network", "broker", "simulate", "top", "follow")
     takes = [command.params for path, command in ALL if path[1] in groups]
     for params in takes:

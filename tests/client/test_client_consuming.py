@@ -49,7 +49,7 @@ from reefcast.sessions.messages import (
     OpenSession,
     Owed,
 )
-from reefcast.simulation.stores import SimulatedStore
+from reefcast_lab.torture.stores import SimulatedStore
 
 ACK_WAIT_S = 10.0
 WINDOW = 3

@@ -29,7 +29,7 @@ from reefcast.model.keeping import (
     PutTries,
     SessionRecord,
 )
-from reefcast.simulation.stores import SimulatedStore
+from reefcast_lab.torture.stores import SimulatedStore
 
 RECORD = SessionRecord(name="s", owner="", link="$s", created_s=0.0)
 

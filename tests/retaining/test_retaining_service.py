@@ -44,7 +44,7 @@ from reefcast.retaining.service import RetainingService
 from reefcast.retaining.values import TABLE, Limits
 from reefcast.routing.broker import Broker
 from reefcast.sessions.home import Home
-from reefcast.simulation.stores import SimulatedStore
+from reefcast_lab.torture.stores import SimulatedStore
 
 EPOCH_S = START_US / 1e6
 

@@ -1,5 +1,5 @@
 """Confirmed publications where the routing cannot confirm; where it can, see
-`test_simulation_torture`."""
+`test_torture_promises`."""
 
 from __future__ import annotations
 

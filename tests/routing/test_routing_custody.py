@@ -24,11 +24,11 @@ from reefcast.routing.on_disk import RowLog
 from reefcast.routing.router import SUBSCRIPTIONS
 from reefcast.routing.standing import STANDING
 from reefcast.sessions.home import Home
-from reefcast.simulation.torture.disks import Disk
-from reefcast.simulation.torture.having import queue_of
-from reefcast.simulation.torture.judging import judge
-from reefcast.simulation.torture.network import Network
-from reefcast.simulation.torture.publishers import Publisher
+from reefcast_lab.torture.disks import Disk
+from reefcast_lab.torture.having import queue_of
+from reefcast_lab.torture.judging import judge
+from reefcast_lab.torture.network import Network
+from reefcast_lab.torture.publishers import Publisher
 
 LINE = [("a", "b"), ("b", "c"), ("c", "d")]
 

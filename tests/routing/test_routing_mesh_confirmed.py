@@ -37,8 +37,8 @@ from reefcast.routing.mesh.permissions import GRANTED_MOVES
 from reefcast.routing.neighbour_links import RELEARN_S
 from reefcast.routing.router import Decision
 from reefcast.sessions.home import Home
-from reefcast.simulation.torture.judging import judge
-from reefcast.simulation.torture.network import Network
+from reefcast_lab.torture.judging import judge
+from reefcast_lab.torture.network import Network
 
 LINE = [("a", "b"), ("b", "c")]
 

@@ -8,7 +8,7 @@ from reefcast.routing.acyclic import Acyclic
 from reefcast.routing.broker import Broker
 from reefcast.routing.on_disk import OnDisk
 from reefcast.sessions.home import Home
-from reefcast.simulation.torture.network import Network
+from reefcast_lab.torture.network import Network
 
 
 def test_durable_rows_are_there_before_the_first_link() -> None:

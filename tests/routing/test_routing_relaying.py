@@ -1,6 +1,6 @@
 """Sessions reached from any broker: searches and circuits between cores, whose messages arrive
 in any order that links allow. For consumers that move under all faults see
-`test_simulation_torture`."""
+`test_torture_promises`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from reefcast.sessions.messages import (
     Sessions,
 )
 from reefcast.sessions.relay_messages import Cut, Here, Nowhere, ToClient, ToHome, Where
-from reefcast.simulation.torture.network import Network
+from reefcast_lab.torture.network import Network
 
 LINE = [("a", "b"), ("b", "c")]
 NAME = "s"

@@ -6,7 +6,7 @@ import pytest
 
 from reefcast.model.messages import Confirmed, Publish, Send
 from reefcast.routing.tid_tables import TidHeader
-from reefcast.simulation.torture.network import Network
+from reefcast_lab.torture.network import Network
 
 RING = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")]
 """A ring: the session is at c, the publisher at a."""

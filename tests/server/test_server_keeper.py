@@ -14,7 +14,7 @@ from reefcast.model.keeping import Change, PutEvent, PutRow
 from reefcast.network.sections import SessionsSection
 from reefcast.server import keeper as module
 from reefcast.server.keeper import Keeper, open_keeper
-from reefcast.simulation.stores import SimulatedStore
+from reefcast_lab.torture.stores import SimulatedStore
 
 
 class SlowStore(SimulatedStore):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reefcast.model.keeping import CHUNK, Contents, SessionRecord, StoredSession
 from reefcast.sessions.collecting import Collected
 from reefcast.sessions.seen import Seen
-from reefcast.simulation.stores import Stored, apply
+from reefcast_lab.torture.stores import Stored, apply
 
 KEEP_S = 10.0
 ids = st.tuples(

@@ -27,15 +27,15 @@ from reefcast.model.filters import parse_filter
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import decode_publication
 from reefcast.overlay.topology import path
-from reefcast.simulation import stores
 from reefcast.simulation.faults import Crash
 from reefcast.simulation.links import LinkSpec
-from reefcast.simulation.torture.live import DurableWorld
-from reefcast.simulation.torture.record import Record
 from reefcast.simulation.wire.faults import Sever, Wire
 from reefcast.simulation.wire.machines import SimulatedMachine
 from reefcast.simulation.world import Setup
 from reefcast.storage_node.node import StorageNode
+from reefcast_lab.torture import stores
+from reefcast_lab.torture.live import DurableWorld
+from reefcast_lab.torture.record import Record
 
 EVENTS = 60
 BEGINS_S = 12.0

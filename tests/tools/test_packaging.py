@@ -1,5 +1,5 @@
-"""What is installed: the client with msgspec, lark and click alone, from a wheel, in 15 MB; and the
-laboratory from a wheel of its own."""
+"""What is installed: the client with msgspec, lark and click alone, from a wheel, in less than
+16 MB; and the laboratory from a wheel of its own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import tomllib
 import zipfile
 from asyncio.subprocess import PIPE, Process
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import distribution
@@ -23,7 +24,8 @@ from children import ended, line_of
 from live_networks import path_network, running
 
 ROOT = Path(__file__).parents[2]
-MOST_BYTES = 16_000_000
+MOST_BYTES = 15_700_000
+"""How large Reefcast and its dependencies may be, with the bytecode that pip writes."""
 MOST_PACKAGES = 20
 """How many modules of others a program with a client may have imported."""
 BASE = [
@@ -241,7 +243,20 @@ def bare(built: Path, tmp_path: Path) -> Path:
                 copy = packages_of(home) / file
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 copy.write_bytes(file.locate().read_bytes())
+    # As pip does; where they were copied from, only what was imported has bytecode, and unlisted.
+    compile_all = ["-m", "compileall", "-q", *(packages_of(home) / name for name in BASE)]
+    subprocess.run([sys.executable, *compile_all], check=True)
     return home
+
+
+def sizes_of(packages: Path) -> Counter[str]:
+    """Return the bytes of each package, and of each part of Reefcast."""
+    sizes = Counter[str]()
+    for file in packages.rglob("*"):
+        if file.is_file():
+            parts = file.relative_to(packages).parts
+            sizes["/".join(parts[: 2 if parts[0] == "reefcast" else 1])] += file.stat().st_size
+    return sizes
 
 
 def packages_of(home: Path) -> Path:
@@ -250,8 +265,8 @@ def packages_of(home: Path) -> Path:
 
 async def test_a_wheel_in_an_empty_environment(bare: Path) -> None:
     reefcast = bare / "bin" / "reefcast"
-    files = [each for each in packages_of(bare).rglob("*") if each.is_file()]
-    assert sum(each.stat().st_size for each in files) < MOST_BYTES
+    sizes = sizes_of(packages_of(bare))
+    assert sum(sizes.values()) < MOST_BYTES, sizes.most_common()
     code, output, _ = await run(reefcast, "--help")
     assert (code, "Run a network:" in output) == (0, True)
     code, output, _ = await run(reefcast, "explain", "seats > 5", "seats=7")

@@ -45,7 +45,7 @@ SECTIONS = {
 }
 """The first sentence of each command's help (a test compares them): known without importing it."""
 
-OF_THE_LABORATORY = ("bench", "burst", "demo", "experiment", "gossip", "workload")
+OF_THE_LABORATORY = ("bench", "burst", "demo", "experiment", "gossip", "torture", "workload")
 
 
 @click.group(

@@ -45,12 +45,12 @@ ENDS_S = 10.0
     epilog="Exit codes: 0 all is well; 1 a check failed; 3 the network never became quiet; "
     "4 a broker crashed that no fault had crashed."
 )
-@click.argument("network", metavar="[NETWORK]", type=INPUT_FILE, required=False)
+@click.argument("network", type=INPUT_FILE)
 @click.option(
     "--routing",
     metavar="NAME",
     help="Routing, instead of the one that the network file names; then with its defaults, "
-    "whatever [routing] says. With --torture the only one.",
+    "whatever [routing] says.",
 )
 @click.option(
     "--costs",
@@ -133,32 +133,9 @@ ENDS_S = 10.0
 )
 @table_option
 @rows_option
-@click.option(
-    "--torture",
-    is_flag=True,
-    help="Take no network file: run random networks with disks, durable sessions and confirmed "
-    "publications under kills, cuts and power failures, and check what is promised of them.",
-)
-@click.option(
-    "--seeds",
-    type=Whole(1),
-    default=1000,
-    show_default=True,
-    help="With --torture: how many runs; of a single one the steps are printed.",
-)
-@click.option(
-    "--first-seed",
-    type=Whole(0),
-    default=0,
-    show_default=True,
-    help="With --torture: the seed of the first run.",
-)
-@click.option(
-    "--jobs", type=Whole(1), default=1, show_default=True, help="With --torture: processes."
-)
 @json_option("the summary; with --inspect the brokers under the key inspect")
 def command(
-    network: Path | None,
+    network: Path,
     check: bool,
     inspect: bool,
     tables: tuple[str, ...],
@@ -181,22 +158,7 @@ def command(
 
     For routing gossip, each generated publication and subscription is about one of 20 topics, and
     the run ends ten seconds after the last publication.
-
-        reefcast simulate --torture --seeds 1000
-
-    With --torture there is no network file: each seed is a random network of a routing that
-    confirms publications. "failures" counts the runs in which a promise was broken; the seed of one
-    repeats it, to the last byte: "digest" is that of all steps. The other options have no meaning
-    then.
     """
-    if options["torture"]:
-        from reefcast.cli import torture
-
-        first, seeds = options["first_seed"], options["seeds"]
-        torture.run(first, seeds, options["routing"], options["jobs"], as_json=as_json)
-        return
-    if network is None:
-        raise click.UsageError("name a network file, or give --torture")
     from reefcast.cli.inspection import check_tables
     from reefcast.network.file import load_network
     from reefcast.simulation.simulation import Simulation

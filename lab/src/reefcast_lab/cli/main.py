@@ -15,6 +15,10 @@ SECTIONS = {
         "gossip": "Let peers find each other and share connections, kill some, and report who got "
         "what.",
     },
+    "Test": {
+        "torture": "Run random networks under kills, cuts and power failures, and check what is "
+        "promised.",
+    },
     "Measure": {
         "bench": "Measure the live broker, the simulator, and the indexes.",
         "experiment": "Run the papers' evaluations, and show them beside the papers' figures.",

@@ -9,9 +9,9 @@ from reefcast.model.publication import PublicationId
 from reefcast.model.wire import Codec, FrameKind
 from reefcast.routing.custody import CUSTODY
 from reefcast.routing.registry import routing_named
-from reefcast.simulation.torture.clients import Brokers
-from reefcast.simulation.torture.disks import Disk
-from reefcast.simulation.torture.durable import Wanted
+from reefcast_lab.torture.clients import Brokers
+from reefcast_lab.torture.disks import Disk
+from reefcast_lab.torture.durable import Wanted
 
 
 def queue_of(network: Brokers, wanted: Wanted) -> list[PublicationId]:

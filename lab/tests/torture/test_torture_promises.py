@@ -11,11 +11,11 @@ from reefcast.model.messages import Publish, Send
 from reefcast.routing.mesh.moving import Moving
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Action, Shape
-from reefcast.simulation.torture.live import LiveTorture
-from reefcast.simulation.torture.network import Network
-from reefcast.simulation.torture.run import routings, torture
-from reefcast.simulation.torture.seeds import LIVE_EVERY, is_live, run_seed, run_seeds
-from reefcast.simulation.torture.small import LINE, TRIANGLE, kill_everywhere, settle_everywhere
+from reefcast_lab.torture.live import LiveTorture
+from reefcast_lab.torture.network import Network
+from reefcast_lab.torture.run import routings, torture
+from reefcast_lab.torture.seeds import LIVE_EVERY, is_live, run_seed, run_seeds
+from reefcast_lab.torture.small import LINE, TRIANGLE, kill_everywhere, settle_everywhere
 
 SEEDS = 6
 """So many networks are tried of each routing; `make soak` tries thousands, some of live nodes."""

@@ -25,9 +25,9 @@ from reefcast.model.keeping import (
     StoredSession,
 )
 from reefcast.model.publication import PublicationId
-from reefcast.simulation.stores import Stored, apply
-from reefcast.simulation.torture.disks import Disk, Had, note
-from reefcast.simulation.torture.lives import Life
+from reefcast_lab.torture.disks import Disk, Had, note
+from reefcast_lab.torture.lives import Life
+from reefcast_lab.torture.stores import Stored, apply
 
 _Gone = dict[Position, StoredOwed]
 Told = Counter[tuple[str, str]]

@@ -28,17 +28,17 @@ from reefcast.routing.relaying import CANNOT_BE_ASKED
 from reefcast.server.keeper import Keeping
 from reefcast.simulation.faults import Crash, fault_text
 from reefcast.simulation.links import LinkSpec
-from reefcast.simulation.stores import SimulatedKeeper
-from reefcast.simulation.torture.disks import Disk
-from reefcast.simulation.torture.having import is_in_custody
-from reefcast.simulation.torture.record import Record, described
-from reefcast.simulation.torture.run import overlay_of
 from reefcast.simulation.wire.brokers import Observer, WireBroker
 from reefcast.simulation.wire.faults import Pieces, Sever, Vanish, Wire, WireFault
 from reefcast.simulation.wire.loop import SimulatedLoop
 from reefcast.simulation.wire.machines import SimulatedMachine
 from reefcast.simulation.wire.world import WireWorld
 from reefcast.simulation.world import Setup
+from reefcast_lab.torture.disks import Disk
+from reefcast_lab.torture.having import is_in_custody
+from reefcast_lab.torture.record import Record, described
+from reefcast_lab.torture.run import overlay_of
+from reefcast_lab.torture.stores import SimulatedKeeper
 
 FAULTS_S = 20.0
 """How long publishers go on, and faults happen."""

@@ -16,9 +16,9 @@ from reefcast.model import wire
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import Away, LinkDown, LinkKind, LinkUp
 from reefcast.sessions.messages import Acknowledge, Attach, Done, Failed, Handed, Notes, Owed
-from reefcast.simulation.torture.clients import Brokers
-from reefcast.simulation.torture.durable import Wanted
-from reefcast.simulation.torture.note_writers import NoteWriter
+from reefcast_lab.torture.clients import Brokers
+from reefcast_lab.torture.durable import Wanted
+from reefcast_lab.torture.note_writers import NoteWriter
 
 
 class Traveller:

@@ -11,7 +11,7 @@ from collections import deque
 from reefcast.model.keeping import Change, Contents, PutOwed
 from reefcast.model.messages import Fetch, Fetched, Keep, Kept
 from reefcast.model.publication import PublicationId
-from reefcast.simulation.stores import SimulatedStore
+from reefcast_lab.torture.stores import SimulatedStore
 
 Had = dict[str, dict[PublicationId, None]]
 """Link of a session -> the events that were in its queue once, in this order."""

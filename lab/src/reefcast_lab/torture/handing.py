@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from reefcast.model.keeping import Contents
 from reefcast.model.publication import PublicationId
 from reefcast.sessions.messages import Owed
-from reefcast.simulation.torture.lives import Life
+from reefcast_lab.torture.lives import Life
 
 
 def check_handed(

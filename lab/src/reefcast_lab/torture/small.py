@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from reefcast.simulation.torture.judging import judge
-from reefcast.simulation.torture.links import Directed
-from reefcast.simulation.torture.network import Network
+from reefcast_lab.torture.judging import judge
+from reefcast_lab.torture.links import Directed
+from reefcast_lab.torture.network import Network
 
 LINE: Sequence[Directed] = (("a", "b"), ("b", "c"))
 TRIANGLE: Sequence[Directed] = (*LINE, ("a", "c"))

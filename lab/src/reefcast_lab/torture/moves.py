@@ -14,9 +14,9 @@ from reefcast.model.messages import Demote, Effect, LinkDown, Promote
 from reefcast.routing.broker import Broker
 from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.routing.mesh.moved_links import MOVED_LINKS, MovedLinks
-from reefcast.simulation.torture.disks import Disk
-from reefcast.simulation.torture.links import Directed, Link
-from reefcast.simulation.torture.soft import SoftLinks
+from reefcast_lab.torture.disks import Disk
+from reefcast_lab.torture.links import Directed, Link
+from reefcast_lab.torture.soft import SoftLinks
 
 
 class Overlay(Protocol):

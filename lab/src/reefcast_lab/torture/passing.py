@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reefcast.model.messages import LinkDown, LinkKind, LinkUp, Subscribe
-from reefcast.simulation.torture.clients import Brokers
+from reefcast_lab.torture.clients import Brokers
 
 
 class Passing:

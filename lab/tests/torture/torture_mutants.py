@@ -45,7 +45,7 @@ from reefcast.sessions.queue import Queue
 from reefcast.sessions.replies import Replies
 from reefcast.sessions.seen import Seen
 from reefcast.sessions.session import Session
-from reefcast.simulation.stores import SimulatedStore
+from reefcast_lab.torture.stores import SimulatedStore
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]

@@ -9,7 +9,7 @@ import pytest
 
 from reefcast.keeping.interface import Bodies
 from reefcast.model.keeping import PutEvent, PutRow
-from reefcast.simulation.stores import SimulatedKeeper, SimulatedStore
+from reefcast_lab.torture.stores import SimulatedKeeper, SimulatedStore
 
 
 def row(number: int) -> PutRow:

@@ -18,8 +18,8 @@ from reefcast.sessions.messages import (
     OpenSession,
     RemoveFilter,
 )
-from reefcast.simulation.torture.clients import Brokers
-from reefcast.simulation.torture.lives import Life
+from reefcast_lab.torture.clients import Brokers
+from reefcast_lab.torture.lives import Life
 
 Options = dict[str, float | int | str]
 

@@ -43,21 +43,21 @@ from reefcast.routing.custody import CustodyLimits
 from reefcast.routing.gate import HOLD_TIMER
 from reefcast.routing.registry import routing_named
 from reefcast.simulation.signs import SoftDown, SoftUp
-from reefcast.simulation.torture.clients import Client
-from reefcast.simulation.torture.consumers import Consumer
-from reefcast.simulation.torture.disks import Disk
-from reefcast.simulation.torture.durable import Options, Wanted
-from reefcast.simulation.torture.having import newer_in
-from reefcast.simulation.torture.links import Directed, Link, Queues
-from reefcast.simulation.torture.lives import Life
-from reefcast.simulation.torture.moves import Moves
-from reefcast.simulation.torture.passing import Passing
-from reefcast.simulation.torture.publishers import Publisher
-from reefcast.simulation.torture.record import Record, described
-from reefcast.simulation.torture.soft import ANSWERS, SoftLinks
-from reefcast.simulation.torture.travellers import Traveller
-from reefcast.simulation.torture.turning_away import NotingHome, TurnedAway
-from reefcast.simulation.torture.watch import Watch
+from reefcast_lab.torture.clients import Client
+from reefcast_lab.torture.consumers import Consumer
+from reefcast_lab.torture.disks import Disk
+from reefcast_lab.torture.durable import Options, Wanted
+from reefcast_lab.torture.having import newer_in
+from reefcast_lab.torture.links import Directed, Link, Queues
+from reefcast_lab.torture.lives import Life
+from reefcast_lab.torture.moves import Moves
+from reefcast_lab.torture.passing import Passing
+from reefcast_lab.torture.publishers import Publisher
+from reefcast_lab.torture.record import Record, described
+from reefcast_lab.torture.soft import ANSWERS, SoftLinks
+from reefcast_lab.torture.travellers import Traveller
+from reefcast_lab.torture.turning_away import NotingHome, TurnedAway
+from reefcast_lab.torture.watch import Watch
 
 PATIENCE_S = 20.0
 NOTES_EVERY = 8

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from reefcast.simulation.torture.live import LiveTorture
-from reefcast.simulation.torture.record import Record
-from reefcast.simulation.torture.run import routings, torture
+from reefcast_lab.torture.live import LiveTorture
+from reefcast_lab.torture.record import Record
+from reefcast_lab.torture.run import routings, torture
 
 AT_ONCE = 10
 """Seeds that a process is given at a time."""

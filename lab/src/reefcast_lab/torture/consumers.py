@@ -26,11 +26,11 @@ from reefcast.sessions.messages import (
     Reject,
     Resize,
 )
-from reefcast.simulation.torture.clients import Brokers
-from reefcast.simulation.torture.durable import Wanted
-from reefcast.simulation.torture.handing import check_handed
-from reefcast.simulation.torture.lives import Life
-from reefcast.simulation.torture.note_writers import NoteWriter
+from reefcast_lab.torture.clients import Brokers
+from reefcast_lab.torture.durable import Wanted
+from reefcast_lab.torture.handing import check_handed
+from reefcast_lab.torture.lives import Life
+from reefcast_lab.torture.note_writers import NoteWriter
 
 
 class Consumer:

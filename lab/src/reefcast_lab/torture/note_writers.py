@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from reefcast.sessions.messages import Note, Notes, ReadNotes
-from reefcast.simulation.torture.clients import Brokers
-from reefcast.simulation.torture.durable import Wanted
-from reefcast.simulation.torture.noting import NO_STEP, Noting, Step
+from reefcast_lab.torture.clients import Brokers
+from reefcast_lab.torture.durable import Wanted
+from reefcast_lab.torture.noting import NO_STEP, Noting, Step
 
 Token = Callable[[], int]
 """Returns a token that the consumer has not used."""

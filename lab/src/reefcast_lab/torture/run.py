@@ -18,9 +18,9 @@ from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.strategies import StrategyName
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import Router, Shape
-from reefcast.simulation.torture.links import Directed
-from reefcast.simulation.torture.network import Network, NeverQuietError
-from reefcast.simulation.torture.script import Torture
+from reefcast_lab.torture.links import Directed
+from reefcast_lab.torture.network import Network, NeverQuietError
+from reefcast_lab.torture.script import Torture
 
 PUBLICATIONS = 25
 

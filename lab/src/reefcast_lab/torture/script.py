@@ -13,12 +13,12 @@ from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.routing.registry import routing_named
 from reefcast.sessions.events import EXPIRES
-from reefcast.simulation.torture.consumers import Consumer
-from reefcast.simulation.torture.durable import Options, Wanted
-from reefcast.simulation.torture.judging import judge
-from reefcast.simulation.torture.network import Network
-from reefcast.simulation.torture.publishers import Publisher
-from reefcast.simulation.torture.travellers import Traveller
+from reefcast_lab.torture.consumers import Consumer
+from reefcast_lab.torture.durable import Options, Wanted
+from reefcast_lab.torture.judging import judge
+from reefcast_lab.torture.network import Network
+from reefcast_lab.torture.publishers import Publisher
+from reefcast_lab.torture.travellers import Traveller
 
 ADVERTISED = ("", "x >= 0", "x >= 0 AND x < 10")
 MOST_SESSIONS, MOST_FILTERS, MOST_CONSUMERS, MOST_TRAVELLERS = 3, 6, 8, 6

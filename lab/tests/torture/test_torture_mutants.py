@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 
 import pytest
-from simulation_torture_mutants import MUTANTS, SURVIVORS, Mutant
+from torture_mutants import MUTANTS, SURVIVORS, Mutant
 
-from reefcast.simulation.torture.live import LiveTorture
-from reefcast.simulation.torture.run import torture
+from reefcast_lab.torture.live import LiveTorture
+from reefcast_lab.torture.run import torture
 
 MOST = 2000
 """Within how many runs a mutant must be found."""

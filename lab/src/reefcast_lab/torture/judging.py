@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from reefcast.routing.custody import CUSTODY
 from reefcast.routing.mesh.movable import MovableMesh
-from reefcast.simulation.torture.having import is_owed, queue_of
-from reefcast.simulation.torture.network import Network
+from reefcast_lab.torture.having import is_owed, queue_of
+from reefcast_lab.torture.network import Network
 
 VALUES = range(10)
 """The values of `x` that filters tell apart."""

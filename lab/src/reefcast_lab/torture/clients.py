@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from reefcast.model.messages import Effect
 from reefcast.routing.broker import Broker
-from reefcast.simulation.torture.disks import Disk
-from reefcast.simulation.torture.record import Record
+from reefcast_lab.torture.disks import Disk
+from reefcast_lab.torture.record import Record
 
 
 class Brokers(Protocol):

@@ -1,4 +1,4 @@
-"""`reefcast simulate --torture`."""
+"""`reefcast-lab torture`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from reefcast.cli.exit_codes import NO
-from reefcast.cli.simulate import command
 from reefcast.sessions.seen import Seen
+from reefcast_lab.cli.torture import command
 
 
 def _torture(*options: str) -> Result:
-    return CliRunner().invoke(command, ["--torture", *options])
+    return CliRunner().invoke(command, [*options])
 
 
 @pytest.mark.long
@@ -38,15 +38,15 @@ def test_the_figures_of_some_seeds() -> None:
 
 def test_another_process_runs_the_same_to_the_byte() -> None:
     """Neither the order of its sets nor the number of processes makes a difference."""
-    options = ["--torture", "--seeds", "4", "--first-seed", "17", "--jobs", "2", "--json"]
-    program = "from reefcast.cli.main import main; main()"
+    options = ["--seeds", "4", "--first-seed", "17", "--jobs", "2", "--json"]
+    program = "from reefcast_lab.cli.main import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", program, "simulate", *options],
+        [sys.executable, "-c", program, "torture", *options],
         env=os.environ | {"PYTHONHASHSEED": "7"},
         capture_output=True,
         check=True,
     )
-    here = json.loads(_torture(*options[1:5], "--json").stdout)
+    here = json.loads(_torture(*options[:4], "--json").stdout)
     there = json.loads(done.stdout)
     assert there["digest"] == here["digest"]
     assert there["live_runs"] == here["live_runs"] == 1
@@ -56,7 +56,7 @@ def test_a_failure_tells_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Seen, "__contains__", lambda self, id: False)
     result = _torture("--seeds", "6", "--routing", "acyclic")
     assert result.exit_code == NO
-    (again, *_) = re.findall(r"^  reefcast simulate --torture (.*)$", result.stdout, re.MULTILINE)
+    (again, *_) = re.findall(r"^  reefcast-lab torture (.*)$", result.stdout, re.MULTILINE)
     single = _torture(*again.split())
     assert single.exit_code == NO
     assert "routing acyclic: " in single.stdout
@@ -68,9 +68,3 @@ def test_a_routing_that_cannot_confirm_is_refused() -> None:
     result = _torture("--routing", "gossip")
     assert result.exit_code == 2
     assert "routing 'gossip' does not confirm publications; choose one of acyclic" in result.stderr
-
-
-def test_there_is_a_network_file_or_torture() -> None:
-    result = CliRunner().invoke(command, [])
-    assert result.exit_code == 2
-    assert "name a network file, or give --torture" in result.stderr

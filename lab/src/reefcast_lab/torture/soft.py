@@ -28,7 +28,7 @@ from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.simulation.signs import SoftDown, SoftUp
-from reefcast.simulation.torture.links import Directed, Link
+from reefcast_lab.torture.links import Directed, Link
 
 ANSWERS = (Settled, Refused, Confirmed)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from reefcast.model.keeping import Position, SessionOptions
 from reefcast.model.publication import PublicationId
-from reefcast.simulation.torture.noting import Noting
+from reefcast_lab.torture.noting import Noting
 
 
 class Life:

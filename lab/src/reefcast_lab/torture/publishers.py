@@ -19,9 +19,9 @@ from reefcast.model.messages import (
 )
 from reefcast.model.publication import Publication
 from reefcast.sessions.events import EXPIRES
-from reefcast.simulation.torture.clients import Brokers
-from reefcast.simulation.torture.durable import Wanted
-from reefcast.simulation.torture.having import is_in_custody, missing_in
+from reefcast_lab.torture.clients import Brokers
+from reefcast_lab.torture.durable import Wanted
+from reefcast_lab.torture.having import is_in_custody, missing_in
 
 
 class Publisher:
