@@ -174,7 +174,6 @@ def report(
         reefcast-lab experiment report octopia --scale paper
 
     PAPER is octopia, covering, mesh, gossip or storage, or one of our own: sharing (OctopiA's
-    PAPER is octopia, covering, mesh, gossip or storage, or one of our own: sharing (OctopiA's
     burst, by what links share), outage (a broker that dies), skew (interests that are skewed, or
     move); without one, all of them. Beside the pages stands an index, README.md: the state of every
     row of every page that is there. A run is a task of Spark, the longest first. How long all of
