@@ -131,3 +131,24 @@ def test_a_group_hears_of_its_own_publications() -> None:
     ended = ConnectionLostError("gone")
     unconfirmed.fail(ended)
     assert (first.ended, second.ended) == (ended, None)
+
+
+def test_one_answer_is_for_consecutive_publications_as_several_are() -> None:
+    for runs in ([(1, 0), (2, 0), (3, 0), (4, 0)], [(1, 3)], [(2, 2), (1, 0)]):
+        unconfirmed, done = Unconfirmed(), list[int]()
+        unconfirmed.on_done = done.append
+        group = unconfirmed.begin()
+        sent = unconfirmed.noted(1, [_frame(seq) for seq in range(1, 6)])
+        assert sent == [wire.asking(_frame(seq), 1, again=False) for seq in range(1, 6)]
+        patient = unconfirmed.everything(until_done=True)
+        for seq, more in runs:
+            unconfirmed.answered(Confirmed("p", seq, 1, kept=True, more=more))
+        assert (group.open, patient.open, len(unconfirmed), done) == (1, 5, 5, [])
+        for seq, more in runs:
+            unconfirmed.answered(Confirmed("p", seq, 1, more=more))
+            unconfirmed.answered(Confirmed("p", seq, 1, more=more))  # nobody waits any more
+        assert (group.open, patient.open, len(unconfirmed)) == (1, 1, 1)
+        assert sorted(done) == [1, 2, 3, 4]
+        unconfirmed.answered(Confirmed("p", 5, 1, refused="full"))
+        assert group.refusals == patient.refusals == [(5, "full")]
+        assert group.open == patient.open == 0

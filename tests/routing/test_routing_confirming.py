@@ -7,7 +7,17 @@ from random import Random
 
 from msgspec.structs import replace
 
-from reefcast.model.messages import Confirmed, LinkKind, LinkUp, Publish, Refused, Send
+from reefcast.model.messages import (
+    Advertise,
+    Confirmed,
+    Deliver,
+    LinkKind,
+    LinkUp,
+    Publish,
+    Refused,
+    Send,
+    Subscribe,
+)
 from reefcast.model.publication import Publication
 from reefcast.routing.broker import Broker
 from reefcast.routing.confirming import Confirming
@@ -77,3 +87,22 @@ def test_all_who_wait_for_several_attempts_wait_for_the_one_that_begins_anew() -
     answers = confirming.answered(Confirmed("p", 1, copy.confirm), "c")
     assert sorted(send.link for send in answers) == ["p", "q"]
     assert not len(confirming)
+
+
+def test_publications_that_come_together_are_confirmed_in_one_message_behind_their_effects() -> (
+    None
+):
+    core = Broker("a", "acyclic")
+    for client in ("p", "s"):
+        core.handle(LinkUp(LinkKind.CLIENT), client, 1.0)
+    core.handle(Advertise(("p", 1), "x > 0"), "p", 1.0)
+    core.handle(Subscribe(("s", 1), "x > 1"), "s", 1.0)
+    batch = [
+        Publish(Publication("p", seq, 0, {"x": x}), confirm=1)
+        for seq, x in enumerate((1, 2, 1, 3), 1)
+    ]
+    effects = core.handle_publications(batch, "p", 1.0)
+    delivered = [e.publish.publication.seq for e in effects if isinstance(e, Deliver)]
+    assert delivered == [2, 4]
+    assert effects[-1] == Send("p", Confirmed("p", 1, 1, more=3))
+    assert not any(isinstance(e, Send) for e in effects[:-1])

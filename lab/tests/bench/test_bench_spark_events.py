@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,7 +48,14 @@ def test_the_share_of_python() -> None:
             text.replace("x", "yy")
 
     sys.setprofile(None)
-    assert python_share(compiled) < python_share(in_python)
+    assert python_share(compiled, _cpu_s(compiled)) < python_share(in_python, _cpu_s(in_python))
+    assert python_share(in_python, 1e9) > 0.99 and python_share(compiled, 1e-9) == 0
+
+
+def _cpu_s(work: Callable[[], object]) -> float:
+    begun_s = time.process_time()
+    work()
+    return time.process_time() - begun_s
 
 
 def test_figures_have_a_line_for_each_way() -> None:

@@ -361,8 +361,7 @@ class Session:
             self.registrations.settled(message.token)
             self.moving.answered()
         elif isinstance(message, Confirmed):
-            for each in message.each():
-                self.unconfirmed.answered(each)
+            self.unconfirmed.answered(message)
         elif isinstance(message, Refused) and message.publication is not None:
             self._publication_refused(message)
         elif isinstance(message, Refused):

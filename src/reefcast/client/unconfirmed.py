@@ -14,7 +14,7 @@ Source: `delivery.md`, rule 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from reefcast.client.signal import Signal
 from reefcast.errors import ReefcastError
@@ -39,6 +39,12 @@ class Group:
         self.refusals: list[tuple[int, str]] = []
         self.ended: ReefcastError | None = None
         self.changed = Signal()
+
+    def answered(self, count: int) -> None:
+        """Note that so many are answered."""
+        self.open -= count
+        if not self.open:
+            self.changed.fire()
 
 
 class _Kept:
@@ -134,6 +140,8 @@ class Unconfirmed:
         are kept."""
         if not (self.asks or self.expected or self.on_done):
             return frames
+        if not self.expected:
+            return self._add_all(first_seq, frames)
         found = []
         for seq, frame in enumerate(frames, first_seq):
             expected = self.expected.pop(seq, None)
@@ -143,6 +151,15 @@ class Unconfirmed:
             else:
                 found.append(self.add(seq, frame) if self.asking else frame)
         return found
+
+    def _add_all(self, first_seq: int, frames: Sequence[bytes]) -> list[bytes]:
+        """Do what `add` does with consecutive publications."""
+        groups, former = self.asks, self.former_attempts
+        for group in groups:
+            group.open += len(frames)
+        kept = (_Kept(frame, groups, former + 1) for frame in frames)
+        self._kept.update(enumerate(kept, first_seq))
+        return [wire.asking(frame, former + 1, again=former > 0) for frame in frames]
 
     def again(self) -> dict[int, bytes]:
         """Return all that is not confirmed as it is to be sent again, by number, in their order."""
@@ -157,31 +174,47 @@ class Unconfirmed:
     def answered(self, answer: Confirmed) -> None:
         """Handle the broker's answer. One that rests on a broker's custody (`kept`) lets who waits
         go on; the publication stays here until it is where it must be."""
-        if answer.kept and not answer.refused:
-            self._let_go(answer.seq, "")
-        else:
-            self.refused(answer.seq, answer.refused)
+        seqs = range(answer.seq, answer.seq + answer.more + 1)
+        if not answer.kept or answer.refused:
+            self._done(seqs, answer.refused)
+            return
+        for seq in seqs:
+            self._let_go(seq)
 
     def refused(self, seq: int, reason: str) -> bool:
         """Handle that a publication is done, or was refused for a `reason`; return whether it was
         here."""
-        self._let_go(seq, reason)
-        kept = self._kept.pop(seq, None)
-        if kept is None:
+        return self._done((seq,), reason)
+
+    def _done(self, seqs: Iterable[int], reason: str) -> bool:
+        """Handle that publications are done, or were refused; return whether any was here."""
+        told: dict[Group, int] = {}
+        before = len(self._kept)
+        for seq in seqs:
+            kept = self._kept.pop(seq, None)
+            if kept is None:
+                continue
+            for group in (*kept.groups, *kept.patient):
+                told[group] = told.get(group, 0) + 1
+                if reason:
+                    group.refusals.append((seq, reason))
+            if self.on_done is not None:
+                self.on_done(seq)
+        for group, count in told.items():
+            group.answered(count)
+        if len(self._kept) == before:
             return False
-        _tell(kept.patient, seq, reason)
         if len(self._kept) < MOST_UNCONFIRMED:
             self.room.fire()
-        if self.on_done is not None:
-            self.on_done(seq)
         return True
 
-    def _let_go(self, seq: int, reason: str) -> None:
+    def _let_go(self, seq: int) -> None:
         kept = self._kept.get(seq)
         if kept is not None:
             kept.in_custody = True
             groups, kept.groups = kept.groups, ()
-            _tell(groups, seq, reason)
+            for group in groups:
+                group.answered(1)
 
     def fail(self, error: ReefcastError) -> None:
         """Tell everybody who waits that no answer will come."""
@@ -191,13 +224,3 @@ class Unconfirmed:
             group.ended = error
             group.changed.fire()
         self.room.fire()
-
-
-def _tell(groups: tuple[Group, ...], seq: int, reason: str) -> None:
-    """Tell groups that one of theirs is answered, or was refused for a `reason`."""
-    for group in groups:
-        group.open -= 1
-        if reason:
-            group.refusals.append((seq, reason))
-        if not group.open:
-            group.changed.fire()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 
 from reefcast.errors import InternalError
-from reefcast.model.messages import Deliver, Discard, Effect, LinkName, Publish, Send
+from reefcast.model.messages import Confirmed, Deliver, Discard, Effect, LinkName, Publish, Send
 from reefcast.routing.capabilities import ActsLater, capability
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.delivering import Delivering
 from reefcast.routing.failures import Failures
 from reefcast.routing.reserve import Reserve
 from reefcast.routing.router import Decision, Router
+from reefcast.routing.together import together
 
 
 class Forwarding:
@@ -40,8 +41,8 @@ class Forwarding:
         self._acts_later = capability(router, ActsLater)
 
     def route(self, batch: Sequence[Publish], link: LinkName, *, hosted: bool) -> list[Effect]:
-        """Return the effects of publications that came by `link`, in this order; `hosted`: from a
-        client of this broker."""
+        """Return the effects of publications that came by `link`, in this order, and last what
+        confirms them; `hosted`: from a client of this broker."""
         effects: list[Effect] = []
         delivered = forwarded = 0
         routed, router = self.routed, self._router
@@ -93,6 +94,11 @@ class Forwarding:
                 rest, found = rest[done + 1 :], found[done + 1 :]
         self._counters["delivered"] += delivered
         self._counters["forwarded"] += forwarded
+        return self._finished(effects, batch)
+
+    def _finished(self, effects: list[Effect], batch: Sequence[Publish]) -> list[Effect]:
+        if any(publish.confirm for publish in batch):
+            effects = _answers_last(effects)
         return effects + self._afterwards() if self._acts_later.unfinished else effects
 
     def _afterwards(self) -> list[Effect]:
@@ -120,3 +126,15 @@ class Forwarding:
             return [Discard(publish, "unwanted")]
         self._counters["false_positive"] += 1
         return []
+
+
+def _answers_last(effects: Iterable[Effect]) -> list[Effect]:
+    """Return effects with what confirms publications behind the others, in few messages."""
+    answers: list[Send] = []
+    others: list[Effect] = []
+    for effect in effects:
+        if isinstance(effect, Send) and isinstance(effect.message, Confirmed):
+            answers.append(effect)
+        else:
+            others.append(effect)
+    return [*others, *together(answers)]

@@ -8,8 +8,8 @@ subscribes to them.
 
 `cpu_s` counts every process that takes part: Spark's Java and Pythons, broker and storage.
 `per_task_cpu_s`: how many rows a task reads in a second of its processor time, in this process and
-without Spark. `python`: how much of that time is spent in Python's own functions, by a profile; the
-rest is compiled code."""
+without Spark. `python`: how much of that time is spent outside of compiled functions, by a
+profile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -213,7 +213,8 @@ class _Run:
             row = self._timed(topic, self._size, partial(self._read, topic))
             task = self._task(topic)
             speed = self._per_cpu_s(task)
-            yield replace(row, per_task_cpu_s=speed, python=python_share(task))
+            share = python_share(task, self._events / speed)
+            yield replace(row, per_task_cpu_s=speed, python=share)
         yield self._timed(LIVE, self._size, self._stream)
 
     def writing(self) -> Iterator[EventsTiming]:
@@ -268,7 +269,7 @@ class _Run:
         sink = frame.writeStream.format("noop").trigger(availableNow=True)
         query = sink.option("checkpointLocation", str(self._folder / "checkpoint")).start()
         query.awaitTermination()
-        read = sum(progress["numInputRows"] for progress in query.recentProgress)
+        read = sum(batch["numInputRows"] for batch in query.recentProgress)
         if read != self._events:
             raise InternalError(f"{read} events were streamed, not {self._events}")
 
@@ -310,9 +311,10 @@ class _Run:
         return read
 
 
-def python_share(work: Callable[[], object]) -> float:
-    """Return which part of the processor time of `work`, in all threads that it starts, is spent in
-    functions of Python."""
+def python_share(work: Callable[[], object], cpu_s: float) -> float:
+    """Return which part of the processor time of `work`, in all threads that it starts, is spent
+    outside of compiled functions, as a profile sees them: in Python's own, and in operators of
+    numpy. `cpu_s`: what it takes without a profile, which costs a multiple of a call in Python."""
     profiles: list[cProfile.Profile] = []
 
     def begin(*_: object) -> None:
@@ -327,17 +329,15 @@ def python_share(work: Callable[[], object]) -> float:
         profiles[0].disable()
     finally:
         threading.setprofile(None)
-    return share_of(profiles)
+    return max(1 - sum(map(_compiled_s, profiles)) / cpu_s, 0.0)
 
 
-def share_of(profiles: Sequence[cProfile.Profile]) -> float:
-    python = compiled = 0.0
-    for profile in profiles:
-        seen: Any = pstats.Stats(profile)  # whose types lack its only useful attribute
-        stats: dict[tuple[str, int, str], Any] = seen.stats
-        for (file, _, name), (_, _, own_s, *_) in stats.items():
-            if file == "~" or name == _LOOP:
-                compiled += own_s
-            else:
-                python += own_s
-    return python / (python + compiled) if python else 0.0
+def _compiled_s(profile: cProfile.Profile) -> float:
+    """Return the seconds that a profile has of compiled functions."""
+    seen: Any = pstats.Stats(profile)  # whose types lack its only useful attribute
+    stats: dict[tuple[str, int, str], Any] = seen.stats
+    compiled_s = 0.0
+    for (file, _, name), (_, _, own_s, *_) in stats.items():
+        if file == "~" or name == _LOOP:
+            compiled_s += own_s
+    return compiled_s
