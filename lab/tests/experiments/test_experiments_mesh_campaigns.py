@@ -156,8 +156,9 @@ def test_covering_sets_are_told_beside_those_of_the_least_fanout() -> None:
 
 def test_a_mesh_spares_clusters_their_pure_forwarders(monkeypatch: pytest.MonkeyPatch) -> None:
     """The burst is long enough that brokers, whose links share a sender, have less to send."""
-    for key, value in {"subscribers": 60, "publications": 10, "burst": 1500}.items():
+    for key, value in {"subscribers": 60, "burst": 1500}.items():
         monkeypatch.setitem(octopia_section("burst", "small")._values, key, value)
+    monkeypatch.setitem(section("cluster_burst", "small")._values, "publications", 10)
     measured = {
         routing: figures(cluster_burst.CAMPAIGN.measure(run("cluster_burst", routing, 100_000)))
         for routing in cluster_burst.ROUTINGS

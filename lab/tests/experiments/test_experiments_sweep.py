@@ -16,7 +16,7 @@ from toy_paper import HELD_S, held, toy_paper
 
 from reefcast_lab.experiments.campaign import RUN_S
 from reefcast_lab.experiments.evaluation import evaluation
-from reefcast_lab.experiments.sweep import Work, _told, patient
+from reefcast_lab.experiments.sweep import _told, groups, patient
 
 
 def toy(tmp_path, broken=None):
@@ -42,6 +42,27 @@ def test_a_sweep_and_what_is_left_for_a_second_one(spark, tmp_path):
     (tmp_path / "toy" / "parameters.toml").write_text("latency_ms = 3.0\n", encoding="utf-8")
     again = toy(tmp_path)
     assert again.store.missing(again.runs) == list(again.runs)
+
+
+@pytest.mark.spark
+def test_runs_that_are_prepared_together_share_a_task(spark, tmp_path):
+    """One that raises fails alone, and a part that is missing is all that is run."""
+    paper = toy_paper(tmp_path / "toy", broken=20)
+    sizes, *others = paper.campaigns
+    together = dataclasses.replace(sizes, together=lambda run: run.seed)
+    paper = dataclasses.replace(paper, campaigns=(together, *others))
+    whole = evaluation(tmp_path / "results", paper, paper.campaigns, "small", None)
+    shared = groups(paper, whole.runs)
+    assert [[run.seed for run in some] for some in shared] == [[0] * 4, [1] * 4, [0]]
+    told = []
+    failed = whole.sweep(spark, told.append)
+    assert sorted(ended.run for ended in told) == sorted(whole.runs)
+    assert {ended.run.x for ended in failed} == {20} and len(failed) == 4
+    assert "no such size as 20" in failed[0].error
+    assert {run.x for run in whole.store.missing(whole.runs)} == {20}
+    alone = toy(tmp_path)
+    assert alone.sweep(spark, told.append) == []
+    assert whole.table().num_rows == alone.table().num_rows + 4
 
 
 @pytest.mark.spark
@@ -95,10 +116,10 @@ def test_a_task_does_not_measure_with_other_sources(tmp_path):
     whole = toy(tmp_path)
     run = whole.runs[0]
     version = whole.store.versions[run.campaign]
-    (took,) = _told(Work(run, version._replace(code="0123")), whole.paper)
+    (took,) = _told(run, version._replace(code="0123"), whole.paper)
     assert took["metric"] == RUN_S
     assert "the sources changed while the sweep runs" in took["error"]
-    *measured, took = _told(Work(run, version), whole.paper)
+    *measured, took = _told(run, version, whole.paper)
     assert took["error"] == "" and len(measured) == 3
 
 

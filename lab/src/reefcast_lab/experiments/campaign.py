@@ -8,7 +8,7 @@ run travels to a Spark task and its key stays the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -112,13 +112,21 @@ class Campaign:
 
     runs: the runs of a scale, with seeds 0, 1, ...; `--seeds N` takes 0 to N - 1 in their place.
     measure: a pure function of the run and the paper's file of parameters; a function of a module,
-    for it travels to Spark tasks by name.
+    for it travels to Spark tasks by name. together: what runs have in common that one task measures
+    one after the other, because `measure` prepares the same for all of them, or because each takes
+    less time than a task of its own; None: no two runs.
     """
 
     name: str
     x: str
     runs: Callable[[str], list[Run]]
     measure: Callable[[Run], list[Measure]]
+    together: Callable[[Run], Hashable] | None = None
+
+
+def with_x_and_seed(run: Run) -> Hashable:
+    """Return what `Campaign.together` is where all routings are measured on the same things."""
+    return run.x, run.seed
 
 
 @dataclass(frozen=True)

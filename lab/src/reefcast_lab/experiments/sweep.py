@@ -1,9 +1,10 @@
 """Runs spread over Spark: a job of one task for each run, many jobs at a time.
 
 A run for each job, so that one whose process dies again and again costs only itself: Spark gives up
-a job, with all its tasks, when one of them has failed too often. What a task measured comes back to
-the driver, which writes it at once, so that workers need no folder of ours, and Spark Connect will
-do as well as a cluster.
+a job, with all its tasks, when one of them has failed too often. Only runs that are prepared
+together (`Campaign.together`) share a job. What a task measured comes back to the driver, which
+writes it at once, so that workers need no folder of ours, and Spark Connect will do as well as a
+cluster.
 
 Only what is missing is run, so a sweep that was interrupted goes on where it stopped. A task
 measures only if its code, parameters and data are those that the file's name was made from.
@@ -14,12 +15,12 @@ from __future__ import annotations
 import re
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py4j.protocol import Py4JError
 from pyspark import TaskContext
@@ -80,16 +81,25 @@ def _as_they_end(spark: SparkSession, results: Store, runs: Sequence[Run]) -> Ge
     if not runs:
         return
     threads = ThreadPoolExecutor(WAITING * cores(spark))
-    jobs = [threads.submit(_job, spark, results, run) for run in runs]
+    jobs = [threads.submit(_job, spark, results, some) for some in groups(results.paper, runs)]
     try:
         for job in as_completed(jobs):
-            yield job.result()
+            yield from job.result()
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
         _interrupt(spark, jobs)
 
 
-def _interrupt(spark: SparkSession, jobs: Sequence[Future[Ended]]) -> None:
+def groups(paper: Paper, runs: Iterable[Run]) -> list[list[Run]]:
+    """Return the runs by the task that measures them, in the order of the first of each."""
+    found: dict[Hashable, list[Run]] = {}
+    for run in runs:
+        together = paper.campaign(run.campaign).together
+        found.setdefault((run.campaign, together(run)) if together else run, []).append(run)
+    return list(found.values())
+
+
+def _interrupt(spark: SparkSession, jobs: Sequence[Future[list[Ended]]]) -> None:
     """Interrupt the jobs after Ctrl-C. Repeat it, because a thread that had just begun may not have
     had its Spark job yet."""
     until_s = time.monotonic() + INTERRUPTED_S
@@ -104,24 +114,33 @@ def cores(spark: SparkSession) -> int:
     return spark.range(2**20).select(F.spark_partition_id()).distinct().count()
 
 
-def _job(spark: SparkSession, results: Store, run: Run) -> Ended:
-    """Run one run, and keep what it measured."""
+def _job(spark: SparkSession, results: Store, runs: Sequence[Run]) -> list[Ended]:
+    """Run these in one task, and keep what they measured."""
     started = time.perf_counter()
     # What is said of results stays here.
     paper = replace(results.paper, claims=(), plots=(), evidence=None, outline=list)
-    task = _task(Work(run, results.versions[run.campaign]), paper)
+    task = _task(Work(tuple(runs), results.versions[runs[0].campaign]), paper)
     try:
         told = spark.range(0, 1, 1, 1).mapInArrow(task, _TOLD).toArrow().to_pylist()
-        measures = [Measure(row["metric"], row["at"], row["value"]) for row in told]
-        error = told[-1]["error"]
-        if not error:
-            store.write(results.file(run), run, measures)
-        return Ended(run, measures[-1].value, error)
     except (PySparkException, Py4JError) as failure:
         error = f"Spark gave up on it: {_reason(failure)}"
+        return [Ended(run, time.perf_counter() - started, error) for run in runs]
+    by_run: list[list[dict[str, Any]]] = [[] for _ in runs]
+    for row in told:
+        by_run[row["run"]].append(row)
+    return [_kept(results, run, rows) for run, rows in zip(runs, by_run, strict=True)]
+
+
+def _kept(results: Store, run: Run, told: Sequence[dict[str, Any]]) -> Ended:
+    """Keep what was told of a run."""
+    measures = [Measure(row["metric"], row["at"], row["value"]) for row in told]
+    error = told[-1]["error"]
+    try:
+        if not error:
+            store.write(results.file(run), run, measures)
     except (LocalError, OSError) as failure:
         error = _in_words(failure)
-    return Ended(run, time.perf_counter() - started, error)
+    return Ended(run, measures[-1].value, error)
 
 
 _ABORTED = "Job aborted"
@@ -137,15 +156,15 @@ def _reason(failure: Exception) -> str:
 
 # --- the tasks' side -----------------------------------------------------------------------------
 
-_TOLD = "metric STRING, at DOUBLE, value DOUBLE, error STRING"
-"""The columns that come back: the measures, `RUN_S` last; `RUN_S` alone, with an error, if the run
-failed."""
+_TOLD = "run INT, metric STRING, at DOUBLE, value DOUBLE, error STRING"
+"""The columns that come back: of each run (its place among those of the task) the measures, `RUN_S`
+last; `RUN_S` alone, with an error, if the run failed."""
 
 
 class Work(NamedTuple):
-    """A task: the run, and what it has to be measured with."""
+    """A task: runs of one campaign, and what they have to be measured with."""
 
-    run: Run
+    runs: tuple[Run, ...]
     version: Version
 
 
@@ -158,19 +177,21 @@ def _task(
         for _ in rows:  # Spark has a Python process work again only if it read all
             pass
         types = {"metric": pa.string(), "at": pa.float64(), "value": pa.float64()}
-        schema = pa.schema({**types, "error": pa.string()})
-        yield pa.RecordBatch.from_pylist(_told(work, paper), schema)
+        schema = pa.schema({"run": pa.int32(), **types, "error": pa.string()})
+        for number, run in enumerate(work.runs):
+            told = [{"run": number} | row for row in _told(run, work.version, paper)]
+            yield pa.RecordBatch.from_pylist(told, schema)
 
     return task
 
 
-def _told(work: Work, paper: Paper) -> list[dict[str, str | float]]:
-    run, campaign = work.run, paper.campaign(work.run.campaign)
+def _told(run: Run, version: Version, paper: Paper) -> list[dict[str, Any]]:
+    campaign = paper.campaign(run.campaign)
     started = time.perf_counter()
     measures: list[Measure] = []
     error = ""
     try:
-        store.check_version(paper, campaign, work.version)
+        store.check_version(paper, campaign, version)
         measures = campaign.measure(run)
     except (OSError, MemoryError) as failure:  # of the machine; may go better elsewhere
         if _attempts_left():

@@ -19,11 +19,12 @@ The twin is the simulation (`unsubscribing`), which records publications instead
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
-from reefcast_lab.experiments.campaign import Campaign, Measure, Run
+from reefcast_lab.experiments.campaign import Campaign, Measure, Run, with_x_and_seed
 from reefcast_lab.experiments.covering.crowd import PRICES, Crowd, Subscription
 from reefcast_lab.experiments.covering.parameters import PAPER, section
 from reefcast_lab.experiments.covering.topology import Topology, core_topology, way_up
@@ -158,10 +159,10 @@ def measure_theta(run: Run) -> list[Measure]:
 
 
 def _measure(run: Run, degree: int, theta: float) -> Iterator[Measure]:
-    entries, topology = section("unsubscribing", run.scale), core_topology()
-    crowd = population(topology, entries, degree, run.seed)
+    entries = section("unsubscribing", run.scale)
+    topology, crowd, structure = _placed(entries.roots, degree, entries.selectivity, run.seed)
     gone = crowd.leavers(entries.compared_x, run.seed)
-    found = Structure(topology, crowd).counts(gone, run.routing, theta)
+    found = structure.counts(gone, run.routing, theta)
     core = topology.tiers[0]
     for name, value in figures_of(found.came, topology).items():
         yield Measure(name, 0.0, value)
@@ -169,5 +170,19 @@ def _measure(run: Run, degree: int, theta: float) -> Iterator[Measure]:
         yield Measure(name, 0.0, sum(rows[broker] for broker in core) / len(core))
 
 
-CAMPAIGN = Campaign(NAME, "subscriptions covered by a root", runs, measure)
-THETAS = Campaign(THETA, "similarity threshold", theta_runs, measure_theta)
+@lru_cache(maxsize=1)
+def _placed(
+    roots: int, degree: int, selectivity: float, seed: int
+) -> tuple[Topology, Crowd, Structure]:
+    """Place subscriptions; runs that differ in the strategy, or in theta, count the same."""
+    topology = core_topology()
+    crowd = population(topology, roots, degree, selectivity, seed)
+    return topology, crowd, Structure(topology, crowd)
+
+
+def _with_seed(run: Run) -> Hashable:
+    return run.seed
+
+
+CAMPAIGN = Campaign(NAME, "subscriptions covered by a root", runs, measure, with_x_and_seed)
+THETAS = Campaign(THETA, "similarity threshold", theta_runs, measure_theta, _with_seed)

@@ -70,7 +70,7 @@ def measure_theta(run: Run) -> list[Measure]:
 
 def _measure(run: Run, degree: int, leavers: int, theta: float) -> Iterator[Measure]:
     entries, topology = _section(run), core_topology()
-    crowd = population(topology, entries, degree, run.seed)
+    crowd = population(topology, entries.roots, degree, entries.selectivity, run.seed)
     simulated, kernel = simulation(run, topology, theta=theta)
     kernel.watched_from_s = math.inf  # what comes before the first unsubscription is no NRS
     settled_s, handles = settled(
@@ -112,13 +112,13 @@ def _measure(run: Run, degree: int, leavers: int, theta: float) -> Iterator[Meas
     yield from queue_curve(kernel.samples, from_s)
 
 
-def population(topology: Topology, entries: Section, degree: int, seed: int) -> Crowd:
+def population(topology: Topology, roots: int, degree: int, selectivity: float, seed: int) -> Crowd:
     """Make the roots and what they cover."""
     return workload(
         topology,
-        subscriptions=entries.roots * (degree + 1),
+        subscriptions=roots * (degree + 1),
         degree=degree,
-        selectivity=entries.selectivity,
+        selectivity=selectivity,
         seed=seed,
     )
 

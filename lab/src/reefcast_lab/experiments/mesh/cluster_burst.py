@@ -4,10 +4,11 @@ are, with their overlay, costs and workload."""
 
 from __future__ import annotations
 
-from reefcast_lab.experiments.campaign import Campaign, Run
+from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.mesh.parameters import PAPER, section
 from reefcast_lab.experiments.octopia import burst
+from reefcast_lab.experiments.octopia.parameters import section as octopia_section
 
 NAME = "cluster_burst"
 ROUTINGS = ("spr", "spr-mesh", "idr", "idr-mesh")
@@ -18,4 +19,10 @@ def runs(scale: str) -> list[Run]:
     return runs_of(PAPER, NAME, scale, ROUTINGS, entries.x, entries.seeds)
 
 
-CAMPAIGN = Campaign(NAME, "publications/minute of the burst", runs, burst.measure)
+def measure(run: Run) -> list[Measure]:
+    number = section(NAME, run.scale).publications
+    entries = octopia_section(burst.NAME, run.scale).with_values(publications=number)
+    return burst.measured(run, entries)
+
+
+CAMPAIGN = Campaign(NAME, "publications/minute of the burst", runs, measure)

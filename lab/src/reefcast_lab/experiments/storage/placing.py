@@ -7,7 +7,7 @@ that, in a simulation of the network (`asking`).
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
@@ -34,6 +34,12 @@ PLACEMENTS = (*OF_THE_PAPER, OPTIMUM)
 
 DrawRates = Callable[[int, int, float, random.Random], Rates]
 """[topic, broker] of so many topics and brokers, up to the highest rate."""
+
+
+def together(run: Run) -> Hashable:
+    """Return what runs share a task: one that is only computed takes some milliseconds."""
+    simulated = run.seed < section("placement", run.scale).simulated_seeds
+    return run if simulated or run.routing == OPTIMUM else run.x
 
 
 def tree_of(brokers: int, seed: int) -> Graph:

@@ -22,7 +22,7 @@ from reefcast.pipeline.planning.placement.baselines import assigned_at_random, m
 from reefcast.pipeline.planning.placement.greedy import Counts, choices
 from reefcast.pipeline.planning.placement.inputs import Inputs, Placement, Rates, mean_hops
 from reefcast.pipeline.planning.placement.steps import largest, place, steps_from
-from reefcast_lab.experiments.campaign import Campaign, Measure, Run
+from reefcast_lab.experiments.campaign import Campaign, Measure, Run, with_x_and_seed
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.storage.parameters import PAPER, section
 from reefcast_lab.experiments.storage.placing import (
@@ -142,4 +142,4 @@ def choices_by_savings(hops: NDArray[np.int64], rates: Rates, rounds: int) -> Co
     return counts
 
 
-CAMPAIGN = Campaign(NAME, "topics of a storage", runs, measure)
+CAMPAIGN = Campaign(NAME, "topics of a storage", runs, measure, with_x_and_seed)

@@ -10,7 +10,13 @@ from reefcast.network.tree_sources import graphml
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.storage.parameters import PAPER, section
-from reefcast_lab.experiments.storage.placing import PLACEMENTS, inputs_of, measures_of
+from reefcast_lab.experiments.storage.placing import (
+    OF_THE_PAPER,
+    OPTIMUM,
+    inputs_of,
+    measures_of,
+    together,
+)
 
 NAME = "real"
 VARIABLE = "REEFCAST_TOPOLOGY"
@@ -23,10 +29,13 @@ def topology_file() -> str:
 
 def runs(scale: str) -> list[Run]:
     """Return the runs; none without the file."""
-    entries = section(NAME, scale)
+    entries, seeds = section(NAME, scale), section("placement", scale).optimum_seeds
     if not topology_file():
         return []
-    return runs_of(PAPER, NAME, scale, PLACEMENTS, entries.x, entries.seeds)
+    return [
+        *runs_of(PAPER, NAME, scale, OF_THE_PAPER, entries.x, entries.seeds),
+        *runs_of(PAPER, NAME, scale, (OPTIMUM,), entries.x, min(seeds, entries.seeds)),
+    ]
 
 
 def measure(run: Run) -> list[Measure]:
@@ -35,4 +44,4 @@ def measure(run: Run) -> list[Measure]:
     return [*measures_of(made, run), Measure("brokers", 0.0, float(len(overlay)))]
 
 
-CAMPAIGN = Campaign(NAME, "copies of a topic", runs, measure)
+CAMPAIGN = Campaign(NAME, "copies of a topic", runs, measure, together)

@@ -20,6 +20,7 @@ from reefcast_lab.experiments.storage.placing import (
     inputs_of,
     measures_of,
     popular,
+    together,
     tree_of,
 )
 
@@ -115,12 +116,16 @@ def _with_copies(run: Run, copies: int) -> Inputs:
     return inputs_of(overlay, run.scale, run.seed, copies=copies)
 
 
-OVER_BROKERS = Campaign(BROKERS, "brokers", broker_runs, measure_brokers)
-OVER_CAPACITY = Campaign(CAPACITY, "topics of a storage", capacity_runs, measure_capacity)
-OVER_COPIES = Campaign(COPIES, "copies of a topic", copy_runs, measure_copies)
+OVER_BROKERS = Campaign(BROKERS, "brokers", broker_runs, measure_brokers, together)
+OVER_CAPACITY = Campaign(CAPACITY, "topics of a storage", capacity_runs, measure_capacity, together)
+OVER_COPIES = Campaign(COPIES, "copies of a topic", copy_runs, measure_copies, together)
 POPULAR_OVER_BROKERS = Campaign(
-    POPULAR_BROKERS, "brokers", popular_broker_runs, measure_popular_brokers
+    POPULAR_BROKERS, "brokers", popular_broker_runs, measure_popular_brokers, together
 )
 POPULAR_OVER_CAPACITY = Campaign(
-    POPULAR_CAPACITY, "topics of a storage", popular_capacity_runs, measure_popular_capacity
+    POPULAR_CAPACITY,
+    "topics of a storage",
+    popular_capacity_runs,
+    measure_popular_capacity,
+    together,
 )
