@@ -11,6 +11,7 @@ from unmade_pages import with_unmade
 from reefcast.errors import ConfigurationError
 from reefcast_lab.experiments import overview, page, table
 from reefcast_lab.experiments.campaign import SCALES, Claim, Measured, Paper, Plot, Point
+from reefcast_lab.experiments.clusters.claims import FILES as CLUSTERS
 from reefcast_lab.experiments.covering.claims import FILES as COVERING
 from reefcast_lab.experiments.evidence_tables import Case
 from reefcast_lab.experiments.gossip.claims import FILES as GOSSIP
@@ -26,9 +27,8 @@ from reefcast_lab.experiments.storage.claims import FILES as STORAGE
 DOCS = Path(__file__).parents[3] / "docs" / "reproduction"
 PAIRED = {"effect", "difference", "gap", "wins"}
 """The kinds of claims that compare two routings."""
-FILES = {
-    files.name: files for files in (OCTOPIA, COVERING, MESH, GOSSIP, STORAGE, SHARING, OUTAGE, SKEW)
-}
+ALL_FILES = (OCTOPIA, COVERING, MESH, GOSSIP, STORAGE, SHARING, OUTAGE, SKEW, CLUSTERS)
+FILES = {files.name: files for files in ALL_FILES}
 
 
 @pytest.fixture(params=NAMES)
