@@ -175,10 +175,10 @@ def report(
 
     PAPER is octopia, covering, mesh, gossip or storage, or one of our own: sharing (OctopiA's
     burst, by what links share), outage (a broker that dies), skew (interests that are skewed or
-    move), clusters (covering inside them); without one, all of them. Beside the pages stands an index, README.md: the state of every
-    row of every page that is there. A run is a task of Spark. A page says whether its data were
-    generated or read from the file that REEFCAST_STOCKS (or the paper's own variable, see
-    `experiment run --help`) names.
+    move), clusters (covering inside them), tenfold (ten times the papers' sizes); without one, all
+    of them. Beside the pages stands an index, README.md: the state of every row of every page that
+    is there. A run is a task of Spark. A page says whether its data were generated or read from the
+    file that REEFCAST_STOCKS (or the paper's own variable, see `experiment run --help`) names.
     """
     from reefcast_lab.experiments import overview, registry, renewal
     from reefcast_lab.experiments.evaluation import evaluation

@@ -19,6 +19,7 @@ NAMES = (
     "outage",
     "skew",
     "clusters",
+    "tenfold",
 )
 
 
