@@ -19,6 +19,7 @@ from reefcast_lab.experiments.campaign import (
     Plot,
     Point,
 )
+from reefcast_lab.experiments.clusters.claims import FILES as CLUSTERS
 from reefcast_lab.experiments.covering.claims import FILES as COVERING
 from reefcast_lab.experiments.evidence_tables import Case
 from reefcast_lab.experiments.gossip.claims import FILES as GOSSIP
@@ -30,13 +31,13 @@ from reefcast_lab.experiments.registry import NAMES, papers
 from reefcast_lab.experiments.sharing.claims import FILES as SHARING
 from reefcast_lab.experiments.skew.claims import FILES as SKEW
 from reefcast_lab.experiments.storage.claims import FILES as STORAGE
+from reefcast_lab.experiments.tenfold.claims import FILES as TENFOLD
 
 DOCS = Path(__file__).parents[3] / "docs" / "reproduction"
 PAIRED = {"effect", "difference", "gap", "wins"}
 """The kinds of claims that compare two routings."""
-FILES = {
-    files.name: files for files in (OCTOPIA, COVERING, MESH, GOSSIP, STORAGE, SHARING, OUTAGE, SKEW)
-}
+ALL_FILES = (OCTOPIA, COVERING, MESH, GOSSIP, STORAGE, SHARING, OUTAGE, SKEW, CLUSTERS, TENFOLD)
+FILES = {files.name: files for files in ALL_FILES}
 
 
 @pytest.fixture(params=NAMES)

@@ -61,7 +61,7 @@ def test_a_run_that_does_not_deliver_what_is_owed_is_no_result(
     publish = Crowd.publish
 
     def more(*given: object) -> Counter[int]:
-        return publish(*given) + Counter(range(10))  # type: ignore[arg-type]
+        return publish(*given) + Counter(range(10))  # type: ignore[arg-type]  # as they came
 
     monkeypatch.setattr(Crowd, "publish", more)
     with pytest.raises(CheckFailedError, match="deliveries of"):

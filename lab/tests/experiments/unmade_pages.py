@@ -15,6 +15,8 @@ UNMADE = {
     "sharing": "a new page",
     "outage": "a new page",
     "skew": "a new page",
+    "clusters": "a new page",
+    "tenfold": "a new page",
 }
 """Pages that are older than what they are made from, or not there, and why; they are made by
 `reefcast-lab experiment report NAME --scale paper`. A test of a page that is named here must fail,

@@ -31,6 +31,8 @@ _T = (
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
 """97.5 % quantiles of Student's t for 1 to 30 degrees of freedom."""
+_NORMAL, _BEYOND = 1.96, 2.42
+"""Beyond the table: that of the normal distribution, and what to add for each degree."""
 
 
 def points(results: DataFrame) -> DataFrame:
@@ -145,9 +147,14 @@ def _over_seeds(value: str, mean: str) -> tuple[Column, Column, Column]:
     )
 
 
+def t_quantile(degrees: int) -> float:
+    """Return the 97.5 % quantile of Student's t, as `_t` does for columns."""
+    return _T[degrees - 1] if degrees <= len(_T) else _NORMAL + _BEYOND / degrees
+
+
 def _t(degrees: Column) -> Column:
     """Return the quantile; beyond the table, within 0.002 of the true one."""
     table = F.array(*map(F.lit, _T))
     return F.when(degrees <= len(_T), F.get(table, degrees.cast("int") - 1)).otherwise(
-        1.96 + 2.42 / degrees
+        _NORMAL + _BEYOND / degrees
     )

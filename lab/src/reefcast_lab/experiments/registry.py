@@ -9,7 +9,18 @@ from typing import NamedTuple
 from reefcast.errors import ConfigurationError
 from reefcast_lab.experiments.campaign import SCALES, Campaign, Claim, Paper, Run
 
-NAMES = ("octopia", "covering", "mesh", "gossip", "storage", "sharing", "outage", "skew")
+NAMES = (
+    "octopia",
+    "covering",
+    "mesh",
+    "gossip",
+    "storage",
+    "sharing",
+    "outage",
+    "skew",
+    "clusters",
+    "tenfold",
+)
 
 
 def papers() -> dict[str, Paper]:

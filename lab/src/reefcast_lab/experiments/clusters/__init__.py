@@ -1,0 +1,1 @@
+"""Covering inside the clusters of OctopiA's overlay."""
