@@ -191,6 +191,21 @@ def test_small_topics_share_a_task_and_a_large_one_has_several() -> None:
     assert len(pieces) == 4 and len(pieces[3][0].topics) == 20
 
 
+def test_of_many_topics_the_largest_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All others are divided by time, together."""
+    monkeypatch.setattr(cutting, "MOST_TOPICS", 2)
+    small = [Stretch(us, f"s{n}", 100, "s") for n in range(20) for us in (0, 50)]
+    large = [Stretch(50, topic, 2000, "s") for topic in ("a", "z")]
+    pieces = cuts_by_counts([*small, *large], 0, 4).pieces(0, 100)
+    others = ("a", "z")
+    assert pieces == [
+        (Read(0, 100, ("a",)),),
+        (Read(0, 100, ("z",), ("a",)),),
+        (Read(0, 50, (), others),),
+        (Read(50, 100, (), others),),
+    ]
+
+
 def test_without_counts_times_are_equal() -> None:
     assert equal_times(0, 100, 4).pieces(0, 100) == [
         (Read(low, low + 25),) for low in range(0, 100, 25)

@@ -15,7 +15,7 @@ from reefcast.errors import ConnectionLostError
 from reefcast.history.spread import Stretch
 from reefcast.pipeline.connector.ids import Ids, mixed
 from reefcast.pipeline.connector.offsets import Offset
-from reefcast.pipeline.connector.planning import MOST_LATE, Planner, Rules
+from reefcast.pipeline.connector.planning import LATE_SPANS, MOST_LATE, Planner, Rules
 from reefcast.pipeline.connector.reading import Slice
 
 SETTLE, LATE = 10, 80
@@ -316,6 +316,39 @@ def test_however_many_events_came_late_while_the_query_was_down_each_is_read_onc
     late = {n: (1 + n % 3, 60) for n in range(100, 20_000) if n % 100 < 40}
     query = late_in_a_restart(late, 100, fail=True)
     assert Counter(query.rows) == Counter(map(hash_of, [*range(100), *late]))
+
+
+def test_late_events_are_told_of_publishers_that_came_when_their_bucket_had_begun() -> None:
+    """The sketch of the first batch has cells for two publishers."""
+    count = 150
+    early = {n: (20 if n < 2 else 21, 0) for n in range(count)}
+    late = dict.fromkeys(range(count, 8 * count), (22, 100))
+    storage = Storage(early | late, count)
+    query = Query(storage, RULES._replace(late_us=400), start=20)
+    for storage.now in (31, 32):
+        query.plan(None)
+        query.finish(query.run())
+    assert len(query.rows) == count and len(query.done.seen) == 2
+    query.restart()
+    for storage.now in (900, 901, 902):
+        query.plan(None)
+        query.finish(query.run())
+    assert Counter(query.rows) == Counter(map(hash_of, early | late))
+
+
+def test_late_events_of_many_times_are_asked_for_in_few_stretches() -> None:
+    times = range(0, 180, 3)
+    storage = Storage({n: (time, 0 if n % 2 else 190) for n, time in enumerate(times)})
+    query = Query(storage, RULES._replace(late_us=200))
+    storage.now = 189
+    query.plan(None)
+    query.finish(query.run())
+    storage.now = 500
+    query.plan(None)
+    parts = query.planner.slices(query.done, query.planned or query.done)
+    assert len(parts[-1].spans) == LATE_SPANS
+    query.finish(query.run())
+    assert Counter(query.rows) == Counter(map(hash_of, range(len(times))))
 
 
 def lost_in_a_restart(*, fail: bool) -> Query:

@@ -309,14 +309,8 @@ def again(frame: bytes) -> bytes:
 def asking(frame: bytes, attempt: int, *, again: bool) -> bytes:
     """Return the frame of a client's publication as one that asks for confirmation."""
     (size,) = _LENGTH.unpack_from(frame, HEAD_BYTES)
-    head, body = _asking_head(attempt, again), frame[HEAD_BYTES + LENGTH_BYTES + size :]
-    counted = _PARTS_COUNTED + len(head) + len(body)
-    return _PARTS.pack(counted, _PUBLISH_CONFIRM, len(head)) + head + body
-
-
-@functools.lru_cache(HEADERS_KEPT)
-def _asking_head(attempt: int, again: bool) -> bytes:
-    return _encoder.encode((attempt, again, FIRST_HOP.hops))
+    head, body = (attempt, again, FIRST_HOP.hops), frame[HEAD_BYTES + LENGTH_BYTES + size :]
+    return encode_parts(FrameKind.PUBLISH_CONFIRM, head, body)
 
 
 def encode_deliver(numbers: Sequence[int], body: bytes, again: bool = False) -> bytes:

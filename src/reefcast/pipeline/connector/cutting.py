@@ -9,14 +9,16 @@ by time, however short its bursts are, small ones share a task, and a task asks 
 
 An event on several topics belongs to the first one that is on the line: whoever reads another one
 of its topics leaves it out (`Read.but`). That is right as long as each of the topics shows the
-event, so only topics that are read as a whole have places of their own; the storages say so.
-Otherwise all topics have one place on the line, and are cut by time alone.
+event, so only topics that are read as a whole have places of their own; the storages say so. If
+there are many of these, the ones with most events have. All others have the last place on the line,
+and are cut by time alone.
 
 Counts may be wrong: then pieces have unlike sizes, and are all there is nevertheless."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Protocol
@@ -78,7 +80,7 @@ def _quoted(topics: Iterable[str]) -> str:
 
 class Cuts(NamedTuple):
     """Where the line is cut: places of `topics`, with times. `topics`: those with places of their
-    own; if there are none, all have place 0."""
+    own; all others have the place behind them, also those that came since they were counted."""
 
     topics: tuple[str, ...] = ()
     at: tuple[tuple[int, int], ...] = ()
@@ -96,12 +98,10 @@ class Cuts(NamedTuple):
         """Return what each task asks for; together that is all from a time to another one."""
         if since_us >= until_us:
             return []
-        places = max(len(self.topics), 1)
-        inside = sorted({(p, min(max(us, since_us), until_us)) for p, us in self.at if p < places})
-        ends = [(0, since_us), *inside, (places - 1, until_us)]
-        found = [self._between(a, b, (since_us, until_us)) for a, b in pairwise(ends)]
-        if self.topics:  # events on other topics, which came since they were counted
-            found.append((*(found.pop()), Read(since_us, until_us, (), self.topics)))
+        rest = len(self.topics)  # the place of events on other topics
+        inside = sorted({(p, min(max(us, since_us), until_us)) for p, us in self.at if p <= rest})
+        ends = [(0, since_us), *inside, (rest, until_us)]
+        found = (self._between(a, b, (since_us, until_us)) for a, b in pairwise(ends))
         return [piece for piece in found if piece]
 
     def _between(self, low: tuple[int, int], high: tuple[int, int], span: Span) -> tuple[Read, ...]:
@@ -117,9 +117,12 @@ class Cuts(NamedTuple):
         )
 
     def _some(self, first: int, end: int, span: Span) -> tuple[Read, ...]:
+        """Return what is asked for of the places from `first` on and before `end`."""
         if first >= end or span[0] >= span[1]:
             return ()
-        return (Read(*span, self.topics[first:end], self.topics[:first]),)
+        named = self.topics[first:end]
+        found = (Read(*span, named, self.topics[:first]),) if named else ()
+        return found if end <= len(self.topics) else (*found, Read(*span, (), self.topics))
 
 
 class Counted(Protocol):
@@ -167,13 +170,10 @@ def equal_times(since_us: int, until_us: int, count: int) -> Cuts:
 
 def cuts_by_counts(found: Sequence[Stretch], since_us: int, most: int) -> Cuts:
     """Return cuts between stretches."""
-    storages = {each.topic: each.storage for each in reversed(found)}
-    topics = tuple(sorted(storages, key=lambda topic: (storages[topic], topic)))
-    few = len(topics) <= MOST_TOPICS and sum(map(len, topics)) <= MOST_TOPIC_CHARS
-    if "" in topics or len(topics) < 2 or not few:
-        topics = ()
+    topics = _with_places(found)
     places = {topic: place for place, topic in enumerate(topics)}
-    line = sorted((places.get(each.topic, 0), each.time_us, each.rows) for each in found)
+    rest = len(topics)
+    line = sorted((places.get(each.topic, rest), each.time_us, each.rows) for each in found)
     ends = list(accumulate((rows for _, _, rows in line), initial=0))
     tasks = tasks_for(ends[-1], most)
     firsts = [k for k in range(1, len(line)) if line[k][0] != line[k - 1][0]]
@@ -181,6 +181,21 @@ def cuts_by_counts(found: Sequence[Stretch], since_us: int, most: int) -> Cuts:
     numbers = {_nearest(ends, firsts, piece * task, piece) for task in range(1, tasks)}
     at = {_place(line, k, since_us) for k in numbers if 0 < k < len(line)}
     return Cuts(topics, tuple(sorted(at)))
+
+
+def _with_places(found: Sequence[Stretch]) -> tuple[str, ...]:
+    """Return the topics that get places of their own, those of a storage behind each other: the
+    ones with most events, if they are told apart."""
+    storages = {each.topic: each.storage for each in reversed(found)}
+    if "" in storages or len(storages) < 2:
+        return ()
+    rows: Counter[str] = Counter()
+    for each in found:
+        rows[each.topic] += each.rows
+    most = [topic for topic, _ in rows.most_common(MOST_TOPICS)]
+    chars = accumulate(map(len, most))
+    some = [topic for topic, size in zip(most, chars, strict=True) if size <= MOST_TOPIC_CHARS]
+    return tuple(sorted(some, key=lambda topic: (storages[topic], topic)))
 
 
 def _nearest(ends: list[int], firsts: list[int], goal: float, piece: float) -> int:
