@@ -217,14 +217,14 @@ class Members:
             member.before = member.sent
 
     @asynccontextmanager
-    async def publishing(self) -> AsyncIterator[None]:
-        """Let everybody publish meanwhile, a burst fifty times a second; at the end check that all
-        have everything once."""
+    async def publishing(self, burst: int = 3) -> AsyncIterator[None]:
+        """Let everybody publish meanwhile, so many events fifty times a second; at the end check
+        that all have everything once. With ten, brokers of one process do little else."""
         over = False
 
         async def publish(member: Member) -> None:
             while not over:
-                await member.publish(10)
+                await member.publish(burst)
                 await asyncio.sleep(0.02)
 
         async with asyncio.TaskGroup() as tasks:

@@ -609,7 +609,7 @@ def mixed(seed: int) -> NetworkFile:
 @pytest.mark.parametrize("seed", range(100, 110))
 async def test_many_random_moves_while_connections_break(live: Live, seed: int):
     nodes = await live.up(mixed(seed))
-    async with Members(nodes["a"].network, LEAVES) as members, members.publishing():
+    async with Members(nodes["a"].network, LEAVES) as members, members.publishing(burst=10):
         await moves_and_cuts(nodes, random.Random(seed), 60)
     assert not counted(nodes.values(), "failures")
     assert not counted(nodes.values(), "link_lost")
