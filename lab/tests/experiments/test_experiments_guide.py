@@ -36,7 +36,7 @@ def chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "chain").mkdir()
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    (names,) = re.findall(r"^NAMES = (\(.*\))$", GUIDE.text, re.MULTILINE)
+    (names,) = re.findall(r"^NAMES = (\([^)]*\))$", GUIDE.text, re.MULTILINE)
     registered = re.findall(r'"(\w+)"', names)
     assert registered == [*registry.NAMES, "chain"]
     monkeypatch.setattr(registry, "NAMES", tuple(registered))

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from reefcast.overlay.topology import names, path, random_tree
-from reefcast_lab.experiments.campaign import Measured, Run, Value
+from reefcast_lab.experiments.campaign import Measured, Point, Run, Value
 from reefcast_lab.experiments.evidence_tables import Found
 from reefcast_lab.experiments.tenfold import growth, simulated, structural
 from reefcast_lab.experiments.tenfold.claims import PAPER
@@ -78,12 +78,17 @@ def test_the_interval_is_that_of_least_squares() -> None:
 def test_the_table_of_exponents() -> None:
     values = [
         Value("structural", "hops", "spr", "", x, seed, x**0.25)
-        for x in (10.0, 100.0)
+        for x in (10.0, 100.0, 1000.0)
         for seed in (0, 1)
     ]
     values.append(Value("structural", "hops", "acyclic", "", 10.0, 0, 5.0))
-    found = Found(Measured("small", [], values))
-    assert growth.exponent([(each.x, each.value) for each in values[:4]]) is not None
-    table = growth.table(found, "structural")
-    assert table.splitlines()[0] == "| exponent of | acyclic | flooding | spr | tid-s |"
-    assert "| messages of an advertisement | - | - | - | - |" in table
+    points = [
+        Point("structural", "hops", each.routing, "", each.x, 0.0, each.value, None, 1)
+        for each in values
+    ]
+    head, _, *lines = growth.table(
+        Found(Measured("small", points, values)), "structural"
+    ).splitlines()
+    assert head == "| exponent of | acyclic | flooding | spr | tid-s |"
+    assert "| links to a subscriber | - | - | 0.25 ± 0.00 | - |" in lines
+    assert "| messages of an advertisement | - | - | - | - |" in lines
