@@ -12,4 +12,5 @@ __all__ = ["warm_up"]
 
 def warm_up() -> None:
     """Compile every kernel of columns, or load the kept code."""
-    import_module("reefcast.matching.columnar.choosing")
+    for module in ("choosing", "trimming"):
+        import_module(f"{__name__}.{module}")
