@@ -35,7 +35,7 @@ AT_LEAST = {
     "routing": 650,
     "history": 120,
     "network": 140,
-    "simulation": 265,
+    "simulation": 205,
 }
 """How many tests of the inner loop each folder has at least: nine of ten of those that exist."""
 

@@ -143,11 +143,11 @@ async def test_the_help_of_the_client_s_commands(command: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "package", "extra"),
     [
-        (("broker", "NET", "b1"), "uvloop", "broker"),
+        (("broker", "NET", "b1"), "numpy", "broker"),
         (("network", "up", "NET"), "numpy", "broker"),
         (("simulate", "NET"), "numpy", "broker"),
         (("storage", "reefcast://127.0.0.1:1", "a", "--directory", "kept"), "numpy", "broker"),
-        (("peer", "--listen", "127.0.0.1:1"), "xxhash", "broker"),
+        (("peer", "--listen", "127.0.0.1:1"), "numpy", "broker"),
         (("explain", "--plan", "a > 5"), "numpy", "broker"),
     ],
     ids=["broker", "up", "simulate", "storage", "peer", "plan"],
