@@ -252,11 +252,17 @@ async def test_a_part_of_what_only_makes_sense_together(children: Children, tmp_
     )
 
 
+@pytest.mark.parametrize("command", [("broker", "--port", 0), ("network", "up", "net.toml")])
 async def test_a_first_start_that_takes_long_says_why(
-    children: Children, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    children: Children,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: tuple[object, ...],
 ) -> None:
     """Nothing is in the cache of kernels yet."""
     monkeypatch.setenv("REEFCAST_CACHE_DIR", str(tmp_path))
-    broker = await children.start("broker", "--port", 0)
-    assert (await line_of(broker.stderr)).decode() == f"{COMPILING}\n"
-    broker.kill()  # or it would compile everything before it ends
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.toml").write_text('[[broker]]\nname = "b1"\nlisten = "127.0.0.1:7399"\n')
+    started = await children.start(*command)
+    assert (await line_of(started.stderr)).decode() == f"{COMPILING}\n"
+    started.kill()  # or it would compile everything before it ends

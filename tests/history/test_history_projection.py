@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -20,6 +24,34 @@ publications = st.builds(
     topics=st.lists(st.text()).map(tuple),
     payload=st.binary(),
 )
+
+
+def test_threads_may_share_one() -> None:
+    """A reply is cut in a thread of its own, and what comes meanwhile beside it."""
+    projection = Projection(["a"], payload=False)
+    few, many = (
+        [wire.encode_publication(Publication("p", n + 1, 2, {"a": n, "b": "x" * 40})) for n in some]
+        for some in (range(1), range(1024))
+    )
+    expected = [projection.cut_one(body) for body in many]
+    done = threading.Event()
+
+    def cut_few() -> None:
+        while not done.is_set():
+            assert projection.cut(few) == expected[:1]
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            beside = pool.submit(cut_few)
+            cuts = [projection.cut(many) for _ in range(600)]
+            done.set()
+            beside.result()
+    finally:
+        done.set()
+        sys.setswitchinterval(before)
+    assert all(each == expected for each in cuts)
 
 
 @given(st.lists(publications, max_size=3), st.none() | st.lists(names), st.booleans())

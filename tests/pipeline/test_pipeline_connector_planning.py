@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 
 import numpy as np
@@ -319,7 +320,7 @@ def test_however_many_events_came_late_while_the_query_was_down_each_is_read_onc
 
 
 def test_late_events_are_told_of_publishers_that_came_when_their_bucket_had_begun() -> None:
-    """The sketch of the first batch has cells for two publishers."""
+    """The first batch has events of two publishers."""
     count = 150
     early = {n: (20 if n < 2 else 21, 0) for n in range(count)}
     late = dict.fromkeys(range(count, 8 * count), (22, 100))
@@ -328,7 +329,7 @@ def test_late_events_are_told_of_publishers_that_came_when_their_bucket_had_begu
     for storage.now in (31, 32):
         query.plan(None)
         query.finish(query.run())
-    assert len(query.rows) == count and len(query.done.seen) == 2
+    assert len(query.rows) == count and len(query.done.seen) == 1
     query.restart()
     for storage.now in (900, 901, 902):
         query.plan(None)
@@ -379,3 +380,23 @@ def test_a_batch_that_cannot_be_read_again_is_an_error() -> None:
     storage.events = storage.events[1:]
     with pytest.raises(ConnectionLostError, match=r"1 events of a batch .* not stored any more"):
         query.run()
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_batch_of_which_nothing_is_stored_any_more(
+    fail: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is larger than what its sketch can tell."""
+    storage = Storage({n: (n % 15, 15) for n in range(1000)})
+    query = Query(storage, RULES._replace(fail=fail))
+    storage.now = 20
+    query.plan(None)
+    query.restart()
+    storage.events = []
+    words = r"cannot be told which were planned \(of the time from 0 to \d+, in microseconds"
+    if fail:
+        with pytest.raises(ConnectionLostError, match=words):
+            query.run()
+    else:
+        query.finish(query.run())
+        assert not query.rows and re.search(words, caplog.text)

@@ -32,6 +32,7 @@ from reefcast.cli.options import (
 )
 from reefcast.cli.secured import own_files, own_options
 from reefcast.cli.terminal import plain_console
+from reefcast.matching import telling_of_compiling
 from reefcast.network.file import NetworkFile, load_network
 
 if TYPE_CHECKING:
@@ -91,11 +92,12 @@ def up(
 async def _up(
     network: NetworkFile, file: Path, words: list[str], *, restart: bool, as_json: bool
 ) -> int:
-    from reefcast.server.supervisor import Overlay
-
     def report(line: str) -> None:
         if not logs.tell(line):
             click.echo(line, err=True)
+
+    with telling_of_compiling(report):  # which is done when the module is imported
+        from reefcast.server.supervisor import Overlay
 
     told_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -6,9 +6,10 @@ ways of their own takes a step in Python for each value."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
+
+from reefcast.matching.columnar.trimming import Trimmer
 
 _NO_PAYLOAD = msgspec.Raw(msgspec.msgpack.encode(b""))
 _NO_TOPICS = msgspec.Raw(msgspec.msgpack.encode(()))
@@ -35,7 +36,7 @@ class Projection:
     def __init__(self, attributes: Iterable[str] | None, *, payload: bool) -> None:
         self._names = None if attributes is None else frozenset(attributes)
         self._payload = payload
-        self._trimmer: Any = None
+        self._trimmer = None if self.is_everything else Trimmer(self._names, payload=payload)
 
     @property
     def is_everything(self) -> bool:
@@ -44,13 +45,9 @@ class Projection:
 
     def cut(self, bodies: Sequence[bytes]) -> list[bytes]:
         """Return encoded publications with the wanted parts only."""
-        if self.is_everything or not bodies:
+        if self._trimmer is None or not bodies:
             return list(bodies)
-        if self._trimmer is None:
-            from reefcast.matching.columnar.trimming import Trimmer
-
-            self._trimmer = Trimmer(self._names, payload=self._payload)
-        found: list[bytes] = self._trimmer.trim(bodies)
+        found = self._trimmer.trim(bodies)
         if not all(found):
             found = [cut or self.cut_one(body) for cut, body in zip(found, bodies, strict=True)]
         return found

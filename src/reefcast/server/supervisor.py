@@ -23,7 +23,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from reefcast.errors import PeerError, ReefcastError
-from reefcast.matching import telling_of_compiling, warm_up
+from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network, load_network
 from reefcast.network.listeners import ListenerEntry
@@ -135,22 +135,12 @@ class Overlay:
         self._file.write_text(dump_network(self.network), encoding="utf-8")
         if self.network.trace.level != "off":
             begin_run(self.network)
-        await self._compile()
+        await asyncio.to_thread(warm_up)  # once, here: the brokers load kernels from the cache
         await asyncio.gather(*(child.start() for child in self._brokers.values()))
         await self.linked()
         await asyncio.gather(*(self._added(each).start() for each in self.network.storage))
         await self._stored()
         self._following = asyncio.create_task(self._follow())
-
-    async def _compile(self) -> None:
-        """Compile the kernels once, here; the brokers load them from the cache."""
-        loop = asyncio.get_running_loop()
-
-        def report(text: str) -> None:
-            loop.call_soon_threadsafe(self._report, text)
-
-        with telling_of_compiling(report):
-            await asyncio.to_thread(warm_up)
 
     async def stop(self) -> dict[str, int]:
         """Tell every broker to drain and stop, then every storage; return their exit codes."""

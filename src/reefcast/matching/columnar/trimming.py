@@ -190,9 +190,10 @@ class Trimmer:
         together, count = Bodies.of(bodies), len(bodies)
         out = np.empty(int(together.offsets[-1]) + _MORE * count, np.uint8)
         ends = np.zeros(count + 1, np.int64)
-        self._words[N_OUT], self._words[N_ENDS] = _address(out), _address(ends[1:])
+        words = self._words.copy()  # of this call: others may run in other threads
+        words[N_OUT], words[N_ENDS] = _address(out), _address(ends[1:])
         data, offsets = _address(together.data), _address(together.offsets)
-        trim_bodies(_address(self._words), data, offsets, count)
+        trim_bodies(_address(words), data, offsets, count)
         whole = out[: int(ends[-1])].tobytes()
         return [whole[start:end] for start, end in pairwise(ends.tolist())]
 

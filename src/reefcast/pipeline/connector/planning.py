@@ -38,7 +38,7 @@ from reefcast.pipeline.connector.cutting import (
 from reefcast.pipeline.connector.ids import Hashes, Ids, joined, no_ids
 from reefcast.pipeline.connector.offsets import Late, Offset, Seen, late_hashes, late_of
 from reefcast.pipeline.connector.reading import Slice, data_loss
-from reefcast.pipeline.connector.sketches import MOST_THIRD, Sketch, third_for
+from reefcast.pipeline.connector.sketches import Sketch
 
 BUCKETS = 4
 """Buckets in the time of `late`."""
@@ -171,22 +171,17 @@ class Planner:
             some = ids.between(since_us, end_us)
             last = found[-1] if found else None
             if last is None or last.until_us != since_us or last.since_us < bucket:
-                found.append(self._begun(looked, some, (since_us, end_us), third_for(some)))
-            elif (longer := _longer(last, some, end_us)) is not None:
-                found[-1] = longer
+                looked.hashes[since_us, end_us] = some.hashes
+                found.append(Seen(since_us, end_us, Sketch(some)))
+            else:
+                more = Sketch(some, last.sketch.third)
+                found[-1] = Seen(last.since_us, end_us, last.sketch.plus(more))
                 before = self._known(looked, (last.since_us, last.until_us))
                 if before is not None:
                     hashes = np.concatenate((before, some.hashes))
                     looked.hashes[last.since_us, end_us] = hashes
-            else:
-                third = min(max(third_for(some), 2 * last.sketch.third), MOST_THIRD)
-                found.append(self._begun(looked, some, (since_us, end_us), third))
             since_us = end_us
         return tuple(found)
-
-    def _begun(self, looked: Looked, ids: Ids, span: Span, third: int) -> Seen:
-        looked.hashes[span] = ids.hashes
-        return Seen(*span, Sketch(ids, third))
 
     def _known(self, looked: Looked, span: Span) -> Hashes | None:
         return looked.hashes.get(span, self._hashes.get(span))
@@ -235,8 +230,8 @@ class Planner:
 
     def _too_many(self, since_us: int, until_us: int) -> None:
         data_loss(
-            f"while the query was down, more events came late than can be told from the others (of "
-            f"the time from {since_us} to {until_us}, in microseconds since 1970)",
+            f"while the query was down, more events came late than can be told from the others "
+            f"({_time_of(since_us, until_us)})",
             fail=self._rules.fail,
         )
 
@@ -276,14 +271,19 @@ class Planner:
                 last = before.get(seen.since_us)
                 sketch = seen.sketch if last is None else seen.sketch.minus(last.sketch)
                 since_us = seen.since_us if last is None else last.until_us
-                found.append(self._planned_of(ids.between(since_us, seen.until_us), sketch))
+                found.append(self._planned_of(ids, sketch, (since_us, seen.until_us)))
         return joined(found)
 
-    def _planned_of(self, ids: Ids, sketch: Sketch) -> Ids:
-        """Return those that are in a sketch of what was planned."""
+    def _planned_of(self, ids: Ids, sketch: Sketch, span: Span) -> Ids:
+        """Return those of a span that are in a sketch of what was planned."""
+        ids = ids.between(*span)
         difference = sketch.missed(ids)
         if difference is None:
-            self._too_many(int(ids.times[0]), int(ids.times[-1]))
+            data_loss(
+                "so many events of a batch that must be read again came late or are not stored any "
+                f"more that it cannot be told which were planned ({_time_of(*span)})",
+                fail=self._rules.fail,
+            )
             return ids
         if len(difference.less):
             data_loss(
@@ -294,12 +294,8 @@ class Planner:
         return ids.without(difference.more)
 
 
-def _longer(last: Seen, ids: Ids, until_us: int) -> Seen | None:
-    """Return a stretch that goes on with these events; None if it gets too many publishers."""
-    sketch = last.sketch.plus(Sketch(ids, last.sketch.third))
-    if len(ids.hashes) and sketch.is_crowded:
-        return None
-    return Seen(last.since_us, until_us, sketch)
+def _time_of(since_us: int, until_us: int) -> str:
+    return f"of the time from {since_us} to {until_us}, in microseconds since 1970"
 
 
 def _cut(ids: Ids, most: int) -> int:

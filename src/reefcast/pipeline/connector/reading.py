@@ -188,8 +188,8 @@ def _exactly(
         for since_us, until_us in spans:
             for bodies in _resumed(history, since_us, until_us):
                 yield missing.among(bodies)
-        if not missing.count:
-            return
+                if not missing.count:
+                    return
         if time.monotonic() > give_up_at_s:
             break
         time.sleep(PAUSE_S)

@@ -16,9 +16,9 @@ other cells, until nothing is left.
   in the order of their numbers, so that those which came too late follow on each other there: the
   one run of so many with this XOR is looked up among what there is now.
 
-So a publisher that was cut off may be late with any number of events. There are cells for as many
-publishers as there are, up to some 500; if there are more, so many of them may be late. Sketches of
-one `third` (the cells in which a publisher has one of its three) can be added and compared."""
+So a publisher that was cut off may be late with any number of events, and some 500 publishers may
+be. Sketches of one `third` (the cells in which a publisher has one of its three) can be added and
+compared, and any with an empty one."""
 
 from __future__ import annotations
 
@@ -35,11 +35,8 @@ from reefcast.pipeline.connector.ids import Hashes, Ids, mixed
 PLACES = 3
 THIRD = 48
 """A third of the cells of events."""
-LEAST_THIRD, MOST_THIRD = 48, 256
-"""Bounds for a third of the cells of publishers."""
-CROWDED = 0.85
-"""The part of a third that is in use when there are almost twice as many publishers as cells in
-it: then all of them may be late, but not many more."""
+PUBLISHERS_THIRD = 256
+"""A third of the cells of publishers. Those of few are mostly zeros, which a text does without."""
 CELL_BYTES = 20
 
 Places = npt.NDArray[np.int16]
@@ -90,7 +87,7 @@ class Sketch:
     """A sketch of a set of events. `third`: see the module; 0 for the sketches of older versions,
     which have cells of events alone."""
 
-    def __init__(self, ids: Ids | None = None, third: int = LEAST_THIRD) -> None:
+    def __init__(self, ids: Ids | None = None, third: int = PUBLISHERS_THIRD) -> None:
         self._events, self._publishers = _Cells(THIRD), _Cells(third)
         if ids is not None and len(ids.hashes):
             self._put(ids, 1)
@@ -103,12 +100,6 @@ class Sketch:
     def is_empty(self) -> bool:
         """Whether the set is empty."""
         return self._events.is_empty
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether there are too many publishers for its cells, and could be more cells."""
-        in_use = int(np.count_nonzero(self._publishers.counts[: self.third]))
-        return self.third < MOST_THIRD and in_use >= CROWDED * self.third
 
     def _put(self, ids: Ids, sign: int) -> None:
         self._put_hashes(ids.hashes, sign)
@@ -135,13 +126,16 @@ class Sketch:
         return self._joined(other, -1)
 
     def _joined(self, other: Sketch, sign: int) -> Sketch:
-        both = Sketch(third=self.third)
-        for into, one, more in zip(both._tables, self._tables, other._tables, strict=True):
+        if other.is_empty:  # perhaps of an older version: an empty text says no third
+            return self
+        mine = Sketch(third=other.third) if self.is_empty else self
+        both = Sketch(third=other.third)
+        for into, one, more in zip(both._tables, mine._tables, other._tables, strict=True):
             into.counts = one.counts + sign * more.counts
             into.keys = one.keys ^ more.keys
-        both._events.checks = self._events.checks ^ other._events.checks
+        both._events.checks = mine._events.checks ^ other._events.checks
         sums = other._publishers.checks
-        both._publishers.checks = self._publishers.checks + (sums if sign > 0 else -sums)
+        both._publishers.checks = mine._publishers.checks + (sums if sign > 0 else -sums)
         return both
 
     @property
@@ -171,12 +165,6 @@ class Sketch:
             sketch._events = _Cells.of_bytes(data[:split])
             sketch._publishers = _Cells.of_bytes(data[split:])
         return sketch
-
-
-def third_for(ids: Ids) -> int:
-    """Return the third of a sketch with cells for the publishers of these events."""
-    publishers = len(np.unique(ids.publishers))
-    return min(max(publishers * 2 // PLACES, LEAST_THIRD), MOST_THIRD)
 
 
 def _grouped(places: Places) -> tuple[Places, npt.NDArray[Any], npt.NDArray[Any]]:
