@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from reefcast.client.outbox import Outbox
 from reefcast.client.unconfirmed import Unconfirmed
 from reefcast.errors import ConnectionLostError
@@ -131,6 +133,24 @@ def test_a_group_hears_of_its_own_publications() -> None:
     ended = ConnectionLostError("gone")
     unconfirmed.fail(ended)
     assert (first.ended, second.ended) == (ended, None)
+
+
+@pytest.mark.parametrize("former", [0, 2])
+def test_many_are_kept_and_sent_as_one_after_the_other(former: int) -> None:
+    """Also the attempts of an earlier life count, and mark what goes as sent before."""
+    frames = [_frame(seq) for seq in (1, 2, 3)]
+    many, single = Unconfirmed(), Unconfirmed()
+    for unconfirmed in (many, single):
+        unconfirmed.former_attempts = former
+        unconfirmed.begin()
+    sent = many.noted(1, frames)
+    assert sent == [single.add(seq, frame) for seq, frame in enumerate(frames, 1)]
+    assert many.again() == single.again()
+    outbox = Outbox("p", lambda: None)
+    _begin(outbox, {})
+    for frame in sent:
+        outbox.publish(frame)
+    assert _seqs(_written(outbox)) == [(seq, former + 1, former > 0) for seq in (1, 2, 3)]
 
 
 def test_one_answer_is_for_consecutive_publications_as_several_are() -> None:
