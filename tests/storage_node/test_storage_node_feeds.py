@@ -14,7 +14,7 @@ import pytest
 import reefcast
 from children import Children, line_of
 from live_networks import path_network, running
-from live_storages import WITHIN_S, storing
+from live_storages import WITHIN_S, storing, until_found
 from reefcast.history.limits import Limits
 from reefcast.history.rows import Incoming
 from reefcast.history.store import HistoryStore
@@ -59,6 +59,7 @@ async def test_what_is_confirmed_while_the_storage_is_dead_is_stored_when_it_is_
         for n in range(1, 20):
             await client.publish(n=n, topics=["fx"], confirm=True)
         await started(children, urls[1], tmp_path)
+        await until_found(client)
         assert await stored(client) == list(range(20)), "it answers only when all is stored"
 
 
