@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 ALL_WITH_ALL = ("CartesianProduct", "BroadcastNestedLoopJoin")
+NOTHING = "LocalTableScan <empty>"
 IN_PYTHON = ("EvalPython", "InPandas", "InArrow")
 
 
@@ -71,10 +72,12 @@ def test_the_jobs_of_an_analysis(
 
     monkeypatch.setattr(analysis, "_rows", seen)
     analysis.analyze(spark, tmp_path)
-    assert len(plans) > 10
+    assert len(plans) > 8
     for text in plans:
         check(text)
-        check_shuffles(text)
+        if not text.startswith(NOTHING):
+            check_shuffles(text)
+    assert any(text.startswith(NOTHING) for text in plans), "jobs are run over data sets that are not there"
     messages = analysis.read_kind(spark, tmp_path, "message")
     deliveries = analysis.read_kind(spark, tmp_path, "delivery")
     check(plan(links.carried(links.ways(messages, deliveries, ["a", "b", "c"]), 2)))

@@ -1,8 +1,8 @@
 """The figures of a trace, simulated or live: delays, load, tables, queues, discards.
 
 Reads the data sets of `traces.vocabulary`; any of them may be missing (a trace level leaves out
-most). `trace_metrics` defines each figure; this module reads the trace, gathers the figures, and
-writes them as tables."""
+most). `trace_metrics` and `trace_sums` define each figure; this module reads the trace, gathers the
+figures, and writes them as tables."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reefcast.pipeline import trace_metrics as metrics
+from reefcast.pipeline import trace_sums as sums
 from reefcast.pipeline.session import sized
 from reefcast.traces.files import read_run
 from reefcast.traces.vocabulary import KINDS
@@ -90,13 +91,13 @@ def analyze(spark: SparkSession, directory: Path) -> Analysis:
 def _analyzed(traces: dict[str, DataFrame], run: Row, stack: ExitStack) -> Analysis:
     scale = 1 / run["sample"] if run.get("level") == "sampled" and run.get("sample") else 1.0
     names = list(run["brokers"])
-    messages = metrics.message_counts(traces["message"], names, scale).persist()
     deliveries = metrics.delivery_counts(traces["delivery"]).persist()
-    for small in (messages, deliveries):
-        stack.callback(small.unpersist)
+    stack.callback(deliveries.unpersist)
+    messages = _rows(metrics.message_counts(traces["message"], names, scale))
+    counts = _rows(metrics.last_counts(traces["counter"]))
     delays = _one(metrics.delays(deliveries, scale))
     published = _rows(metrics.published_by_broker(traces["publish"], scale))
-    links = _with_silent_links(_rows(metrics.link_load(messages)), run["links"])
+    links = sums.link_load(messages, run["links"])
     tables = _rows(metrics.table_sizes(traces["table"]))
     dropped = _rows(metrics.discards(traces["discard"], scale))
     reach = _one(metrics.pure_forwarders(traces["message"], traces["delivery"], names, scale))
@@ -107,29 +108,31 @@ def _analyzed(traces: dict[str, DataFrame], run: Row, stack: ExitStack) -> Analy
         delay_bins=_rows(metrics.delay_bins(deliveries, scale)),
         delays_by_hops=_rows(metrics.delays_by_hops(deliveries, scale)),
         links=links,
-        messages=_rows(metrics.messages_by_type(messages)),
+        messages=sums.messages_by_type(messages),
         brokers=_broker_rows(
             names,
             published,
-            _rows(metrics.sent_by_broker(messages)),
+            sums.sent_by_broker(messages),
             _rows(metrics.deliveries_by_broker(deliveries, scale)),
             _rows(metrics.matching_by_broker(traces["matching"])),
         ),
         tables=tables,
         discards=dropped,
         queues=_rows(metrics.queue_lengths(traces["queue"])),
-        counters=_rows(metrics.counters(traces["counter"])),
-        overloaded=_rows(metrics.overloaded(traces["counter"])),
+        counters=sums.counters(counts),
+        overloaded=sums.overloaded(counts),
         seconds=_rows(metrics.over_time(traces, names, scale)),
     )
 
 
 def read_kind(spark: SparkSession, directory: Path, kind: str) -> DataFrame:
     """Read one data set of the trace, empty if it was not written."""
-    schema = ", ".join(f"`{c.name}` {_SQL_TYPES[c.type]}" for c in KINDS[kind])
+    columns = [(f"`{c.name}`", _SQL_TYPES[c.type]) for c in KINDS[kind]]
     folder = directory / kind
-    if not folder.is_dir():
-        return spark.createDataFrame([], schema)
+    if not folder.is_dir():  # no job is run for what Spark knows to be empty
+        empty = ", ".join(f"CAST(NULL AS {type}) AS {name}" for name, type in columns)
+        return spark.sql(f"SELECT {empty} WHERE false")
+    schema = ", ".join(map(" ".join, columns))
     return spark.read.schema(schema).parquet(str(folder.absolute()))
 
 
@@ -193,16 +196,6 @@ def _broker_rows(names: Sequence[str], *figures: Sequence[Row]) -> list[Row]:
         row = rows[found["broker"]]
         row.update({name: found[name] for name in nothing if name in found})
     return list(rows.values())
-
-
-def _with_silent_links(loaded: list[Row], links: Sequence[Sequence[str]]) -> list[Row]:
-    """Return the overlay's links, including those that carried nothing."""
-    by_ends = {(link["a"], link["b"]): link for link in loaded}
-    for one, other in links:
-        a, b = sorted((one, other))
-        silent = {"a": a, "b": b, "publications": 0, "control": 0, "size_bytes": 0}
-        by_ends.setdefault((a, b), silent)
-    return [by_ends[ends] for ends in sorted(by_ends)]
 
 
 def _rows(frame: DataFrame) -> list[Row]:

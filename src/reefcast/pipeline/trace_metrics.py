@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from reefcast.traces.vocabulary import FOUND_OVERLOADED
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -123,38 +121,6 @@ def message_counts(messages: DataFrame, brokers: Sequence[str], scale: float) ->
             whole(F.col("bytes") * share).alias("size_bytes"),
         )
     )
-
-
-def link_load(counts: DataFrame) -> DataFrame:
-    """Return a, b, publications, control, size_bytes: both directions of a link together, a < b."""
-    is_publication = F.col("message") == "publish"
-    ends = F.least("broker", "link").alias("a"), F.greatest("broker", "link").alias("b")
-    return (
-        counts.groupBy(*ends)
-        .agg(
-            F.sum(F.when(is_publication, F.col("count")).otherwise(0)).alias("publications"),
-            F.sum(F.when(is_publication, 0).otherwise(F.col("count"))).alias("control"),
-            F.sum("size_bytes").alias("size_bytes"),
-        )
-        .orderBy("a", "b")
-        .select("a", "b", "publications", "control", "size_bytes")
-    )
-
-
-def messages_by_type(counts: DataFrame) -> DataFrame:
-    """Return message, count, size_bytes."""
-    return (
-        counts.groupBy("message")
-        .agg(F.sum("count").alias("count"), F.sum("size_bytes").alias("size_bytes"))
-        .orderBy(F.desc("count"), "message")
-        .select("message", "count", "size_bytes")
-    )
-
-
-def sent_by_broker(counts: DataFrame) -> DataFrame:
-    """Return broker, sent: publications to other brokers."""
-    publications = counts.where(F.col("message") == "publish")
-    return publications.groupBy("broker").agg(F.sum("count").alias("sent")).select("broker", "sent")
 
 
 def published_by_broker(publishes: DataFrame, scale: float) -> DataFrame:
@@ -275,20 +241,7 @@ def discards(rows: DataFrame, scale: float) -> DataFrame:
     return counted.orderBy(F.desc("count"), "reason").select("reason", "count")
 
 
-def counters(rows: DataFrame) -> DataFrame:
-    """Return counter, count: the last state of each counter of a broker, summed over brokers."""
-    last = _last_counts(rows.where(F.col("link").isNull()))
-    summed = last.groupBy("counter").agg(F.sum("count").alias("count"))
-    return summed.orderBy("counter").select("counter", "count")
-
-
-def overloaded(rows: DataFrame) -> DataFrame:
-    """Return broker, link, count: decisions that met the link overloaded."""
-    last = _last_counts(rows.where(F.col("counter") == FOUND_OVERLOADED))
-    return last.select("broker", "link", "count").orderBy("broker", "link")
-
-
-def _last_counts(rows: DataFrame) -> DataFrame:
+def last_counts(rows: DataFrame) -> DataFrame:
     """Return broker, link, counter, count: the last state of each, which Spark finds where the rows
     are. (A window would bring all rows of a counter to one task, and sort them.)"""
     last = F.max_by("count", F.struct("time_us", "count"))

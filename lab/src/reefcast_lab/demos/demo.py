@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
@@ -36,7 +37,8 @@ from reefcast_lab.demos.costs import Cost, Flooding, compare
 from reefcast_lab.demos.demo_report import DemoReport, write_report
 from reefcast_lab.demos.flooding import sample_events, simulate_flooding
 from reefcast_lab.demos.replay import Programs, Replay, Timing, run_replay
-from reefcast_lab.demos.subscriptions import Wanted, write_workload
+from reefcast_lab.demos.replay_log import DELIVERIES, PUBLICATIONS, sql_columns
+from reefcast_lab.demos.subscriptions import COLUMNS, Wanted, write_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,6 +54,10 @@ BRIEF_EVENTS = 50_000
 
 CLASSES = "java-classes.jsa"
 """The file of `DemoOptions.data` with Java's classes; see `spark_session`."""
+
+SWITCH_S = 0.0005
+"""How long a thread of Python keeps others from running: by default ten times as long, which each
+of some thousand answers of Java would wait while flooding is simulated."""
 
 TRACE_FLUSH_S = 10.0
 """Fewer and larger files than by default: Spark reads them at the end, nobody before."""
@@ -174,6 +180,7 @@ async def _judge(live: Live, options: DemoOptions) -> Found:
     """Compute everything at the same time: each part alone keeps a core busy for half of its time
     at most."""
     replay, spark = live.replay, live.spark
+    sys.setswitchinterval(SWITCH_S)
     events = spark.read.parquet(str(replay.events)).where(F.col("event") < options.events)
     sample = sample_events(replay.events, options.events)
     graph, publishers = replay.network.graph(), replay.publishers
@@ -287,12 +294,14 @@ def place_publishers(options: DemoOptions) -> dict[str, str]:
 
 
 def run_check(spark: SparkSession, events: DataFrame, replay: Replay) -> Check:
-    """Check the client programs' logs against what Spark SQL expects."""
+    """Check the client programs' logs against what Spark SQL expects. (Without the types of their
+    columns, Spark would run a job for each file to find them.)"""
+    reader = spark.read
     return check(
         events,
-        spark.read.parquet(str(replay.workload)),
-        spark.read.parquet(str(replay.publications)),
-        spark.read.parquet(str(replay.deliveries)),
+        reader.schema(sql_columns(COLUMNS)).parquet(str(replay.workload)),
+        reader.schema(sql_columns(PUBLICATIONS)).parquet(str(replay.publications)),
+        reader.schema(sql_columns(DELIVERIES)).parquet(str(replay.deliveries)),
     )
 
 

@@ -44,3 +44,11 @@ class Log:
         schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in self._types.items()])
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table(self._columns, schema=schema), path)
+
+
+_SQL_TYPES = {"int64": "BIGINT", "string": "STRING"}
+
+
+def sql_columns(columns: dict[str, str]) -> str:
+    """Return the columns as Spark reads them, in its SQL."""
+    return ", ".join(f"{name} {_SQL_TYPES[kind]}" for name, kind in columns.items())
