@@ -208,10 +208,11 @@ def test_names_and_strings_of_every_packed_length(size: int) -> None:
 
 
 @pytest.mark.long
-def test_strings_with_a_long_prefix_in_common() -> None:
+@pytest.mark.parametrize("apart", [23, pytest.param(11, marks=pytest.mark.soak)])
+def test_strings_with_a_long_prefix_in_common(apart: int) -> None:
     """They differ in one character, at any place, of whichever words of the processor."""
     prefix = "p" * 500
-    words = [prefix[:at] + "q" + prefix[at + 1 :] for at in range(0, 500, 11)]
+    words = [prefix[:at] + "q" + prefix[at + 1 :] for at in range(0, 500, apart)]
     words += [prefix[:length] for length in range(0, 500, 47)]
     both = filled(
         [f"s {sign} '{word}'" for word in words for sign in ("=", "<", ">=")]

@@ -47,6 +47,16 @@ STRING_VALUES = (
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Have Spark compile its expressions, as it does by default; the tests' session does not."""
+    name = "spark.sql.codegen.factoryMode"
+    before = str(spark.conf.get(name))
+    spark.conf.set(name, "FALLBACK")
+    yield
+    spark.conf.set(name, before)
+
+
 class Writer:
     """A writer of random filters, with keywords in either case, and optional parentheses."""
 

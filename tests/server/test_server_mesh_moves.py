@@ -335,14 +335,15 @@ async def test_a_promoted_link_is_resumed_like_any_other(
     assert not counted(nodes.values(), "failures")
 
 
-async def test_soft_links_break_and_the_move_goes_on(live: Live):
+@pytest.mark.parametrize("count", [3, pytest.param(len(MOVES), marks=pytest.mark.soak)])
+async def test_soft_links_break_and_the_move_goes_on(live: Live, count: int):
     """The other soft links of the brokers break one after the other, at all times of the moves."""
     network = nine(fanout=9)
     nodes = await live.up(network)
     rng, cuts = random.Random(1), 0
     async with Members(network, LEAVES) as members, members.publishing():
         await until(lambda: sum(len(node.soft_links.links) for node in nodes.values()) > 4)
-        for number, wish in enumerate(MOVES):
+        for number, wish in enumerate(MOVES[:count]):
             await until(lambda: any(node.soft_links.links for node in nodes.values()))
             before = moved(nodes)
             ask(nodes, wish)
@@ -353,7 +354,7 @@ async def test_soft_links_break_and_the_move_goes_on(live: Live):
                     cuts += 1
                     await asyncio.sleep(rng.uniform(0, 0.004))
             await until(lambda number=number: is_tree_of(nodes, after(TREE, *MOVES[: number + 1])))
-    assert cuts >= len(MOVES)
+    assert cuts >= count
     assert not counted(nodes.values(), "failures")
 
 

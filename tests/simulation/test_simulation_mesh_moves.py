@@ -318,14 +318,14 @@ def test_a_subscription_waits_for_what_stands_for_it_in_the_new_tables() -> None
         tree, Move("b5", "b4", "b3", 1.0), new_s=1.0, delta=2, coordinator="b5", covering="lazy"
     )
     simulation.advertise("p", "b6", "x >= 0", at_s=0.1)
-    for number in range(200):
+    for number in range(110):
         at_s = 0.9 + number * 0.1
         simulation.subscribe(f"c1-{number}", "b1", f"x >= 0 AND y = {number}", at_s=at_s)
         simulation.subscribe(f"c2-{number}", "b2", f"x > 5 AND y = {number}", at_s=at_s + 0.02)
         simulation.publish("p", "b6", {"x": 7, "y": number}, at_s=at_s + 0.06)
     simulation.run()
     report = check(simulation).require()
-    assert report.expected == report.delivered > 100
+    assert report.expected == report.delivered > 50
     assert done(simulation) == (1, 0)
 
 
@@ -431,7 +431,7 @@ def test_at_its_end_a_move_is_carried_out_unless_nobody_knows_of_the_end(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("patience_s", [0.1, 60.0])
+@pytest.mark.parametrize("patience_s", [0.1, pytest.param(60.0, marks=pytest.mark.soak)])
 def test_a_broker_beside_a_move_fails_and_is_told_what_either_tables_want_said(
     patience_s: float,
 ) -> None:

@@ -202,10 +202,12 @@ def small_portions_on_slow_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "SYNC_S", SYNC_S)
 
 
-def test_each_event_of_the_past_is_in_the_queue_once_whoever_dies() -> None:
-    runs = [run(seed) for seed in range(12)]
-    assert sum(each.cut_short for each in runs) >= 5, "too few programs died while they subscribed"
-    assert sum(each.world.kills for each in runs) >= 10, "the home died too rarely"
+@pytest.mark.parametrize("count", [6, pytest.param(12, marks=pytest.mark.soak)])
+def test_each_event_of_the_past_is_in_the_queue_once_whoever_dies(count: int) -> None:
+    runs = [run(seed) for seed in range(count)]
+    cut_short = sum(each.cut_short for each in runs)
+    assert cut_short >= 5 * count // 12, "too few programs died while they subscribed"
+    assert sum(each.world.kills for each in runs) >= 10 * count // 12, "the home died too rarely"
 
 
 @pytest.mark.soak

@@ -6,7 +6,7 @@ import pytest
 
 pytestmark = pytest.mark.spark
 
-ROWS = 20_000
+ROWS, COLLECTED = 20_000, 5_000
 
 
 def numbers_of(spark, time, tie):
@@ -15,7 +15,7 @@ def numbers_of(spark, time, tie):
 
     from reefcast_lab.datasets.numbering import numbered
 
-    rows = spark.range(ROWS).select("id", F.expr(time).alias("t"), F.expr(tie).alias("tie"))
+    rows = spark.range(COLLECTED).select("id", F.expr(time).alias("t"), F.expr(tie).alias("tie"))
     found = numbered(rows.repartition(5, "id"), "number", "t", F.col("tie"))
     assert found.columns == ["number", "id", "t", "tie"]
     return [tuple(row) for row in found.orderBy("number").collect()]
@@ -33,10 +33,10 @@ SKEWED = {
 @pytest.mark.parametrize(("time", "tie"), SKEWED.values(), ids=SKEWED)
 def test_numbers_ascend_with_time_and_tie_without_gaps(spark, time, tie):
     found = numbers_of(spark, time, tie)
-    assert [row[0] for row in found] == list(range(ROWS))
+    assert [row[0] for row in found] == list(range(COLLECTED))
     keys = [row[2:] for row in found]
     assert keys == sorted(keys)
-    assert sorted(row[1] for row in found) == list(range(ROWS))
+    assert sorted(row[1] for row in found) == list(range(COLLECTED))
 
 
 @pytest.mark.parametrize(("time", "tie"), SKEWED.values(), ids=SKEWED)
@@ -54,7 +54,7 @@ def test_no_slice_is_much_larger_than_others(spark, time, tie):
 
 def test_rows_that_agree_in_both_are_numbered_all_the_same(spark):
     found = numbers_of(spark, "1L", "1L")
-    assert [row[0] for row in found] == list(range(ROWS))
+    assert [row[0] for row in found] == list(range(COLLECTED))
 
 
 def test_numbers_by_a_hash_do_not_depend_on_partitions(spark):

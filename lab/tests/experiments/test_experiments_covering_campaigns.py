@@ -209,7 +209,7 @@ def nrs(made: Topology, everybody: Crowd, gone: list[Subscription], broker: str)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("strategy", ["active", "packing"])
+@pytest.mark.parametrize("strategy", ["active", pytest.param("packing", marks=pytest.mark.soak)])
 def test_what_takes_the_place_of_roots_is_counted_where_it_comes(strategy: str) -> None:
     """What came before the roots were withdrawn does not count."""
     made, everybody = core_topology(), crowd("unsubscribing", 420)
@@ -237,7 +237,7 @@ def test_one_run_of_each_family_is_the_same_scenario(monkeypatch: pytest.MonkeyP
     """The degree and the threshold of the default are those of Figs 9 and 11 and of Table III. A
     few publications and half of the subscriptions tell them apart."""
     values = parameters.section("unsubscribing", "small")._values
-    for name, value in (("publish_gap_s", 0.25), ("roots", 10)):
+    for name, value in (("publish_gap_s", 0.25), ("roots", 10), ("observe_s", 5.0)):
         monkeypatch.setitem(values, name, value)
     once, *others = (
         run(campaign, "incremental", XS[campaign])

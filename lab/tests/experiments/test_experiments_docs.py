@@ -14,12 +14,27 @@ TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "string": "STRING", "bool": "BO
 ROW = r"\| `(\w+)` \| (int64|float64|string|bool) \|"
 
 
-@pytest.mark.long
-def test_covering_s_program_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+def covering_s_table(capsys: pytest.CaptureFixture[str], visits: int) -> tuple[str, str]:
+    """Return the page, and what its program prints of so many visits of the monitor."""
     page = (DOCS / "explanation" / "covering.md").read_text(encoding="utf-8")
     (source,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert source.count("\nVISITS = 3\n") == 1
+    source = source.replace("\nVISITS = 3\n", f"\nVISITS = {visits}\n")
     exec(compile(source, "covering.md", "exec"), {"__name__": "example"})
-    assert f"\n\n{capsys.readouterr().out}\n" in page
+    return page, capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_covering_s_program_prints_such_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """A visit of the monitor instead of three: all but the figures is what the page has."""
+    page, table = covering_s_table(capsys, 1)
+    assert re.sub(r"\d+", "0", f"\n\n{table}\n") in re.sub(r"\d+", "0", page)
+
+
+@pytest.mark.soak
+def test_covering_s_program_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    page, table = covering_s_table(capsys, 3)
+    assert f"\n\n{table}\n" in page
 
 
 def test_the_columns_of_a_sweep_s_table() -> None:

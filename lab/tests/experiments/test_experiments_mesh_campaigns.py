@@ -103,8 +103,8 @@ def test_brokers_look_at_their_links_in_their_own_time() -> None:
 @pytest.mark.parametrize(
     ("campaign", "x"),
     [
-        (throughput.DT1, 35),
-        (throughput.DT3, 5),
+        pytest.param(throughput.DT1, 35, marks=pytest.mark.soak),
+        pytest.param(throughput.DT3, 5, marks=pytest.mark.soak),
         (throughput.UPLINK, 20),
         (throughput.LAB, 5),
         (throughput.SOCIAL_TRACE, 20),
@@ -118,7 +118,10 @@ def test_what_is_full_delivers_less_without_a_mesh(campaign, x) -> None:
     assert rate["S0"] / rate["S2"] == pytest.approx(shares["S0"] / shares["S2"])
 
 
-@pytest.mark.parametrize(("campaign", "x"), [(throughput.DT1, 35), (throughput.SOCIAL_TRACE, 20)])
+@pytest.mark.parametrize(
+    ("campaign", "x"),
+    [(throughput.DT1, 35), pytest.param(throughput.SOCIAL_TRACE, 20, marks=pytest.mark.soak)],
+)
 def test_faster_brokers_deliver_more(campaign, x) -> None:
     ways = ("half", "", "double")
     found = [figures(campaign.measure(run(campaign.name, "S0", x, way))) for way in ways]
@@ -154,20 +157,21 @@ def test_covering_sets_are_told_beside_those_of_the_least_fanout() -> None:
     assert 0 < few < more
 
 
-def test_a_mesh_spares_clusters_their_pure_forwarders(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("routing", ["spr", pytest.param("idr", marks=pytest.mark.soak)])
+def test_a_mesh_spares_clusters_their_pure_forwarders(
+    routing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The burst is long enough that brokers, whose links share a sender, have less to send."""
     for key, value in {"subscribers": 60, "burst": 1500}.items():
         monkeypatch.setitem(octopia_section("burst", "small")._values, key, value)
     monkeypatch.setitem(section("cluster_burst", "small")._values, "publications", 10)
-    measured = {
-        routing: figures(cluster_burst.CAMPAIGN.measure(run("cluster_burst", routing, 100_000)))
-        for routing in cluster_burst.ROUTINGS
-    }
-    for routing in ("spr", "idr"):
-        without, mesh = measured[routing], measured[f"{routing}-mesh"]
-        assert without["undelivered"] == mesh["undelivered"] == 0
-        assert mesh["messages"] < without["messages"]
-        assert mesh["mean_delay_s"] < without["mean_delay_s"]
+    without, mesh = (
+        figures(cluster_burst.CAMPAIGN.measure(run("cluster_burst", each, 100_000)))
+        for each in (routing, f"{routing}-mesh")
+    )
+    assert without["undelivered"] == mesh["undelivered"] == 0
+    assert mesh["messages"] < without["messages"]
+    assert mesh["mean_delay_s"] < without["mean_delay_s"]
 
 
 @pytest.mark.parametrize("name", ["DT2", "DT-FB"])

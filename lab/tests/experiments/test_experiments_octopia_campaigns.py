@@ -180,7 +180,10 @@ def test_selection_asks_the_routers_what_a_network_would(routing: str) -> None:
     assert answers[0] == answers[1] == answers[2]
 
 
-@pytest.mark.parametrize("routing", ALL)
+@pytest.mark.parametrize(
+    "routing",
+    [pytest.param(each, marks=[pytest.mark.soak] * (each == "tid-s")) for each in ALL],
+)
 def test_a_burst_loses_nothing_and_is_the_same_again(routing: str) -> None:
     measures = burst.measure(run("burst", routing, 100_000))
     assert burst.measure(run("burst", routing, 100_000)) == measures
@@ -201,13 +204,14 @@ def test_idr_counts_its_cases_and_limits() -> None:
     assert found["idr_overloaded_a_link"] > 0 and found["idr_overloaded_a_link_queue"] > 0
 
 
-def test_half_the_costs_make_delays_shorter_and_double_longer() -> None:
+@pytest.mark.parametrize("seeds", [(3,), pytest.param((1, 2, 3), marks=pytest.mark.soak)])
+def test_half_the_costs_make_delays_shorter_and_double_longer(seeds: tuple[int, ...]) -> None:
     level = [
         fmean(
             figures(burst.measure(run("burst", "spr", 100_000, variant)._replace(seed=seed)))[
                 "level_s"
             ]
-            for seed in (1, 2, 3)
+            for seed in seeds
         )
         for variant in ("half", "", "double")
     ]

@@ -54,7 +54,13 @@ def test_what_the_checkers_took_for_a_mistake(routing: str, seed: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0])
-@pytest.mark.parametrize("routing", routings())
+@pytest.mark.parametrize(
+    "routing",
+    [
+        pytest.param(each, marks=[pytest.mark.soak] * (each in ("idr", "spr-mesh")))
+        for each in routings()
+    ],
+)
 def test_what_is_promised_holds_of_live_nodes(routing: str, seed: int) -> None:
     live = LiveTorture(seed, routing)
     assert not live.run()

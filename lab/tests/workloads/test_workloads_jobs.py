@@ -171,7 +171,13 @@ def test_no_event_has_all_attributes(spark):
 
 
 @pytest.mark.parametrize(
-    ("filters", "degree"), [(60, 9), (64, 9), (20, 0), (10, 9), (59, 9), (19, 9)]
+    ("filters", "degree"),
+    [
+        (64, 9),
+        (20, 0),
+        (19, 9),
+        *(pytest.param(filters, 9, marks=pytest.mark.soak) for filters in (10, 59, 60)),
+    ],
 )
 def test_filters_have_the_covering_degree_asked_for(spark, filters, degree):
     from reefcast.pipeline.matching.covering import triggered

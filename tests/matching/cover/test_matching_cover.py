@@ -126,7 +126,7 @@ def random_filter(rng: random.Random, names=NAMES) -> Filter:
 
 @pytest.mark.long
 @pytest.mark.parametrize("names", [NAMES, [f"x{i}" for i in range(90)]], ids=["few", "many"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_stays_with_the_twin_while_filters_come_and_go(seed, names):
     """The run is long enough for blocks to grow, to be rebuilt and to be merged. Of 90 names, some
     share a class of bitmaps, and some are too rare for cuts."""
