@@ -202,8 +202,8 @@ def _stream(descriptor: int, name: str, like: TextIO, through: bool) -> TextIO:
         encoding=like.encoding,
         errors=like.errors,
         newline="\n",
-        line_buffering=not unbuffered and (descriptor == 2 or raw.isatty()),
-        write_through=unbuffered,
+        line_buffering=not through and (descriptor == 2 or raw.isatty()),
+        write_through=through,
     )
     made.mode = "r" if descriptor == 0 else "w"
     return made

@@ -72,7 +72,8 @@ def test_what_a_program_finds(tmp_path: Path, unbuffered: str) -> None:
     try:
         for way in WAYS.values():
             with way():
-                found.append(ran(SHOWS, "a", "b c", input="in", env=environment, cwd=tmp_path))
+                done = ran(SHOWS, "a", "b c", input="in", env=environment, cwd=tmp_path)
+                found.append((done.returncode, done.stderr, done.stdout))
     finally:
         os.umask(before)
     assert found[0] == found[1]
