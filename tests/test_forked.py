@@ -155,10 +155,12 @@ def test_a_process_that_is_forked_has_others_forked(way: str) -> None:
     inner = f"{MARK}import os, sys; print(os.getppid(), {OFTEN!r} in sys.modules)"
     outer = (
         "import os, subprocess, sys; print(os.getpid(), flush=True)\n"
-        f"subprocess.run([sys.executable, '-c', {inner!r}], check=True)"
+        f"subprocess.run([sys.executable, '-c', {inner!r}], check=True)\n"
+        "print('forked' in sys.modules and sys.modules['forked']._forks.server)"
     )
-    pid, parent, forked = ran(outer).stdout.split()
+    pid, parent, forked, started = ran(outer).stdout.split()
     assert pid == parent
+    assert started == ("None" if way == "forked" else "False"), "it had to start a server"
     assert forked == str(way == "forked")
 
 
