@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dealing import dealt
+from forked import starting_anew, use_fork_server
 from inner_loop import (
     GUARD,
     QUICK_TIMES,
@@ -75,6 +76,7 @@ def pytest_sessionstart() -> None:
     from reefcast.matching import warm_up
 
     warm_up()
+    use_fork_server()
     from reefcast.server import supervisor
 
     # While a broker is killed its port is free, and no other process of tests may choose it.
@@ -168,6 +170,13 @@ def bounded(test: Callable[..., Awaitable[None]], limit_s: float) -> Callable[..
             await test(*args, **kwargs)
 
     return in_time
+
+
+@pytest.fixture
+def started_anew() -> Iterator[None]:
+    """Start every process of a test anew, and fork none: for tests of how commands start."""
+    with starting_anew():
+        yield
 
 
 @pytest.fixture(scope="session")

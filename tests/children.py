@@ -1,4 +1,6 @@
-"""Commands in processes of their own, which never outlive the test or pytest itself."""
+"""Commands in processes of their own, which never outlive the test or pytest itself.
+
+They are forked where that makes no difference (`forked`)."""
 
 from __future__ import annotations
 
@@ -10,15 +12,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from forked import MARK
+
 CHILD_S = 600.0
 """How long a child may take for something immediate, on a busy machine."""
-PROGRAM = """
+PROGRAM = f"""{MARK}
 import os, threading
 def watch():
-    os.read({descriptor}, 1)
+    os.read({{descriptor}}, 1)
     os._exit(1)
 threading.Thread(target=watch, daemon=True).start()
-{run}
+{{run}}
 """
 """A program that ends when the other end of the pipe does, however pytest ended."""
 COMMAND = "from {package}.cli.main import main; main()"

@@ -63,6 +63,7 @@ async def refused(children: Children, *options: object) -> str:
     return errors.splitlines()[-1]
 
 
+@pytest.mark.usefixtures("started_anew")
 async def test_the_commands_that_it_prints_carry_an_event(children: Children) -> None:
     warm_up()  # whoever compiles has the compiler
     broker, printed = await started(children, "--port", 0)

@@ -18,7 +18,7 @@ from typing import Self
 
 import click
 
-from children import CHILD_S, COMMAND, PROGRAM
+from children import CHILD_S, COMMAND, FILE, PROGRAM
 from live_networks import PATIENCE_S
 from reefcast.matching import COMPILING
 from reefcast.server.supervisor import free_ports
@@ -26,6 +26,8 @@ from reefcast.server.supervisor import free_ports
 PORT = re.compile(r"127\.0\.0\.1:(7[34]\d\d)\b")
 """A port as pages write it; each is replaced by a free one."""
 PACKAGES = {"reefcast": "reefcast", "reefcast-lab": "reefcast_lab"}
+PLAIN = re.compile(r"""(?:[\w .,:/=+@-]|"[^"$`\\]*"|'[^']*')+""")
+"""A line in which a shell has nothing to replace, and no other command to start."""
 NOISE = COMPILING.split(":", maxsplit=1)[0]
 """How a line begins that is printed only where code must be compiled first."""
 
@@ -55,11 +57,8 @@ class Terminal:
         self._theirs, self._mine = os.pipe()
         self.directory.mkdir()
         self._bin.mkdir()
-        for command, package in PACKAGES.items():
-            run = COMMAND.format(package=package)
-            program = PROGRAM.format(descriptor=self._theirs, run=run)
-            named = shlex.quote(f"import sys; sys.argv[0] = {command!r}\n{program}")
-            self._script(command, f'exec {shlex.quote(sys.executable)} -c {named} "$@"')
+        for command in PACKAGES:
+            self._script(command, f'exec {shlex.join(self._program(command))} "$@"')
         self._script("python", f'exec {shlex.quote(sys.executable)} "$@"')
         return self
 
@@ -75,6 +74,22 @@ class Terminal:
         finally:
             os.close(self._mine)
             os.close(self._theirs)
+
+    def _program(self, command: str) -> list[str]:
+        """Return how a command, or Python with a file, is started, without its arguments."""
+        run = FILE
+        if command in PACKAGES:
+            named = f"import sys; sys.argv[0] = {command!r}"
+            run = f"{named}; {COMMAND.format(package=PACKAGES[command])}"
+        return [sys.executable, "-c", PROGRAM.format(descriptor=self._theirs, run=run)]
+
+    def _typed(self, line: str) -> list[str]:
+        """Return what starts a line that somebody types: a shell, unless it has nothing to do."""
+        if PLAIN.fullmatch(line):
+            command, *arguments = shlex.split(line)
+            if command in PACKAGES or (command == "python" and arguments[0].endswith(".py")):
+                return [*self._program(command), *arguments]
+        return ["sh", "-c", line]
 
     def _script(self, name: str, line: str) -> None:
         path = self._bin / name
@@ -115,7 +130,7 @@ class Terminal:
         """Run a command to its end; it must succeed, unless `expected` is given and names the
         error."""
         done = subprocess.run(
-            ["sh", "-c", self._here(command)],
+            self._typed(self._here(command)),
             **self._where(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -138,7 +153,7 @@ class Terminal:
         output = self.directory.parent / f"output-{len(self._stay)}"
         with output.open("wb") as file:
             process = subprocess.Popen(
-                ["sh", "-c", f"exec {self._here(command)}"],
+                self._typed(self._here(command)),
                 **self._where(),
                 stdin=subprocess.DEVNULL,
                 stdout=file,

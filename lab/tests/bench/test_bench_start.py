@@ -14,6 +14,7 @@ from reefcast_lab.cli.bench import command
 
 
 @pytest.mark.live
+@pytest.mark.usefixtures("started_anew")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says in /proc")
 def test_prints_a_row_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start, "STARTS", 1)
