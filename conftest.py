@@ -70,13 +70,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_sessionstart() -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
     """Load the kernels as brokers do. With which others a kernel is compiled depends on what was
-    imported before, so that tests would compile, and try, other kernels than brokers have."""
+    imported before, so that tests would compile, and try, other kernels than brokers have. Commands
+    are forked, but with `--soak` all are started anew."""
     from reefcast.matching import warm_up
 
     warm_up()
-    use_fork_server()
+    if not session.config.getoption("--soak"):
+        use_fork_server()
     from reefcast.server import supervisor
 
     # While a broker is killed its port is free, and no other process of tests may choose it.

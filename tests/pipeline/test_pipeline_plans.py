@@ -77,7 +77,9 @@ def test_the_jobs_of_an_analysis(
         check(text)
         if not text.startswith(NOTHING):
             check_shuffles(text)
-    assert any(text.startswith(NOTHING) for text in plans), "jobs are run over data sets that are not there"
+    assert any(text.startswith(NOTHING) for text in plans), (
+        "jobs are run over data sets that are not there"
+    )
     messages = analysis.read_kind(spark, tmp_path, "message")
     deliveries = analysis.read_kind(spark, tmp_path, "delivery")
     check(plan(links.carried(links.ways(messages, deliveries, ["a", "b", "c"]), 2)))
