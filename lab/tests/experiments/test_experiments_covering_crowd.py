@@ -19,7 +19,6 @@ from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 from reefcast_lab.experiments.covering.crowd import (
     ADVERTISEMENT,
-    PROBE,
     Crowd,
     covering_degree,
     workload,
@@ -153,11 +152,13 @@ def test_a_publication_matches_its_root_and_a_share_of_what_that_covers() -> Non
 def test_publications_lie_within_what_is_advertised_and_probes_reach_every_broker() -> None:
     made = small()
     advertised = parse_filter(ADVERTISEMENT)
-    events = [*made.events(200, 0.0, 1.0, seed=5), *made.probe_events(3, 0.0, 1.0)]
+    probes = list(made.probe_stream(3, 0.0, 1.0).events())
+    events = [*made.events(200, 0.0, 1.0, seed=5), *probes]
     assert all(advertised.holds(event.attributes) for event in events)
     assert {event.broker for event in events} == {*core_topology().publishers}
     probe = parse_filter(made.probes[0].filter)
-    assert probe.holds(PROBE) and intersects(advertised, probe)
+    assert all(probe.holds(event.attributes) for event in probes)
+    assert intersects(advertised, probe)
     assert [one.broker for one in made.probes] == [*core_topology().subscribers]
     for one in made.subscriptions:
         assert intersects(advertised, parse_filter(one.filter))
@@ -196,7 +197,9 @@ def test_a_script_plays_in_a_simulation() -> None:
     claims = made.advertisements(0.1) + made.claims(
         1.0, 0.01, lambda one: 5.0 if one == leaver else math.inf
     )
-    script = Script(claims, [*made.probe_events(2, 3.0, 0.1), *made.probe_events(1, 8.0, 0.1)])
+    probes = made.probe_stream(1, 8.0, 0.1).merged(made.probe_stream(2, 3.0, 0.1))
+    assert probes.at_s.tolist() == [3.0, 3.1, 8.0]
+    script = Script(claims, list(probes.events()))
     simulation = Simulation(Setup(graph=core_topology().graph))
     handles = script.load(simulation, 10.0)
     result = simulation.run()

@@ -11,10 +11,10 @@ from reefcast_lab.experiments.campaign import Run
 from reefcast_lab.experiments.covering import parameters, structure
 from reefcast_lab.experiments.covering.crowd import Crowd, workload
 from reefcast_lab.experiments.covering.measuring import CoverKernel, simulation
+from reefcast_lab.experiments.covering.settling import settle
 from reefcast_lab.experiments.covering.steady import Passage, acyclic
 from reefcast_lab.experiments.covering.structure import Structure
 from reefcast_lab.experiments.covering.topology import core_topology, outward, way_up
-from reefcast_lab.experiments.covering.unsubscribing import settled
 
 ROOTS, DEGREE, SELECTIVITY, THETA = 5, 30, 0.15, 0.7
 
@@ -35,7 +35,7 @@ def network(strategy: str, *, roots_first: bool) -> tuple[CoverKernel, dict[str,
     of their prices is so near to theta that chance decides (a test says so)."""
     run = Run("covering", "small", "unsubscribing", strategy, 6.0, "", 3)
     simulated, kernel = simulation(run, core_topology(), theta=THETA)
-    at_s, handles = settled(simulated, crowd(), "small", 0.02, roots_first=roots_first)
+    at_s, handles = settle(simulated, crowd(), "small", 0.02, roots_first=roots_first)
     before = {name: node.core.tables()["PRT"] for name, node in kernel.nodes.items()}
     kernel.subscriptions_came = dict.fromkeys(kernel.nodes, 0)
     if strategy == "incremental":

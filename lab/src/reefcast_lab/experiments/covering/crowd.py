@@ -25,15 +25,14 @@ from numpy.typing import NDArray
 from reefcast.errors import ConfigurationError
 from reefcast.matching.cover import Roots, new_roots
 from reefcast.model.filters import Filter, parse_filter
-from reefcast.model.publication import Value
 from reefcast_lab.experiments.covering.topology import Topology, cluster
 from reefcast_lab.experiments.script import Claim, Event
 
 PRICES = 1_000_000
 """Prices are whole numbers from 0 up to this one."""
 ADVERTISEMENT = f"class IS NOT NULL AND price BETWEEN 0 AND {PRICES - 1}"
-PROBE: dict[str, Value] = {"class": "probe", "price": 0}
-"""A publication for a subscriber at every broker that has any."""
+PROBES = -1
+"""The number of the class of probes, which a subscriber at every broker that has any wants."""
 
 Place = Callable[[int], str]
 """Where the next subscription of a class sits."""
@@ -55,8 +54,8 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Stream:
-    """Publications as columns: which publisher, class and price, and when. `first`: the number of
-    the first of them."""
+    """Publications as columns: which publisher, class (`PROBES`: of a probe) and price, and when.
+    `first`: the number of the first of them."""
 
     publishers: tuple[tuple[str, str], ...]
     publisher: NDArray[np.int64]
@@ -79,6 +78,17 @@ class Stream:
         columns = (self.publisher[cut], self.klass[cut], self.price[cut], self.at_s[cut])
         return Stream(self.publishers, *columns, self.first + begin)
 
+    def merged(self, other: Stream) -> Stream:
+        """Return both, in the order of time; of two at one time its own one first."""
+        mine, theirs = (
+            (each.publisher, each.klass, each.price, each.at_s) for each in (self, other)
+        )
+        order = np.argsort(np.concatenate((self.at_s, other.at_s)), kind="stable")
+        publisher, klass, price, at_s = (
+            np.concatenate(pair)[order] for pair in zip(mine, theirs, strict=True)
+        )
+        return Stream(self.publishers, publisher, klass, price, at_s)
+
     def events(self) -> Iterator[Event]:
         columns = (self.publisher, self.klass, self.price, self.at_s)
         for place, klass, price, at_s in zip(*(each.tolist() for each in columns), strict=True):
@@ -88,7 +98,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Crowd:
-    """`subscriptions` in the order in which they are made; `probes`: those for `PROBE`, which no
+    """`subscriptions` in the order in which they are made; `probes`: those for probes, which no
     other one covers or is covered by. Every publisher advertises all classes."""
 
     publishers: tuple[tuple[str, str], ...]
@@ -105,7 +115,7 @@ class Crowd:
 
     @cached_property
     def _by_class(self) -> dict[int, list[Subscription]]:
-        found: dict[int, list[Subscription]] = {}
+        found: dict[int, list[Subscription]] = {PROBES: list(self.probes)}
         for one in self.subscriptions:
             found.setdefault(one.klass, []).append(one)
         return found
@@ -163,11 +173,17 @@ class Crowd:
             np.asarray(from_s + turn * gap_s, np.float64),
         )
 
-    def probe_events(self, number: int, from_s: float, gap_s: float) -> Iterator[Event]:
-        """Yield publications for a subscriber at every broker that has any."""
-        for i in range(number):
-            client, broker = self.publishers[i % len(self.publishers)]
-            yield Event(client, broker, dict(PROBE), from_s + i * gap_s)
+    def probe_stream(self, number: int, from_s: float, gap_s: float) -> Stream:
+        """Make publications of the publishers in turn for a subscriber at every broker that has
+        any, one every `gap_s`."""
+        turn = np.arange(number)
+        return Stream(
+            self.publishers,
+            turn % len(self.publishers),
+            np.full(number, PROBES),
+            np.zeros(number, np.int64),
+            np.asarray(from_s + turn * gap_s, np.float64),
+        )
 
 
 def workload(
@@ -216,11 +232,12 @@ def _check(subscriptions: int, degree: int, selectivity: float) -> None:
 
 
 def _probe(broker: str) -> Subscription:
-    return Subscription(f"probe-{broker}", broker, "class = 'probe'", -1, False)
+    wanted = f"class = '{_class(PROBES)}'"
+    return Subscription(f"probe-{broker}", broker, wanted, PROBES, False, 0, PRICES - 1)
 
 
 def _class(number: int) -> str:
-    return f"c{number:04d}"
+    return "probe" if number == PROBES else f"c{number:04d}"
 
 
 def _filters(

@@ -3,15 +3,24 @@ behind a root, and the costs that its brokers really have."""
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
+
 from reefcast.simulation.costs import preset
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
-from reefcast_lab.experiments.covering.crowd import workload
-from reefcast_lab.experiments.covering.measuring import delay_curve, delays, queue_curve, simulation
+from reefcast_lab.experiments.covering.measuring import delay_curve, delays, queue_curve
 from reefcast_lab.experiments.covering.parameters import OURS, PAPER, section
-from reefcast_lab.experiments.covering.topology import core_topology
-from reefcast_lab.experiments.covering.unsubscribing import COMPARED, settled
+from reefcast_lab.experiments.covering.phases import Play, warm_up
+from reefcast_lab.experiments.covering.settling import (
+    Population,
+    Settled,
+    after_settling,
+    with_x_seed_and_start,
+)
+from reefcast_lab.experiments.covering.steady import Passage
+from reefcast_lab.experiments.covering.unsubscribing import COMPARED
 from reefcast_lab.experiments.grid import runs_of
-from reefcast_lab.experiments.script import Script
 
 SLOWLY, FAST = "own_engine", "own_engine_fast"
 
@@ -38,24 +47,29 @@ def measure_fast(run: Run) -> list[Measure]:
 
 
 def _measure(run: Run, per_s: float) -> list[Measure]:
-    entries, topology, degree = section("own", run.scale), core_topology(), int(run.x)
-    crowd = workload(
-        topology,
-        subscriptions=entries.roots * (degree + 1),
-        degree=degree,
-        selectivity=entries.matched / degree,
-        seed=run.seed,
+    entries, degree = section("own", run.scale), int(run.x)
+    population = Population(
+        entries.roots * (degree + 1), degree, entries.matched / degree, entries.subscribe_gap_s
     )
-    simulated, kernel = simulation(run, topology, preset(OURS))
-    at_s, handles = settled(simulated, crowd, run.scale, entries.subscribe_gap_s, roots_first=True)
+    return after_settling(run, population, preset(OURS), partial(_rest, run, per_s=per_s))
+
+
+def _rest(run: Run, settled: Settled, per_s: float) -> list[Measure]:
+    entries, at_s = section("own", run.scale), settled.at_s
+    topology, crowd, simulated, kernel = settled.network
     from_s = at_s + entries.warm_s
+    until_s = from_s + entries.observe_s
     number = round((entries.warm_s + entries.observe_s) * per_s)
-    events = list(crowd.events(number, 0.0, 1 / per_s, run.seed))
-    Script(events=events).load(simulated, at_s)
-    for leaver in crowd.leavers(entries.leavers, run.seed):
-        simulated.withdraw(handles[leaver.client], from_s)
+    stream = crowd.stream(number, at_s, 1 / per_s, run.seed)
+    gone = crowd.leavers(entries.leavers, run.seed)
+    passage = Passage(kernel, topology, crowd)
+    remember = gone if run.routing == "incremental" else ()
+    observed = warm_up(simulated, passage, stream, from_s, entries.filled_s, remember)
+    for leaver in gone:
+        simulated.withdraw(settled.handles[leaver.client], from_s)
     core = topology.tiers[0]
-    kernel.sample(core, from_s, from_s + entries.observe_s, entries.sample_s)
+    times_s = np.arange(from_s, until_s, entries.sample_s).tolist()
+    Play(simulated, kernel, passage, observed, core, times_s, from_s, entries.chunk_s).run()
     simulated.run()
     delivered = kernel.record.in_order()
     figures = delays(delivered, from_s, from_s + entries.observe_s / 2)
@@ -65,5 +79,6 @@ def _measure(run: Run, per_s: float) -> list[Measure]:
     return measures + list(queue_curve(kernel.samples, from_s))
 
 
-CAMPAIGN = Campaign(SLOWLY, "subscriptions covered by a root", runs, measure)
-FASTER = Campaign(FAST, "subscriptions covered by a root", fast_runs, measure_fast)
+X = "subscriptions covered by a root"
+CAMPAIGN = Campaign(SLOWLY, X, runs, measure, with_x_seed_and_start)
+FASTER = Campaign(FAST, X, fast_runs, measure_fast, with_x_seed_and_start)

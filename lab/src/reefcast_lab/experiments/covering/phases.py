@@ -1,27 +1,47 @@
-"""A stream of publications through changes of tables: simulated while tables change, computed
-(`steady`) while they do not."""
+"""A stream of publications before, through and after changes of tables: simulated while tables
+change, computed (`steady`) while they do not."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from reefcast.simulation.simulation import Simulation
-from reefcast_lab.experiments.covering.crowd import Stream
+from reefcast_lab.experiments.covering.crowd import Stream, Subscription
 from reefcast_lab.experiments.covering.measuring import CoverKernel
 from reefcast_lab.experiments.covering.steady import Passage, control_under_way
 from reefcast_lab.experiments.script import Script
 
 CHUNK_S = 100.0
-"""Simulated time between two looks at whether control messages are under way."""
+"""Simulated time between two looks at whether control messages are under way, for Table II's rate
+of publications and slower ones."""
+
+
+def warm_up(
+    simulated: Simulation,
+    passage: Passage,
+    stream: Stream,
+    until_s: float,
+    filled_s: float,
+    remember: Iterable[Subscription],
+) -> Stream:
+    """Publish until the tables change; return what is left of the stream. The last `filled_s` are
+    simulated, so that publications are on all links. Those before are passed on for the statistics
+    of deliveries to the subscriptions `remember`, and left out if there are none."""
+    filled, first = np.searchsorted(stream.at_s, (until_s - filled_s, until_s)).tolist()
+    if remembered := list(remember):
+        passage.take(stream.part(0, filled), remember=remembered)
+    Script(events=list(stream.part(filled, first).events())).load(simulated, 0.0)
+    simulated.run(until_s)
+    return stream.part(first, len(stream))
 
 
 @dataclass
 class Play:
     """Publishes `stream`, and samples the `brokers` at `sample_at_s`. Tables change from the
-    beginning to at least `changes_until_s`."""
+    beginning to at least `changes_until_s`; every `chunk_s` it looks whether they still do."""
 
     simulated: Simulation
     kernel: CoverKernel
@@ -30,6 +50,7 @@ class Play:
     brokers: Sequence[str]
     sample_at_s: Sequence[float]
     changes_until_s: float
+    chunk_s: float = field(default_factory=lambda: CHUNK_S)
 
     def run(self) -> None:
         """Publish all. The time is then that of the last publication, or later: all that waits has
@@ -43,7 +64,7 @@ class Play:
 
     def _simulate(self, done: int) -> int:
         """Publish for a while, and let time pass until the next publication."""
-        until_s = max(self.simulated.now_s, self.stream.at_s[done]) + CHUNK_S
+        until_s = max(self.simulated.now_s, self.stream.at_s[done]) + self.chunk_s
         end = int(np.searchsorted(self.stream.at_s, until_s))
         Script(events=list(self.stream.part(done, end).events())).load(self.simulated, 0.0)
         last = end == len(self.stream)
@@ -62,7 +83,7 @@ class Play:
 
     def _drain(self) -> None:
         """Serve all that has been published; what is published later waits behind it anyway."""
-        while not self._run(self.simulated.now_s + CHUNK_S):
+        while not self._run(self.simulated.now_s + self.chunk_s):
             pass
 
     def _compute(self, done: int) -> int:

@@ -10,8 +10,8 @@ from reefcast_lab.experiments.covering.crowd import workload
 from reefcast_lab.experiments.covering.graph_work import GraphWork
 from reefcast_lab.experiments.covering.measuring import CoverKernel, rows_of, simulation
 from reefcast_lab.experiments.covering.parameters import PAPER, section
+from reefcast_lab.experiments.covering.settling import settle
 from reefcast_lab.experiments.covering.topology import core_topology
-from reefcast_lab.experiments.covering.unsubscribing import settled
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.script import Script
 
@@ -34,7 +34,7 @@ def measure(run: Run) -> list[Measure]:
         seed=run.seed,
     )
     simulated, kernel = simulation(run, topology)
-    at_s, _ = settled(simulated, crowd, run.scale, entries.subscribe_gap_s)
+    at_s, _ = settle(simulated, crowd, run.scale, entries.subscribe_gap_s)
     events = crowd.events(entries.simulated, 0.0, entries.publish_gap_s, run.seed)
     Script(events=list(events)).load(simulated, at_s)
     simulated.run()

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from reefcast.simulation.simulation import Simulation
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.columns import Delivered
-from reefcast_lab.experiments.covering.crowd import Crowd, workload
+from reefcast_lab.experiments.covering.crowd import Crowd, Stream
 from reefcast_lab.experiments.covering.measuring import (
     STRATEGIES,
     CoverKernel,
     counted,
     queue_curve,
     rows_of,
-    simulation,
 )
 from reefcast_lab.experiments.covering.parameters import PAPER, section, slow_costs
-from reefcast_lab.experiments.covering.topology import core_topology
-from reefcast_lab.experiments.covering.unsubscribing import COMPARED, settled
+from reefcast_lab.experiments.covering.phases import Play, warm_up
+from reefcast_lab.experiments.covering.settling import (
+    Population,
+    Settled,
+    after_settling,
+    with_seed_and_start,
+    with_x_seed_and_start,
+)
+from reefcast_lab.experiments.covering.steady import Passage
+from reefcast_lab.experiments.covering.unsubscribing import COMPARED
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.parameters import Section
-from reefcast_lab.experiments.script import Script
 
 SLOW, MIDDLE = "slow_engine", "slow_engine_middle"
 DEGREE, CLUSTERED = "slow_engine_degree", "clustered"
@@ -63,26 +70,31 @@ def measure_clustered(run: Run) -> list[Measure]:
 
 
 def _measure(run: Run, degree: int, leavers: int, *, clustered: bool = False) -> list[Measure]:
-    entries, topology = section("slow", run.scale), core_topology()
-    crowd = workload(
-        topology,
-        subscriptions=entries.subscriptions,
-        degree=degree,
-        selectivity=entries.selectivity,
-        seed=run.seed,
-        clustered=clustered,
+    entries = section("slow", run.scale)
+    population = Population(
+        entries.subscriptions, degree, entries.selectivity, entries.subscribe_gap_s, clustered
     )
-    simulated, kernel = simulation(run, topology, slow_costs(run.scale))
-    gap_s, roots_first = entries.subscribe_gap_s, run.routing != "lazy"
-    at_s, handles = settled(simulated, crowd, run.scale, gap_s, roots_first=roots_first)
+    rest = partial(_rest, run, leavers=leavers)
+    return after_settling(run, population, slow_costs(run.scale), rest)
+
+
+def _rest(run: Run, settled: Settled, leavers: int) -> list[Measure]:
+    entries, at_s = section("slow", run.scale), settled.at_s
+    topology, crowd, simulated, kernel = settled.network
     core, inner = topology.tiers[0], topology.tiers[1]
     from_s = at_s + entries.warm_s
     gone_s = from_s + leavers * entries.unsubscribe_gap_s
     until_s = at_s + entries.publications * entries.publish_gap_s
-    probes = _load(simulated, crowd, entries, at_s, gone_s + entries.probes_after_s, run.seed)
-    for number, leaver in enumerate(crowd.leavers(leavers, run.seed)):
-        simulated.withdraw(handles[leaver.client], from_s + number * entries.unsubscribe_gap_s)
-    kernel.sample(core, from_s, until_s, entries.sample_s)
+    stream, probes = _published(crowd, entries, at_s, gone_s + entries.probes_after_s, run.seed)
+    gone = crowd.leavers(leavers, run.seed)
+    passage = Passage(kernel, topology, crowd)
+    remember = gone if run.routing == "incremental" else ()
+    observed = warm_up(simulated, passage, stream, from_s, entries.filled_s, remember)
+    for number, leaver in enumerate(gone):
+        unsubscribed_s = from_s + number * entries.unsubscribe_gap_s
+        simulated.withdraw(settled.handles[leaver.client], unsubscribed_s)
+    times_s = np.arange(from_s, until_s, entries.sample_s).tolist()
+    Play(simulated, kernel, passage, observed, core, times_s, gone_s).run()
     simulated.run()
     figures = _of_probes(kernel.record.in_order(), probes) | {
         "rows_core": rows_of(kernel, core),
@@ -95,22 +107,16 @@ def _measure(run: Run, degree: int, leavers: int, *, clustered: bool = False) ->
     return measures + list(queue_curve(kernel.samples, from_s))
 
 
-def _load(
-    simulated: Simulation,
-    crowd: Crowd,
-    entries: Section,
-    from_s: float,
-    probes_s: float,
-    seed: int,
-) -> list[float]:
-    """Publish the stream from `from_s` on, and from `probes_s` on probes, each half-way between two
-    of its publications; return the times of the probes."""
+def _published(
+    crowd: Crowd, entries: Section, from_s: float, probes_s: float, seed: int
+) -> tuple[Stream, list[float]]:
+    """Return the stream that begins at `from_s`, with the probes in it that begin at `probes_s`,
+    each half-way between two of its publications; and the times of the probes."""
     gap_s = entries.publish_gap_s
-    events = list(crowd.events(entries.publications, from_s, gap_s, seed))
+    stream = crowd.stream(entries.publications, from_s, gap_s, seed)
     first_s = from_s + gap_s * (round((probes_s - from_s) / gap_s) + 0.5)
-    probes = list(crowd.probe_events(entries.probes, first_s, gap_s))
-    Script(events=events + probes).load(simulated, 0.0)
-    return [probe.at_s for probe in probes]
+    probes = crowd.probe_stream(entries.probes, first_s, gap_s)
+    return stream.merged(probes), probes.at_s.tolist()
 
 
 def _of_probes(delivered: Delivered, published_s: list[float]) -> dict[str, float]:
@@ -134,7 +140,11 @@ def _congested_s(kernel: CoverKernel, from_s: float, queued: int) -> float:
     return max(late, default=0.0)
 
 
-CAMPAIGN = Campaign(SLOW, "unsubscriptions", runs, measure)
-BETWEEN = Campaign(MIDDLE, "unsubscriptions", middle_runs, measure)
-DEGREES = Campaign(DEGREE, "subscriptions covered by a root", degree_runs, measure_degree)
-CLUSTERS = Campaign(CLUSTERED, "unsubscriptions", clustered_runs, measure_clustered)
+CAMPAIGN = Campaign(SLOW, "unsubscriptions", runs, measure, with_seed_and_start)
+BETWEEN = Campaign(MIDDLE, "unsubscriptions", middle_runs, measure, with_seed_and_start)
+DEGREES = Campaign(
+    DEGREE, "subscriptions covered by a root", degree_runs, measure_degree, with_x_seed_and_start
+)
+CLUSTERS = Campaign(
+    CLUSTERED, "unsubscriptions", clustered_runs, measure_clustered, with_seed_and_start
+)

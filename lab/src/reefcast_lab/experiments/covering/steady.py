@@ -34,7 +34,7 @@ from reefcast.routing.covering.ghosts import Ghost, GhostTable
 from reefcast.routing.covering.suspicion import Suspicion
 from reefcast.routing.tables import Row
 from reefcast.simulation.node import Node
-from reefcast_lab.experiments.covering.crowd import Crowd, Stream, Subscription
+from reefcast_lab.experiments.covering.crowd import PROBES, Crowd, Stream, Subscription
 from reefcast_lab.experiments.covering.measuring import CoverKernel, Sample
 from reefcast_lab.experiments.covering.topology import Topology, outward
 
@@ -65,7 +65,7 @@ class _Kinds:
         self._first = [0]
         self.wanted: dict[str, tuple[int, int]] = {}
         """By a filter's text: the kinds that it wants, from the first to before the last."""
-        for klass in range(crowd.classes):
+        for klass in range(PROBES, crowd.classes):
             ends = [end for one in crowd.of_class(klass) for end in (one.low, one.high + 1)]
             self._bounds.append(np.unique(np.array([0, *ends], np.int64)))
             self._first.append(self._first[-1] + len(self._bounds[-1]))
@@ -80,15 +80,16 @@ class _Kinds:
         return self._first[-1]
 
     def _place(self, klass: int, price: int) -> int:
-        return self._first[klass] + int(np.searchsorted(self._bounds[klass], price))
+        place = klass - PROBES
+        return self._first[place] + int(np.searchsorted(self._bounds[place], price))
 
     def of(self, stream: Stream) -> Ints:
         """Return the kind of each publication."""
         kinds = np.empty(len(stream.klass), np.int64)
-        for klass, bounds in enumerate(self._bounds):
-            mine = stream.klass == klass
-            place = np.searchsorted(bounds, stream.price[mine], side="right") - 1
-            kinds[mine] = self._first[klass] + place
+        for place, bounds in enumerate(self._bounds):
+            mine = stream.klass == place + PROBES
+            inside = np.searchsorted(bounds, stream.price[mine], side="right") - 1
+            kinds[mine] = self._first[place] + inside
         return kinds
 
 

@@ -25,10 +25,10 @@ from functools import lru_cache
 from itertools import pairwise
 
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run, with_x_and_seed
-from reefcast_lab.experiments.covering.crowd import PRICES, Crowd, Subscription
+from reefcast_lab.experiments.covering.crowd import PRICES, Crowd, Subscription, workload
 from reefcast_lab.experiments.covering.parameters import PAPER, section
 from reefcast_lab.experiments.covering.topology import Topology, core_topology, way_up
-from reefcast_lab.experiments.covering.unsubscribing import figures_of, population
+from reefcast_lab.experiments.covering.unsubscribing import figures_of
 from reefcast_lab.experiments.grid import runs_of
 
 NAME, THETA = "placements", "placements_threshold"
@@ -176,7 +176,13 @@ def _placed(
 ) -> tuple[Topology, Crowd, Structure]:
     """Place subscriptions; runs that differ in the strategy, or in theta, count the same."""
     topology = core_topology()
-    crowd = population(topology, roots, degree, selectivity, seed)
+    crowd = workload(
+        topology,
+        subscriptions=roots * (degree + 1),
+        degree=degree,
+        selectivity=selectivity,
+        seed=seed,
+    )
     return topology, crowd, Structure(topology, crowd)
 
 

@@ -3,15 +3,12 @@ III)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from reefcast.routing.covering.strategies import Strategy
-from reefcast.simulation.simulation import Simulation
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
-from reefcast_lab.experiments.covering.crowd import Crowd, workload
 from reefcast_lab.experiments.covering.measuring import (
     STRATEGIES,
     CoverKernel,
@@ -20,15 +17,20 @@ from reefcast_lab.experiments.covering.measuring import (
     delays,
     queue_curve,
     rows_of,
-    simulation,
 )
-from reefcast_lab.experiments.covering.parameters import PAPER, section
-from reefcast_lab.experiments.covering.phases import Play
+from reefcast_lab.experiments.covering.parameters import PAPER, costs, section
+from reefcast_lab.experiments.covering.phases import Play, warm_up
+from reefcast_lab.experiments.covering.settling import (
+    Population,
+    Settled,
+    after_settling,
+    with_seed_and_start,
+    with_x_seed_and_start,
+)
 from reefcast_lab.experiments.covering.steady import Passage
-from reefcast_lab.experiments.covering.topology import Topology, core_topology
+from reefcast_lab.experiments.covering.topology import Topology
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.parameters import Section
-from reefcast_lab.experiments.script import Script
 
 NAME, DEGREE, THETA = "unsubscribing", "degree", "threshold"
 COMPARED: tuple[Strategy, ...] = ("active", "incremental")
@@ -57,48 +59,50 @@ def theta_runs(scale: str) -> list[Run]:
 
 
 def measure(run: Run) -> list[Measure]:
-    return list(_measure(run, _section(run).degree, int(run.x), 0.0))
+    return _measure(run, _section(run).degree, int(run.x), 0.0)
 
 
 def measure_degree(run: Run) -> list[Measure]:
-    return list(_measure(run, int(run.x), _section(run).compared_x, 0.0))
+    return _measure(run, int(run.x), _section(run).compared_x, 0.0)
 
 
 def measure_theta(run: Run) -> list[Measure]:
-    return list(_measure(run, _section(run).degree, _section(run).compared_x, run.x))
+    return _measure(run, _section(run).degree, _section(run).compared_x, run.x)
 
 
-def _measure(run: Run, degree: int, leavers: int, theta: float) -> Iterator[Measure]:
-    entries, topology = _section(run), core_topology()
-    crowd = population(topology, entries.roots, degree, entries.selectivity, run.seed)
-    simulated, kernel = simulation(run, topology, theta=theta)
-    kernel.watched_from_s = math.inf  # what comes before the first unsubscription is no NRS
-    settled_s, handles = settled(
-        simulated,
-        crowd,
-        run.scale,
-        entries.subscribe_gap_s,
-        roots_first=run.routing != "lazy",  # which keeps what came before its root
+def _measure(run: Run, degree: int, leavers: int, theta: float) -> list[Measure]:
+    entries = _section(run)
+    settling = population(entries, degree)
+    return after_settling(
+        run, settling, costs(run.scale), lambda settled: _rest(run, settled, leavers), theta
     )
+
+
+def population(entries: Section, degree: int) -> Population:
+    """Return the roots and what they cover."""
+    return Population(
+        entries.roots * (degree + 1), degree, entries.selectivity, entries.subscribe_gap_s
+    )
+
+
+def _rest(run: Run, settled: Settled, leavers: int) -> Iterator[Measure]:
+    entries = _section(run)
+    topology, crowd, simulated, kernel = settled.network
     core = topology.tiers[0]
     yield Measure("rows_before", 0.0, rows_of(kernel, core))
-    from_s = kernel.watched_from_s = settled_s + entries.warm_s
+    from_s = kernel.watched_from_s = settled.at_s + entries.warm_s
     until_s = from_s + entries.observe_s
     number = round((entries.warm_s + entries.observe_s) / entries.publish_gap_s)
-    stream = crowd.stream(number, settled_s, entries.publish_gap_s, run.seed)
+    stream = crowd.stream(number, settled.at_s, entries.publish_gap_s, run.seed)
     gone = crowd.leavers(leavers, run.seed)
     passage = Passage(kernel, topology, crowd)
-    filled = int(np.searchsorted(stream.at_s, from_s - entries.filled_s))
-    if run.routing == "incremental":  # the others remember nothing of what comes before
-        passage.take(stream.part(0, filled), remember=gone)
-    first = int(np.searchsorted(stream.at_s, from_s))
-    Script(events=list(stream.part(filled, first).events())).load(simulated, 0.0)
-    simulated.run(from_s)
+    remember = gone if run.routing == "incremental" else ()
+    observed = warm_up(simulated, passage, stream, from_s, entries.filled_s, remember)
     wrong = counted(kernel, "false_positive", topology.graph)
     for place, leaver in enumerate(gone):
-        simulated.withdraw(handles[leaver.client], from_s + place * entries.within_s / leavers)
+        at_s = from_s + place * entries.within_s / leavers
+        simulated.withdraw(settled.handles[leaver.client], at_s)
     times_s = np.arange(from_s, until_s, entries.sample_s).tolist()
-    observed = stream.part(first, number)
     Play(simulated, kernel, passage, observed, core, times_s, from_s + entries.within_s).run()
     yield Measure("rows_after", 0.0, rows_of(kernel, core))
     result = simulated.run()
@@ -110,33 +114,6 @@ def _measure(run: Run, degree: int, leavers: int, theta: float) -> Iterator[Meas
         yield Measure(name, 0.0, value)
     yield from delay_curve(delivered, from_s, entries.sample_s)
     yield from queue_curve(kernel.samples, from_s)
-
-
-def population(topology: Topology, roots: int, degree: int, selectivity: float, seed: int) -> Crowd:
-    """Make the roots and what they cover."""
-    return workload(
-        topology,
-        subscriptions=roots * (degree + 1),
-        degree=degree,
-        selectivity=selectivity,
-        seed=seed,
-    )
-
-
-def settled(
-    simulated: Simulation, crowd: Crowd, scale: str, gap_s: float, *, roots_first: bool = False
-) -> tuple[float, dict[str, int]]:
-    """Let all advertise, then all subscribe (`roots_first`: see `Crowd.claims`); return when the
-    network was quiet, and the handles of the subscriptions, by client."""
-    script = Script(crowd.advertisements(section("network", scale).advertise_gap_s))
-    advertised_s = script.claims[-1].from_s + 1.0
-    script.claims.extend(
-        crowd.claims(advertised_s, gap_s, lambda one: math.inf, roots_first=roots_first)
-    )
-    handles = script.load(simulated, 0.0)
-    simulated.run()
-    by_client = {claim.client: handle for claim, handle in zip(script.claims, handles, strict=True)}
-    return simulated.now_s, by_client
 
 
 def figures_of(came: Mapping[str, int], topology: Topology) -> dict[str, float]:
@@ -153,6 +130,8 @@ def _of_bursts(kernel: CoverKernel, topology: Topology) -> dict[str, float]:
     return figures_of(kernel.subscriptions_came, topology) | {"largest_queue": longest}
 
 
-CAMPAIGN = Campaign(NAME, "unsubscriptions", runs, measure)
-DEGREES = Campaign(DEGREE, "subscriptions covered by a root", degree_runs, measure_degree)
-THETAS = Campaign(THETA, "similarity threshold", theta_runs, measure_theta)
+CAMPAIGN = Campaign(NAME, "unsubscriptions", runs, measure, with_seed_and_start)
+DEGREES = Campaign(
+    DEGREE, "subscriptions covered by a root", degree_runs, measure_degree, with_x_seed_and_start
+)
+THETAS = Campaign(THETA, "similarity threshold", theta_runs, measure_theta, with_seed_and_start)
