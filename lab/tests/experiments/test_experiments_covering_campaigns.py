@@ -208,6 +208,7 @@ def nrs(made: Topology, everybody: Crowd, gone: list[Subscription], broker: str)
     )
 
 
+@pytest.mark.live
 @pytest.mark.long
 @pytest.mark.parametrize("strategy", ["active", pytest.param("packing", marks=pytest.mark.soak)])
 def test_what_takes_the_place_of_roots_is_counted_where_it_comes(strategy: str) -> None:
@@ -222,6 +223,7 @@ def test_what_takes_the_place_of_roots_is_counted_where_it_comes(strategy: str) 
     assert found["nrs_inner"] == pytest.approx(sum(inner) / len(inner))
 
 
+@pytest.mark.live
 @pytest.mark.long
 def test_incremental_sends_less_and_keeps_delays_short_where_active_congests() -> None:
     active, incremental = (figures("unsubscribing", of) for of in ("active", "incremental"))
@@ -232,6 +234,7 @@ def test_incremental_sends_less_and_keeps_delays_short_where_active_congests() -
     assert incremental["rows_after"] < active["rows_after"]
 
 
+@pytest.mark.live
 @pytest.mark.long
 def test_one_run_of_each_family_is_the_same_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
     """The degree and the threshold of the default are those of Figs 9 and 11 and of Table III. A
@@ -251,6 +254,7 @@ def test_one_run_of_each_family_is_the_same_scenario(monkeypatch: pytest.MonkeyP
     assert nrs[0.1]["nrs_E"] <= nrs[XS["threshold"]]["nrs_E"]
 
 
+@pytest.mark.live
 @pytest.mark.long
 def test_probes_come_to_every_broker_with_subscribers() -> None:
     for campaign in ("slow_engine", "slow_engine_degree", "clustered"):
@@ -292,6 +296,7 @@ def test_who_moves_is_measured_by_tier_and_over_time() -> None:
     assert wrong["incremental"] > wrong["active"]
 
 
+@pytest.mark.live
 @pytest.mark.long
 def test_our_engine_is_measured_at_both_rates() -> None:
     slowly, fast = (figures(name, "active") for name in ("own_engine", "own_engine_fast"))
@@ -299,6 +304,7 @@ def test_our_engine_is_measured_at_both_rates() -> None:
     assert 0 < fast["mean_delay_s"] <= fast["largest_delay_s"]
 
 
+@pytest.mark.live
 @pytest.mark.long
 @pytest.mark.parametrize(
     "campaign",
@@ -317,6 +323,7 @@ def test_one_seed_measures_the_same_again(campaign: str) -> None:
 # --- the plan -------------------------------------------------------------------------------------
 
 
+@pytest.mark.live
 @pytest.mark.soak
 def test_claims_and_plots_use_what_the_campaigns_run_and_measure() -> None:
     for claim in PAPER.claims:

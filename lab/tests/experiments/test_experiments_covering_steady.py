@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reefcast_lab.experiments.campaign import Measure, Run
-from reefcast_lab.experiments.covering import parameters, phases, unsubscribing
+from reefcast_lab.experiments.covering import parameters, phases, settling, unsubscribing
 from reefcast_lab.experiments.covering.steady import departures
 
 TINY: dict[str, Any] = {
@@ -36,10 +36,12 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setitem(parameters.section("unsubscribing", "small")._values, key, value)
     monkeypatch.setitem(parameters.section("network", "small")._values, "rows_cost", 400.0)
     monkeypatch.setattr(phases, "CHUNK_S", 5.0)
+    monkeypatch.setattr(settling, "apart", lambda work: work())  # what is patched here is counted
     yield
 
 
 def measured(strategy: str, seed: int) -> list[Measure]:
+    settling._last.clear()  # the network of the last run, which went on in it
     return unsubscribing.measure(Run("covering", "small", "unsubscribing", strategy, 8.0, "", seed))
 
 

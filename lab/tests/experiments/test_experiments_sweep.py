@@ -65,6 +65,21 @@ def test_runs_that_are_prepared_together_share_a_task(spark, tmp_path):
     assert whole.table().num_rows == alone.table().num_rows + 4
 
 
+def test_a_text_says_what_runs_have_in_common_across_campaigns(tmp_path):
+    paper = toy_paper(tmp_path / "toy")
+    runs = [run for campaign in paper.campaigns for run in campaign.runs("small")]
+    told = {str: lambda run: f"seed {run.seed}", int: lambda run: run.seed}
+    shared = {}
+    for kind, together in told.items():
+        campaigns = tuple(dataclasses.replace(one, together=together) for one in paper.campaigns)
+        shared[kind] = groups(dataclasses.replace(paper, campaigns=campaigns), runs)
+    assert {run.seed for run in runs} == {0, 1} and len({run.campaign for run in runs}) == 2
+    assert len(shared[str]) == 2 and sorted(run for some in shared[str] for run in some) == sorted(
+        runs
+    )
+    assert all(len({run.campaign for run in some}) == 1 for some in shared[int])
+
+
 @pytest.mark.spark
 def test_a_run_that_raises_does_not_stop_the_others(spark, tmp_path):
     half, told = toy(tmp_path, broken=20), []

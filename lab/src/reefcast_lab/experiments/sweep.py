@@ -2,7 +2,7 @@
 
 A run for each job, so that one whose process dies again and again costs only itself: Spark gives up
 a job, with all its tasks, when one of them has failed too often. Only runs that are prepared
-together (`Campaign.together`) share a job. What a task measured comes back to the driver, which
+together (`groups`) share a job. What a task measured comes back to the driver, which
 writes it at once, so that workers need no folder of ours, and Spark Connect will do as well as a
 cluster.
 
@@ -91,11 +91,15 @@ def _as_they_end(spark: SparkSession, results: Store, runs: Sequence[Run]) -> Ge
 
 
 def groups(paper: Paper, runs: Iterable[Run]) -> list[list[Run]]:
-    """Return the runs by the task that measures them, in the order of the first of each."""
+    """Return the runs by the task that measures them, in the order of the first of each. What runs
+    have in common (`Campaign.together`) says so within a campaign; if it is a text, across
+    campaigns."""
     found: dict[Hashable, list[Run]] = {}
     for run in runs:
         together = paper.campaign(run.campaign).together
-        found.setdefault((run.campaign, together(run)) if together else run, []).append(run)
+        common = together(run) if together else run
+        key = common if isinstance(common, str) else (run.campaign, common)
+        found.setdefault(key, []).append(run)
     return list(found.values())
 
 
@@ -119,7 +123,8 @@ def _job(spark: SparkSession, results: Store, runs: Sequence[Run]) -> list[Ended
     started = time.perf_counter()
     # What is said of results stays here.
     paper = replace(results.paper, claims=(), plots=(), evidence=None, outline=list)
-    task = _task(Work(tuple(runs), results.versions[runs[0].campaign]), paper)
+    work = Work(tuple((run, results.versions[run.campaign]) for run in runs))
+    task = _task(work, paper)
     try:
         told = spark.range(0, 1, 1, 1).mapInArrow(task, _TOLD).toArrow().to_pylist()
     except (PySparkException, Py4JError) as failure:
@@ -162,10 +167,9 @@ last; `RUN_S` alone, with an error, if the run failed."""
 
 
 class Work(NamedTuple):
-    """A task: runs of one campaign, and what they have to be measured with."""
+    """A task: runs, each with what it has to be measured with."""
 
-    runs: tuple[Run, ...]
-    version: Version
+    runs: tuple[tuple[Run, Version], ...]
 
 
 def _task(
@@ -178,8 +182,8 @@ def _task(
             pass
         types = {"metric": pa.string(), "at": pa.float64(), "value": pa.float64()}
         schema = pa.schema({"run": pa.int32(), **types, "error": pa.string()})
-        for number, run in enumerate(work.runs):
-            told = [{"run": number} | row for row in _told(run, work.version, paper)]
+        for number, (run, version) in enumerate(work.runs):
+            told = [{"run": number} | row for row in _told(run, version, paper)]
             yield pa.RecordBatch.from_pylist(told, schema)
 
     return task

@@ -3,6 +3,7 @@ behind a root, and the costs that its brokers really have."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
 
 import numpy as np
@@ -16,7 +17,7 @@ from reefcast_lab.experiments.covering.settling import (
     Population,
     Settled,
     after_settling,
-    with_x_seed_and_start,
+    network_of,
 )
 from reefcast_lab.experiments.covering.steady import Passage
 from reefcast_lab.experiments.covering.unsubscribing import COMPARED
@@ -79,6 +80,10 @@ def _rest(run: Run, settled: Settled, per_s: float) -> list[Measure]:
     return measures + list(queue_curve(kernel.samples, from_s))
 
 
+def _together(run: Run) -> Hashable:
+    return network_of(run, f"own, degree {run.x:g}")
+
+
 X = "subscriptions covered by a root"
-CAMPAIGN = Campaign(SLOWLY, X, runs, measure, with_x_seed_and_start)
-FASTER = Campaign(FAST, X, fast_runs, measure_fast, with_x_seed_and_start)
+CAMPAIGN = Campaign(SLOWLY, X, runs, measure, _together)
+FASTER = Campaign(FAST, X, fast_runs, measure_fast, _together)

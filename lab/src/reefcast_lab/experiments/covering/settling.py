@@ -80,7 +80,7 @@ def after_settling(
 ) -> list[Measure]:
     """Measure the `rest` of a run, in the network of its strategy in which this population has
     subscribed; `theta` instead of the paper's."""
-    strategy: Strategy = "lazy" if run.routing == "lazy" else "active"
+    strategy = _start(run)
     settled = _settled(run._replace(routing=strategy), population, costs)
 
     def measures() -> list[Measure]:
@@ -137,12 +137,12 @@ def adopt(kernel: CoverKernel, strategy: Strategy, theta: float) -> None:
             router.tree.outgoing[link] = after
 
 
-def with_seed_and_start(run: Run) -> Hashable:
-    """Return what runs of a campaign have in common that go on from the same network, whatever x
-    is."""
-    return run.seed, run.routing == "lazy"
+def network_of(run: Run, population: str) -> str:
+    """Return what runs have in common that go on from the same network, in whichever campaign;
+    `population`: a name of it."""
+    return f"{population}, seed {run.seed}, {_start(run)}"
 
 
-def with_x_seed_and_start(run: Run) -> Hashable:
-    """Return what they have in common where x is a size of the population."""
-    return run.x, with_seed_and_start(run)
+def _start(run: Run) -> Strategy:
+    """Return the strategy that the network of a run settles with."""
+    return "lazy" if run.routing == "lazy" else "active"

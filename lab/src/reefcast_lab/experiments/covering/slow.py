@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
 
 import numpy as np
@@ -22,8 +23,7 @@ from reefcast_lab.experiments.covering.settling import (
     Population,
     Settled,
     after_settling,
-    with_seed_and_start,
-    with_x_seed_and_start,
+    network_of,
 )
 from reefcast_lab.experiments.covering.steady import Passage
 from reefcast_lab.experiments.covering.unsubscribing import COMPARED
@@ -140,11 +140,14 @@ def _congested_s(kernel: CoverKernel, from_s: float, queued: int) -> float:
     return max(late, default=0.0)
 
 
-CAMPAIGN = Campaign(SLOW, "unsubscriptions", runs, measure, with_seed_and_start)
-BETWEEN = Campaign(MIDDLE, "unsubscriptions", middle_runs, measure, with_seed_and_start)
+def _together(run: Run) -> Hashable:
+    populations = {SLOW: "slow", MIDDLE: "slow", DEGREE: f"slow, degree {run.x:g}"}
+    return network_of(run, populations.get(run.campaign, CLUSTERED))
+
+
+CAMPAIGN = Campaign(SLOW, "unsubscriptions", runs, measure, _together)
+BETWEEN = Campaign(MIDDLE, "unsubscriptions", middle_runs, measure, _together)
 DEGREES = Campaign(
-    DEGREE, "subscriptions covered by a root", degree_runs, measure_degree, with_x_seed_and_start
+    DEGREE, "subscriptions covered by a root", degree_runs, measure_degree, _together
 )
-CLUSTERS = Campaign(
-    CLUSTERED, "unsubscriptions", clustered_runs, measure_clustered, with_seed_and_start
-)
+CLUSTERS = Campaign(CLUSTERED, "unsubscriptions", clustered_runs, measure_clustered, _together)

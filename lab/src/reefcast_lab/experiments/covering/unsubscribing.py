@@ -3,7 +3,7 @@ III)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 import numpy as np
 
@@ -24,8 +24,7 @@ from reefcast_lab.experiments.covering.settling import (
     Population,
     Settled,
     after_settling,
-    with_seed_and_start,
-    with_x_seed_and_start,
+    network_of,
 )
 from reefcast_lab.experiments.covering.steady import Passage
 from reefcast_lab.experiments.covering.topology import Topology
@@ -130,8 +129,12 @@ def _of_bursts(kernel: CoverKernel, topology: Topology) -> dict[str, float]:
     return figures_of(kernel.subscriptions_came, topology) | {"largest_queue": longest}
 
 
-CAMPAIGN = Campaign(NAME, "unsubscriptions", runs, measure, with_seed_and_start)
+def _together(run: Run) -> Hashable:
+    return network_of(run, f"degree {run.x:g}" if run.campaign == DEGREE else NAME)
+
+
+CAMPAIGN = Campaign(NAME, "unsubscriptions", runs, measure, _together)
 DEGREES = Campaign(
-    DEGREE, "subscriptions covered by a root", degree_runs, measure_degree, with_x_seed_and_start
+    DEGREE, "subscriptions covered by a root", degree_runs, measure_degree, _together
 )
-THETAS = Campaign(THETA, "similarity threshold", theta_runs, measure_theta, with_seed_and_start)
+THETAS = Campaign(THETA, "similarity threshold", theta_runs, measure_theta, _together)
