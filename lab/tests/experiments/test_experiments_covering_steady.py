@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reefcast_lab.experiments.campaign import Measure, Run
-from reefcast_lab.experiments.covering import parameters, phases, settling, unsubscribing
+from reefcast_lab.experiments.covering import parameters, phases, settling, slow, unsubscribing
 from reefcast_lab.experiments.covering.steady import departures
 
 TINY: dict[str, Any] = {
@@ -66,10 +66,10 @@ def test_what_is_computed_is_what_would_be_simulated(
     with monkeypatch.context() as patch:
         patch.setattr(phases.Play, "_at_rest", lambda self: False)
         patch.setitem(parameters.section("unsubscribing", "small")._values, "filled_s", 20.0)
-        slow = measured(strategy, 1)
+        simulated = measured(strategy, 1)
     assert sum(computed) > 1000
     found = {(one.metric, round(one.at, 6)): one.value for one in quick}
-    expected = {(one.metric, round(one.at, 6)): one.value for one in slow}
+    expected = {(one.metric, round(one.at, 6)): one.value for one in simulated}
     ignored = {"publish_messages"} if strategy != "incremental" else set()  # before they are warm
     wrong = {
         place: (found.get(place), expected.get(place))
@@ -78,6 +78,57 @@ def test_what_is_computed_is_what_would_be_simulated(
         and found.get(place) != pytest.approx(expected.get(place), rel=1e-4, abs=1e-6)
     }
     assert not wrong
+
+
+SLOW: dict[str, Any] = {
+    "row_cost": 0.5,
+    "comparison_cost": 0.2,
+    "subscriptions": 105,
+    "degree": 20,
+    "selectivity": 0.3,
+    "subscribe_gap_s": 0.1,
+    "warm_s": 20.0,
+    "filled_s": 1.0,
+    "publish_gap_s": 0.05,
+    "publications": 2000,
+    "unsubscribe_gap_s": 0.1,
+    "probes": 30,
+    "probes_after_s": 30.0,
+    "sample_s": 0.9731,
+}
+
+
+@pytest.mark.parametrize(
+    "strategy", [pytest.param("active", marks=pytest.mark.soak), "incremental"]
+)
+def test_probes_that_are_computed_are_those_that_would_be_simulated(
+    strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = parameters.section("slow", "small")._values
+    for key, value in SLOW.items():
+        monkeypatch.setitem(values, key, value)
+    run = Run("covering", "small", "slow_engine", strategy, 3.0, "", 1)
+    passed: list[int] = []
+    take = phases.Passage.take
+
+    def counting(self: phases.Passage, *given: Any, **more: Any) -> int:
+        passed.append(take(self, *given, **more))
+        return passed[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(phases.Passage, "take", counting)
+        settling._last.clear()
+        quick = slow.measure(run)
+    with monkeypatch.context() as patch:
+        patch.setattr(phases.Play, "_at_rest", lambda self: False)
+        patch.setitem(values, "filled_s", 20.0)
+        settling._last.clear()
+        simulated = slow.measure(run)
+    assert passed[-1] > 800  # the probes are among them
+    found = {(one.metric, round(one.at, 6)): one.value for one in quick}
+    expected = {(one.metric, round(one.at, 6)): one.value for one in simulated}
+    assert found == pytest.approx(expected, rel=1e-3, abs=1e-6)
+    assert found["probe_deliveries", 0.0] == 30 * 29
 
 
 TIMES = st.lists(

@@ -6,22 +6,19 @@ from __future__ import annotations
 from collections.abc import Hashable
 from functools import partial
 
-import numpy as np
-
 from reefcast.simulation.costs import preset
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.covering.measuring import delay_curve, delays, queue_curve
 from reefcast_lab.experiments.covering.parameters import OURS, PAPER, section
-from reefcast_lab.experiments.covering.phases import Play, warm_up
 from reefcast_lab.experiments.covering.settling import (
     Population,
     Settled,
     after_settling,
     network_of,
 )
-from reefcast_lab.experiments.covering.steady import Passage
 from reefcast_lab.experiments.covering.unsubscribing import COMPARED
 from reefcast_lab.experiments.grid import runs_of
+from reefcast_lab.experiments.script import Script
 
 SLOWLY, FAST = "own_engine", "own_engine_fast"
 
@@ -59,18 +56,13 @@ def _rest(run: Run, settled: Settled, per_s: float) -> list[Measure]:
     entries, at_s = section("own", run.scale), settled.at_s
     topology, crowd, simulated, kernel = settled.network
     from_s = at_s + entries.warm_s
-    until_s = from_s + entries.observe_s
     number = round((entries.warm_s + entries.observe_s) * per_s)
-    stream = crowd.stream(number, at_s, 1 / per_s, run.seed)
-    gone = crowd.leavers(entries.leavers, run.seed)
-    passage = Passage(kernel, topology, crowd)
-    remember = gone if run.routing == "incremental" else ()
-    observed = warm_up(simulated, passage, stream, from_s, entries.filled_s, remember)
-    for leaver in gone:
+    events = list(crowd.events(number, 0.0, 1 / per_s, run.seed))
+    Script(events=events).load(simulated, at_s)
+    for leaver in crowd.leavers(entries.leavers, run.seed):
         simulated.withdraw(settled.handles[leaver.client], from_s)
     core = topology.tiers[0]
-    times_s = np.arange(from_s, until_s, entries.sample_s).tolist()
-    Play(simulated, kernel, passage, observed, core, times_s, from_s, entries.chunk_s).run()
+    kernel.sample(core, from_s, from_s + entries.observe_s, entries.sample_s)
     simulated.run()
     delivered = kernel.record.in_order()
     figures = delays(delivered, from_s, from_s + entries.observe_s / 2)

@@ -4,7 +4,7 @@ change, computed (`steady`) while they do not."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from reefcast_lab.experiments.covering.steady import Passage, control_under_way
 from reefcast_lab.experiments.script import Script
 
 CHUNK_S = 100.0
-"""Simulated time between two looks at whether control messages are under way, for Table II's rate
-of publications and slower ones."""
+"""Simulated time between two looks at whether control messages are under way."""
 
 
 def warm_up(
@@ -41,7 +40,7 @@ def warm_up(
 @dataclass
 class Play:
     """Publishes `stream`, and samples the `brokers` at `sample_at_s`. Tables change from the
-    beginning to at least `changes_until_s`; every `chunk_s` it looks whether they still do."""
+    beginning to at least `changes_until_s`."""
 
     simulated: Simulation
     kernel: CoverKernel
@@ -50,7 +49,6 @@ class Play:
     brokers: Sequence[str]
     sample_at_s: Sequence[float]
     changes_until_s: float
-    chunk_s: float = field(default_factory=lambda: CHUNK_S)
 
     def run(self) -> None:
         """Publish all. The time is then that of the last publication, or later: all that waits has
@@ -64,7 +62,7 @@ class Play:
 
     def _simulate(self, done: int) -> int:
         """Publish for a while, and let time pass until the next publication."""
-        until_s = max(self.simulated.now_s, self.stream.at_s[done]) + self.chunk_s
+        until_s = max(self.simulated.now_s, self.stream.at_s[done]) + CHUNK_S
         end = int(np.searchsorted(self.stream.at_s, until_s))
         Script(events=list(self.stream.part(done, end).events())).load(self.simulated, 0.0)
         last = end == len(self.stream)
@@ -83,7 +81,7 @@ class Play:
 
     def _drain(self) -> None:
         """Serve all that has been published; what is published later waits behind it anyway."""
-        while not self._run(self.simulated.now_s + self.chunk_s):
+        while not self._run(self.simulated.now_s + CHUNK_S):
             pass
 
     def _compute(self, done: int) -> int:

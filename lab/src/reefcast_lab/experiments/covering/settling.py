@@ -123,8 +123,8 @@ def settle(
 
 
 def adopt(kernel: CoverKernel, strategy: Strategy, theta: float) -> None:
-    """Have brokers that settled with *active* go on with *packing* or *incremental*. All their links
-    are up, so that each has an `Outgoing` already."""
+    """Have brokers that settled with *active* go on with *packing* or *incremental*. All of their
+    links are up, so that each has an `Outgoing` already."""
     for node in kernel.nodes.values():
         router = acyclic(node)
         router.counts = strategy == "incremental"
