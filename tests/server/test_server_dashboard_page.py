@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from dashboards import SCRIPT, Town, town
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Locator, Page, expect
 
 from asking_http import with_admin
 from browsers import PATIENCE_MS, browser, page_of
@@ -318,13 +318,22 @@ async def test_light_and_dark(chromium: Browser, place: Town, scheme: str) -> No
     async with page_of(chromium, place.base, color_scheme=scheme) as page:
         await expect(page.locator(".tile").first).to_be_visible()
         for selector in (".tile strong", ".tile .label", ".nav a", ".nav a[aria-current]"):
-            text, back = await page.locator(selector).first.evaluate(COLOURS)
+            text, back = await colours(page.locator(selector).first)
             assert contrast(text, back) >= 4.5, (scheme, selector)
-        _, back = await page.locator("main").evaluate(COLOURS)
+        _, back = await colours(page.locator("main"))
         assert (luminance(back) < 0.1) is (scheme == "dark")
 
 
+async def colours(place: Locator) -> tuple[list[float], list[float]]:
+    """Return the colours of an element's text, and of what is behind it."""
+    while (found := await place.evaluate(COLOURS)) is None:
+        pass  # the page put another one in its place meanwhile
+    text, back = found
+    return text, back
+
+
 COLOURS = """element => {
+    if (!element.isConnected) return null;
     const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
     let [back, at] = [[0, 0, 0, 0], element];
     while (at && back[3] === 0) {
