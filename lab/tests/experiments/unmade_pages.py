@@ -14,7 +14,6 @@ UNMADE = {
     "storage": "20 seeds, computed, the first simulated; what the steps lose; readings marked",
     "sharing": "a new page",
     "outage": "a new page",
-    "skew": "a new page",
     "clusters": "a new page",
     "tenfold": "a new page",
 }
