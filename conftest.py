@@ -70,6 +70,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw the same examples in each run of the tests: what fails is then the change's fault, not
+    the day's. New ones are drawn by `--quick` and `--soak`, which are there to find something."""
+    if not (config.getoption("--quick") or config.getoption("--soak")):
+        settings.register_profile("same", settings.get_profile("usual"), derandomize=True)
+        settings.load_profile("same")
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Load the kernels as brokers do. With which others a kernel is compiled depends on what was
     imported before, so that tests would compile, and try, other kernels than brokers have. Commands

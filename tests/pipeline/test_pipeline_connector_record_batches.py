@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql.types import (
     BooleanType,
@@ -113,7 +113,24 @@ formed = st.one_of(
     st.sampled_from(
         ("2026-01-31T12:00:00Z", "2026-01-31", "2026-13-01", "soon", "", "7.25", "1e3", "99999.5")
     ),
-    st.sampled_from((7, -3, 2**53, 10**7, 7.25, 7.0, 1e300, 1e-40, math.nan, math.inf, True)),
+    st.sampled_from(
+        (
+            7,
+            -3,
+            2**53,
+            10**7,
+            -(10**6),
+            2**62,
+            -(2**58),
+            7.25,
+            7.0,
+            1e300,
+            1e-40,
+            math.nan,
+            math.inf,
+            True,
+        )
+    ),
 )
 
 
@@ -121,6 +138,8 @@ formed = st.one_of(
     st.sampled_from((TimestampType(), DateType(), DecimalType(6, 2))),
     st.lists(st.dictionaries(st.sampled_from(("x", "s.x", "y")), formed), max_size=6),
 )
+@example(DateType(), [{"x": 10**7}])  # a day of the year 29349
+@example(TimestampType(), [{"x": 2**62}])
 def test_what_a_column_of_times_or_decimals_does_not_show_is_left_over(
     kind: DataType, some: list[dict[str, Any]]
 ) -> None:

@@ -6,6 +6,7 @@ Reading takes each form that a client or a writer may have chosen, and makes NUL
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,12 @@ from pyspark.sql.types import DataType, DateType, DecimalType, TimestampType
 _WIDE = pa.decimal256(76, 37)
 _LEAST = 1e-37
 """What is nearer to 0 is 0 in every decimal."""
+_EPOCH = date(1970, 1, 1).toordinal()
+_DAYS = date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH
+"""The first and the last day that has a name, as days since 1970; further ones would end who
+collects them in Python."""
+_DAY_US = 86_400_000_000
+_MICROS = _DAYS[0] * _DAY_US, (_DAYS[1] + 1) * _DAY_US - 1
 
 
 def cast_or_null(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -29,14 +36,21 @@ def cast_or_null(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.concat_arrays(parts)
 
 
+def _between(numbers: pa.Array, bounds: tuple[int, int]) -> pa.Array:
+    """Make NULL of the numbers outside of the bounds."""
+    first, last = bounds
+    inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
+    return pc.if_else(inside, numbers, None)
+
+
 def _times(forms: list[pa.Array], kind: pa.DataType) -> pa.Array:
     micros, texts = forms
-    return pc.coalesce(micros.cast(kind), cast_or_null(texts, kind))
+    return pc.coalesce(_between(micros, _MICROS).cast(kind), cast_or_null(texts, kind))
 
 
 def _dates(forms: list[pa.Array], kind: pa.DataType) -> pa.Array:
     days, texts = forms
-    return pc.coalesce(days.cast(kind), cast_or_null(texts, kind))
+    return pc.coalesce(_between(days, _DAYS).cast(kind), cast_or_null(texts, kind))
 
 
 def _decimals(forms: list[pa.Array], kind: pa.DataType) -> pa.Array:
