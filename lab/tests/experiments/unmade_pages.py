@@ -13,7 +13,6 @@ UNMADE = {
     "octopia": "the links of a broker share a sender now; counts",
     "storage": "20 seeds, computed, the first simulated; what the steps lose; readings marked",
     "sharing": "a new page",
-    "outage": "a new page",
     "tenfold": "a new page",
 }
 """Pages that are older than what they are made from, or not there, and why; they are made by
