@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
@@ -54,10 +53,6 @@ BRIEF_EVENTS = 50_000
 
 CLASSES = "java-classes.jsa"
 """The file of `DemoOptions.data` with Java's classes; see `spark_session`."""
-
-SWITCH_S = 0.0005
-"""How long a thread of Python keeps others from running: by default ten times as long, which each
-of some thousand answers of Java would wait while flooding is simulated."""
 
 TRACE_FLUSH_S = 10.0
 """Fewer and larger files than by default: Spark reads them at the end, nobody before."""
@@ -156,41 +151,43 @@ def run_demo(options: DemoOptions, show: Show) -> Summary:
     clock = Clock(show)
     with ExitStack() as stack:
         live = asyncio.run(_run_live(options, show, clock, stack))
-        with clock.step("Spark checks the deliveries and reads traces, flooding is simulated"):
+        with clock.step("Spark checks the deliveries and reads traces"):
             found = asyncio.run(_judge(live, options))
+        with clock.step("flooding is simulated"):
+            flooding = _flood(live, options)
         with clock.step("the report is written"):
-            replay = live.replay
             clients = len({each.client for each in live.wanted})
-            costs = compare(found.analysis, options.events, clients, found.flooding)
-            report = make_report(options, found, costs, replay.publishers, live.timing)
+            costs = compare(found.analysis, options.events, clients, flooding)
+            report = make_report(options, found, costs, live.replay.publishers, live.timing)
             write_report(report, options.report)
     steps, seconds = clock.steps, clock.seconds
     return Summary(found.check, found.analysis, costs, options, live.timing, seconds, steps)
 
 
 class Found(NamedTuple):
-    """What is computed when the network has carried everything."""
+    """What Spark computes when the network has carried everything."""
 
     check: Check
     analysis: Analysis
-    flooding: Flooding
 
 
 async def _judge(live: Live, options: DemoOptions) -> Found:
-    """Compute everything at the same time: each part alone keeps a core busy for half of its time
-    at most."""
+    """Compute both at the same time: each alone keeps the cores busy for a part of its time."""
     replay, spark = live.replay, live.spark
-    sys.setswitchinterval(SWITCH_S)
     events = spark.read.parquet(str(replay.events)).where(F.col("event") < options.events)
-    sample = sample_events(replay.events, options.events)
-    graph, publishers = replay.network.graph(), replay.publishers
     return Found(
         *await asyncio.gather(
             asyncio.to_thread(run_check, spark, events, replay),
             asyncio.to_thread(analyze, spark, Path(replay.network.trace.directory)),
-            asyncio.to_thread(simulate_flooding, graph, live.wanted, publishers, sample),
         )
     )
+
+
+def _flood(live: Live, options: DemoOptions) -> Flooding:
+    """Simulate flooding of a sample of the events."""
+    replay = live.replay
+    sample = sample_events(replay.events, options.events)
+    return simulate_flooding(replay.network.graph(), live.wanted, replay.publishers, sample)
 
 
 def prepare_demo(data: Path, master: str = DEFAULT_MASTER) -> None:
