@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from children import Children
@@ -270,3 +270,10 @@ def test_of_many_processes_two_have_a_spark_session() -> None:
     assert [at for at, item in enumerate(order) if item in session] == [0, 1, 8, 9]
     order = dealt([*quick, *session], 4, lambda item: item in quick)  # runs of ten
     assert [at for at, item in enumerate(order) if item in session] == [0, 1, 2, 3]
+
+
+def test_only_runs_that_look_for_something_draw_examples_anew(
+    pytestconfig: pytest.Config,
+) -> None:
+    looks = pytestconfig.getoption("--quick") or pytestconfig.getoption("--soak")
+    assert settings().derandomize is not looks
