@@ -31,9 +31,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reefcast.errors import ConfigurationError, InvalidValueError, LocalError, ProtocolError
-from reefcast.history import eras, reading, schema, sealing
+from reefcast.history import eras, merging, reading, schema, sealing
 from reefcast.history.messages import Position
-from reefcast.history.store import HistoryStore, Incoming
+from reefcast.history.store import HistoryStore, Incoming, Limits
 from reefcast.model.filters import TRUE, parse_filter
 from reefcast.model.publication import Publication
 from reefcast.model.values import Kind
@@ -85,6 +85,52 @@ def test_hands_out_what_the_obvious_twin_does(
             found = read(store, topics, -(1 << 62), batch=size, **request)
             assert found == expected(first.values(), topics, **request)
         store.close()
+
+
+@given(
+    st.lists(publications, min_size=20, max_size=60),
+    st.sampled_from((["#"], ["#", "$s/#", "c#"], ["a"], ["a/#", "b"])),
+    st.one_of(st.just({}), requests),
+    st.integers(1, 7),
+    st.integers(0, 5),
+    st.sampled_from((3, 10, 1000)),
+    st.booleans(),
+)
+@settings(max_examples=60)
+def test_a_read_finds_what_is_sealed_meanwhile(
+    stored, topics, request_, size, batches, dropped, again
+) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "FEW", 2)
+        patch.setattr(merging, "FIRST_ROWS", 2)
+        patch.setattr(merging, "FEW_ROWS", 1)
+        patch.setattr(sealing, "ROWS", 3)
+        store = opened(Path(folder), segment_us=4)
+        first = {position(each): each for each in reversed(stored)}
+        store.append(incoming(first.values()))
+        found: list[bytes] = []
+        for number, some in enumerate(store.read(topics, -(1 << 62), batch=size, **request_)):
+            found += some
+            if number == batches:
+                seal(store, 20)
+            store.clean(-(1 << 62), dropped)
+            if again and number == batches + 1:  # the database has what a segment has
+                store.append(incoming(first.values()))
+        assert found == expected(first.values(), topics, **request_)
+        store.close()
+
+
+def test_a_segment_that_goes_in_mid_read_is_not_damaged(tmp_path: Path) -> None:
+    store = opened(tmp_path, segment_us=100, limits=Limits(sealed_bytes=1))
+    store.append(incoming(publication(seq) for seq in range(600)))
+    seal(store, 300)
+    batches = store.read(["a"], 0, batch=70)
+    found = next(batches)
+    clean(store, 0)
+    assert not store.contents().segments
+    found += [each for batch in batches for each in batch]
+    assert found[-300:] == [body(publication(seq)) for seq in range(300, 600)]
+    store.close()
 
 
 def every_value() -> list[Publication]:

@@ -67,6 +67,12 @@ def publication(seq: int, **attributes: Any) -> bytes:
     return wire.encode_publish(Publish(made, body=wire.encode_publication(made)))
 
 
+@pytest.fixture
+def endless_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no connection lose its turn, however slow the machine is."""
+    monkeypatch.setattr("reefcast.server.connection.SLICE_S", math.inf)
+
+
 async def turns(count: int) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
@@ -258,8 +264,7 @@ async def test_the_status_tells_the_user_of_each_soft_link(live: Live) -> None:
 # --- at once --------------------------------------------------------------------------------------
 
 
-async def test_who_is_known_at_once_loses_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reefcast.server.connection.SLICE_S", math.inf)  # machines may be slow
+async def test_who_is_known_at_once_loses_no_turn(endless_turns: None) -> None:
     connection, _, end = connected(Granting(UserRole.CLIENT))
     connection.data_received(HELLO + control(1) + publication(1))
     assert end.heard == ["control 1", 1]
@@ -518,7 +523,7 @@ async def test_a_long_frame_behind_the_hello_is_cut_when_it_may_come() -> None:
     connection.connection_lost(None)
 
 
-async def test_it_is_read_as_long_as_nothing_waits() -> None:
+async def test_it_is_read_as_long_as_nothing_waits(endless_turns: None) -> None:
     """This is how the end of the connection is noticed."""
     _, connection, transport, _ = await greeted()
     connection.data_received(HELLO)

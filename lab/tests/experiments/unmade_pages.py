@@ -11,7 +11,6 @@ UNMADE = {
     "gossip": "the paper's rule for all numbers of topics; topics that start with fewer links",
     "mesh": "three seeds; chains of six and full fanouts beside M6 and M11",
     "octopia": "the links of a broker share a sender now; counts",
-    "storage": "20 seeds, computed, the first simulated; what the steps lose; readings marked",
     "sharing": "a new page",
     "tenfold": "a new page",
 }

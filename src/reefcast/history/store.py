@@ -25,6 +25,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -34,9 +35,10 @@ from reefcast.history.choosing import Chooser
 from reefcast.history.conditions import demands, is_whole, may_hold
 from reefcast.history.eras import Eras
 from reefcast.history.limits import Kept, Limits, Topic, Topics
-from reefcast.history.merging import Source, merged
+from reefcast.history.merging import Source
 from reefcast.history.messages import Position
 from reefcast.history.reading import Span, database_sources
+from reefcast.history.resuming import blocks
 from reefcast.history.rows import ABOVE_ALL, Incoming, Key, Seeds, decoded
 from reefcast.history.segments import DAY_US, Segment, Segments
 from reefcast.history.spread import Stretch
@@ -362,10 +364,11 @@ class HistoryStore:
         span = _span(since_us, until_us, after, now_us)
         named = [t for t in self._topics.matching(topics) if may_hold(filter, t.name)]
         whole = all(is_whole(filter, topic.name) for topic in named)
-        chooser = Chooser(None if whole else filter, limit, report)
-        found = self._sources(named, None if whole else filter, span)
-        for block in merged(found, batch):
-            if bodies := chooser.choose(block, found):
+        wanted = None if whole else filter
+        chooser = Chooser(wanted, limit, report)
+        sources_of = partial(self._sources, named, wanted)
+        for block, sources in blocks(self._segments, sources_of, span, batch):
+            if bodies := chooser.choose(block, sources):
                 yield bodies
             if chooser.full:
                 return

@@ -31,6 +31,7 @@ from reefcast.mqtt.packets import (
 from reefcast.mqtt.properties import Properties
 from reefcast.mqtt.reasons import Reason
 from reefcast.mqtt.surroundings import Settings
+from reefcast.server.connection import SLICE_S
 from reefcast.server.mqtt import introduction, line
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -108,8 +109,12 @@ async def test_a_connect_that_no_return_code_fits_is_not_answered(
     assert not await client.until_closed()
 
 
+@pytest.mark.parametrize("slice_s", [SLICE_S, -1.0])  # -1.0: the turn ends after every step
 @pytest.mark.parametrize("level", [3, 6])
-async def test_an_unknown_version_is_named_in_the_connack(place: MqttPlace, level: int) -> None:
+async def test_an_unknown_version_is_named_in_the_connack(
+    place: MqttPlace, level: int, slice_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line, "SLICE_S", slice_s)
     version = MQTT_5 if level > MQTT_5 else MQTT_3_1_1
     client = await MqttClient.dial(place.port, version)
     client.write(b"\x10\x0d\0\4MQTT%c\x02\0\0\0\1x" % level)

@@ -51,14 +51,17 @@ class Inflow:
 
     @property
     def waits(self) -> bool:
-        """Whether something waits that came whole."""
-        return bool(self._packets) or len(self._unread) > self._need
+        """Whether something waits that came whole, or is known to be wrong."""
+        known = bool(self._packets) or self._error is not None
+        return known or len(self._unread) > self._need
 
     @property
     def may_go_on(self) -> bool:
         """Whether something can be handled now."""
         if self._packets:
             return self._may_handle(self._packets[0])
+        if self._error is not None:
+            return True
         return len(self._unread) > self._need and (self.credit > 0 or not self.is_ready)
 
     def _may_handle(self, packet: Packet) -> bool:
