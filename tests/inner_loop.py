@@ -44,8 +44,8 @@ OPENING = frozenset(
 QUICK_TIMES = 0.05
 """The factor by which the inner loop multiplies the examples of a property."""
 TEST_TIMES = 0.1
-"""The factor by which `make test` multiplies them; the examples differ each time, so that over some
-runs as many are tried as a property asks for."""
+"""The factor by which `make test` multiplies them, which draws the same each time; new ones are for
+the inner loop and `make soak`."""
 SOAK_TIMES = 10
 """The factor by which `make soak` multiplies them."""
 LEAST_EXAMPLES = 2

@@ -60,7 +60,7 @@ class Storing:
 @dataclass
 class World:
     """A broker with storages behind it. `holds`: the positions of each storage, in order; `late`:
-    what each storage stores after a request."""
+    what each storage stores after the first request."""
 
     rng: random.Random
     holds: dict[str, list[Position]]
@@ -90,7 +90,8 @@ class World:
     def _begin(self, request: Request) -> None:
         after = request.after
         past = [p for p in self.holds[request.storage] if after is None or p > after]
-        late = self.late.get(request.storage, []) if request.handover_s else []
+        late = self.late.pop(request.storage, []) if request.handover_s else []
+        self.holds[request.storage] = sorted(self.holds[request.storage] + late)
         waiting = deque([(p, False) for p in past] + [(p, True) for p in late])
         breaks = self.rng.randint(0, len(waiting)) if self.rng.random() < self.breaks else None
         self.open[request.id[1]] = Storing(request, waiting, request.window, breaks)
@@ -276,6 +277,21 @@ def test_an_answer_that_breaks_off_is_asked_for_behind_what_came(got: int) -> No
     [request] = asking.handle(Found(number=find.number, parts=(Part("r", 1, ("t",)),)))
     assert isinstance(request, Request)
     assert request.after == ((got, "p", got) if got else None)
+
+
+@pytest.mark.parametrize("got", [3, 90])
+def test_with_a_handover_it_asks_again_from_a_minute_ago_at_the_latest(got: int) -> None:
+    """What is older cannot have come late, however much of the past there is."""
+    asking = Asking(Question("x", ("t",), handover_s=1.0), Numbers("c"), Event, asked_us=60_000_050)
+    asking.start()
+    asking.handle(Found(number=1, parts=(Part("s", 1, ("t",)),)))
+    path, bodies = ("c", "b", "s"), tuple(body((n, "p", n)) for n in range(1, got + 1))
+    asking.handle(Items(id=("c", 2), path=path, at=0, before=0, bodies=bodies))
+    [find] = asking.handle(End(id=("c", 2), path=path, at=0, before=got, reason="gone"))
+    assert isinstance(find, Find)
+    [request] = asking.handle(Found(number=find.number, parts=(Part("r", 1, ("t",)),)))
+    assert isinstance(request, Request)
+    assert request.after == ((3, "p", 3) if got == 3 else (50, "", 0))
 
 
 def test_it_tells_who_answered_and_over_which_path() -> None:

@@ -17,6 +17,7 @@ from reefcast.errors import ConfigurationError, LocalError
 from reefcast.history.asking import Asking, Question, question_about
 from reefcast.history.spread import ROWS, STORAGE, Stretch
 from reefcast.sessions.messages import MOST_DEPOSITED
+from reefcast.timing import now_us
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOST_HANDOVER_S = 3600
@@ -36,7 +37,7 @@ class History:
     def __init__(self, session: Session, question: Question, patience_s: float) -> None:
         self._session = session
         self._patience_s = patience_s
-        self._asking: Asking[Any] = Asking(question, session.numbers, Event)
+        self._asking: Asking[Any] = Asking(question, session.numbers, Event, now_us())
         self._events: deque[Any] = deque()
         self._changed = Signal()
         self._started = self._cancelled = False

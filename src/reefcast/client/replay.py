@@ -10,12 +10,10 @@ from typing import Self
 from reefcast.client.event import Event
 from reefcast.client.handles import Subscription, inbox_of
 from reefcast.client.history import History
+from reefcast.history.asking import SLACK_S
 from reefcast.model.publication import PublicationId
 from reefcast.routing.recent import RecentIds
 from reefcast.timing import now_us
-
-SLACK_S = 60.0
-"""How long an event may be on its way, and how much publishers' clocks may differ."""
 
 
 class Given:

@@ -9,8 +9,9 @@ Rules
   their ids tell.
 - A storage may send `window` events more than were read here: reading grants credit.
 - An answer that ends early, has a gap, or hangs is requested again, from behind the last event that
-  came: maybe from another storage. After `ATTEMPTS` without an event in between the question
-  fails."""
+  came: maybe from another storage. With a handover, from `SLACK_S` before the question at the
+  latest: what a storage stored late may lie before what it had sent. After `ATTEMPTS` without an
+  event in between the question fails."""
 
 from __future__ import annotations
 
@@ -36,6 +37,8 @@ from reefcast.model.publication import PublicationId
 from reefcast.model.topics import topic_patterns_of
 from reefcast.routing.recent import RecentIds
 
+SLACK_S = 60.0
+"""How long an event may be on its way, and how much publishers' clocks may differ."""
 WINDOW = 4096
 ATTEMPTS = 5
 LOST = "a broker on the way lost a part of it"
@@ -163,10 +166,18 @@ class Answer(Generic[E]):
 class Asking(Generic[E]):
     """Follow one question. `handle` and the others return messages for the broker; `error`: why it
     failed; `heard`: counts events, to show progress; `answered`: the path to each storage that sent
-    something, or the end, by its id. `made`: makes an event of an encoded publication."""
+    something, or the end, by its id. `made`: makes an event of an encoded publication. `asked_us`:
+    when the question is asked; it matters where there is a handover."""
 
-    def __init__(self, question: Question, numbers: Numbers, made: Callable[[bytes], E]) -> None:
+    def __init__(
+        self,
+        question: Question,
+        numbers: Numbers,
+        made: Callable[[bytes], E],
+        asked_us: int = 0,
+    ) -> None:
         self.question = question
+        self._recent: Position = (asked_us - round(SLACK_S * 1e6), "", 0)
         self._made = made
         self.error: ReefcastError | None = None
         self.heard = 0
@@ -191,6 +202,8 @@ class Asking(Generic[E]):
 
     def _find(self, topics: Sequence[str], after: Position | None) -> list[ServiceMessage]:
         number = self._numbers.next()
+        if after is not None and self.question.handover_s:
+            after = min(after, self._recent)
         self._finding[number] = after
         return [Find(number=number, topics=tuple(topics), every=self.question.for_storage)]
 

@@ -363,8 +363,7 @@ class HistoryStore:
         """
         span = _span(since_us, until_us, after, now_us)
         named = [t for t in self._topics.matching(topics) if may_hold(filter, t.name)]
-        whole = all(is_whole(filter, topic.name) for topic in named)
-        wanted = None if whole else filter
+        wanted = None if all(is_whole(filter, topic.name) for topic in named) else filter
         chooser = Chooser(wanted, limit, report)
         sources_of = partial(self._sources, named, wanted)
         for block, sources in blocks(self._segments, sources_of, span, batch):

@@ -10,16 +10,15 @@ from reefcast.client.event import Event
 from reefcast.client.history import History
 from reefcast.client.session import Session
 from reefcast.errors import ConnectionLostError, RefusedError
-from reefcast.history.asking import question_about
+from reefcast.history.asking import SLACK_S, question_about
 from reefcast.history.store import HistoryStore
 from reefcast.logs import part
 from reefcast.model.topics import topic_filter
 
 log = part("storage")
 
-OVERLAP_S = 60.0
-"""How long before its last certain event a storage starts to ask another one: publishers' clocks
-differ, and events are under way for some time."""
+OVERLAP_S = SLACK_S
+"""How long before its last certain event a storage starts to ask another one."""
 PATIENCE_S = 10.0
 AT_ONCE = 32
 """Topics that are fetched at the same time."""
