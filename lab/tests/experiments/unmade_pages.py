@@ -8,7 +8,6 @@ import pytest
 
 UNMADE = {
     "covering": "20 roots, charged removals, three hours and seeds, counts of placements",
-    "gossip": "the paper's rule for all numbers of topics; topics that start with fewer links",
     "mesh": "three seeds; chains of six and full fanouts beside M6 and M11",
     "octopia": "the links of a broker share a sender now; counts",
     "sharing": "a new page",
