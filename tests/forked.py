@@ -1,21 +1,24 @@
 """Commands that tests start, forked by a server that has imported everything (`fork_server`), which
 takes a tenth of the processor time of a start.
 
-`use_fork_server` has `subprocess`, and `asyncio` which starts its processes with it, ask the server
-for what `is_forked` says: commands of ours, and programs that begin with `MARK`. All else is
+`use_fork_server` has `subprocess`, and `asyncio` which starts its processes with it (so it is had
+do that on uvloop, too), ask the server for what `is_forked` says: commands of ours, and programs that begin with `MARK`. All else is
 started as always, and so is everything within `starting_anew`, and where the system cannot fork as
 the server does."""
 
 from __future__ import annotations
 
+import asyncio
 import marshal
 import os
 import socket
 import subprocess
 import sys
 import threading
+from asyncio.subprocess import Process, SubprocessStreamProtocol
+from asyncio.unix_events import _UnixSubprocessTransport
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,7 @@ ONE_THREAD = {b"OPENBLAS_NUM_THREADS": b"1", b"JE_ARROW_MALLOC_CONF": b"backgrou
 """Without these numpy and pyarrow start threads when they are imported."""
 
 _fork_exec = subprocess._fork_exec
+_create_subprocess_exec = asyncio.create_subprocess_exec
 
 
 class _Forks:
@@ -54,6 +58,7 @@ def use_fork_server() -> None:
     if sys.platform == "linux" and os.uname().machine in CLONE:
         _forks.environment = dict(os.environb)
         subprocess._fork_exec = _start
+        asyncio.create_subprocess_exec = _start_on_any_loop
 
 
 def use(connection: socket.socket) -> None:
@@ -116,6 +121,28 @@ def _start(
     start = start._replace(new_session=bool(new_session), group=group)
     streams = (0 if stdin < 0 else stdin, 1 if stdout < 0 else stdout, 2 if stderr < 0 else stderr)
     return _fork(start, (*streams, *start.targets[3:]))
+
+
+async def _start_on_any_loop(program: str, *args: str, limit: int = 1 << 16, **how: Any) -> Process:
+    """Take the place of asyncio's function, for loops that start processes in their own way."""
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, asyncio.SelectorEventLoop) or not is_forked(args):
+        return await _create_subprocess_exec(program, *args, limit=limit, **how)
+    protocol = SubprocessStreamProtocol(limit, loop)
+    streams = (how.pop(name, None) for name in ("stdin", "stdout", "stderr"))
+    connected = loop.create_future()
+    transport = _UnixSubprocessTransport(
+        loop, protocol, (program, *args), False, *streams, 0, waiter=connected, **how
+    )
+    threading.Thread(target=_tell_its_end, args=(loop, transport), daemon=True).start()
+    await connected
+    return Process(transport, protocol, loop)
+
+
+def _tell_its_end(loop: asyncio.AbstractEventLoop, transport: Any) -> None:
+    _, status = os.waitpid(transport.get_pid(), 0)
+    with suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(transport._process_exited, os.waitstatus_to_exitcode(status))
 
 
 def _executables(args: Sequence[Any]) -> tuple[bytes, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from forked import MARK, at_start, is_forked, starting_anew
 
@@ -148,6 +149,25 @@ async def test_a_signal_that_comes_at_once_is_not_lost(way: str) -> None:
     process = await asyncio.create_subprocess_exec(*program)
     process.terminate()
     assert await process.wait() == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_on_any_loop(way: str, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    asks = f"{MARK}import sys; print(input(), {OFTEN!r} in sys.modules); sys.exit(7)"
+    waits = f"{MARK}import time; print(flush=True); time.sleep(600)"
+
+    async def talk() -> None:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        asked = await asyncio.create_subprocess_exec(sys.executable, "-c", asks, **pipes)
+        told, _ = await asked.communicate(b"told\n")
+        assert (told.decode(), asked.returncode) == (f"told {way == 'forked'}\n", 7)
+        waiting = await asyncio.create_subprocess_exec(sys.executable, "-c", waits, **pipes)
+        assert waiting.stdout is not None and await waiting.stdout.readline() == b"\n"
+        waiting.kill()
+        assert await waiting.wait() == -signal.SIGKILL
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(talk())
 
 
 def test_a_process_that_is_forked_has_others_forked(way: str) -> None:
