@@ -58,14 +58,14 @@ demo: java $(STAMP) ## flights over 12 brokers, checked by Spark, with a report 
 quick: $(STAMP) ## the tests that open no connection and start no process, for the inner loop
 	$(BIN)/python -m pytest --quick -n 2 --dist worksteal tests
 
-# Each of six processes would rewrite every test for its assertions: the first time one does, for all.
+# Each of four processes would rewrite every test for its assertions: the first time one does, for all.
 $(COLLECTED): $(STAMP)
 	@echo "preparing the tests"
 	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true
 	@touch $@
 
 test: java $(COLLECTED) ## every test
-	$(BIN)/python -m pytest -n 6 --dist worksteal
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 $(NODE): requirements/node/package.json requirements/node/package-lock.json
 	@mkdir -p $(@D)

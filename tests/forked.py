@@ -1,10 +1,10 @@
 """Commands that tests start, forked by a server that has imported everything (`fork_server`), which
 takes a tenth of the processor time of a start.
 
-`use_fork_server` has `subprocess`, and `asyncio` which starts its processes with it (so it is had
-do that on uvloop, too), ask the server for what `is_forked` says: commands of ours, and programs that begin with `MARK`. All else is
-started as always, and so is everything within `starting_anew`, and where the system cannot fork as
-the server does."""
+`use_fork_server` has `subprocess`, and `asyncio`, which starts its processes with it on any loop
+then, ask the server for what `is_forked` says: commands of ours, and programs that begin with
+`MARK`. All else is started as always, and so is everything within `starting_anew`, and where the
+system cannot fork as the server does."""
 
 from __future__ import annotations
 

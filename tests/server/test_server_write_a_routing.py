@@ -157,9 +157,11 @@ def _url(network: NetworkFile, broker: str) -> str:
 def test_the_command_of_the_guide_runs(wander: Path) -> None:
     (wander / "wander.toml").write_text(NETWORK)
     (line,) = re.findall(r"PYTHONPATH=\. reefcast (simulate .*)", GUIDE)
+    fewer = line.replace("--publications 1000", "--publications 100")
+    assert fewer != line
     reefcast_command = Path(sys.executable).parent / "reefcast"
     done = subprocess.run(
-        [reefcast_command, *line.split()],
+        [reefcast_command, *fewer.split()],
         cwd=wander,
         env={"PYTHONPATH": ".", "PATH": "/usr/bin:/bin"},
         capture_output=True,

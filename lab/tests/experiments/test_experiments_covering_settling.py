@@ -10,9 +10,9 @@ import pytest
 
 from reefcast.errors import InternalError, LocalError
 from reefcast.routing.covering.ghosts import GhostTable
+from reefcast_lab.experiments.apart import apart
 from reefcast_lab.experiments.campaign import Measure, Run
 from reefcast_lab.experiments.covering import settling
-from reefcast_lab.experiments.covering.apart import apart
 from reefcast_lab.experiments.covering.crowd import Crowd
 from reefcast_lab.experiments.covering.measuring import CoverKernel, simulation
 from reefcast_lab.experiments.covering.parameters import costs

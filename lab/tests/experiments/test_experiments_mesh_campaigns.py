@@ -157,6 +157,7 @@ def test_covering_sets_are_told_beside_those_of_the_least_fanout() -> None:
     assert 0 < few < more
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("routing", ["spr", pytest.param("idr", marks=pytest.mark.soak)])
 def test_a_mesh_spares_clusters_their_pure_forwarders(
     routing: str, monkeypatch: pytest.MonkeyPatch

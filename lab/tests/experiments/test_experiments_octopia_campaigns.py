@@ -20,6 +20,7 @@ from reefcast_lab.experiments.octopia import (
     parameters,
     publishers,
     selection,
+    settling,
     subscribers,
 )
 from reefcast_lab.experiments.octopia.claims import PAPER
@@ -27,6 +28,8 @@ from reefcast_lab.experiments.octopia.grid import ALL
 from reefcast_lab.experiments.octopia.market import market
 from reefcast_lab.experiments.octopia.measuring import evaluation_overlay
 from reefcast_lab.experiments.octopia.publishers import structural_messages
+
+pytestmark = pytest.mark.live
 
 TINY = {
     "publishers": {"gap_s": 0.2},
@@ -57,6 +60,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, values in TINY.items():
         for key, value in values.items():
             monkeypatch.setitem(parameters.section(name, "small")._values, key, value)
+    monkeypatch.setattr(settling, "_last", {})
 
 
 def run(campaign: str, routing: str, x: float, variant: str = "") -> Run:
@@ -156,6 +160,7 @@ def test_selection_never_times_a_publication_twice(monkeypatch: pytest.MonkeyPat
         return 1.0
 
     monkeypatch.setattr(selection, "_time_of", watched)
+    monkeypatch.setattr(settling, "apart", lambda work: work())
     selection.measure(run("selection", "tid-d", 40))
     of_tid_d = rounds[1::2]  # in turns with SPR
     assert [len(ids) for ids in of_tid_d] == [10] * 3
@@ -165,7 +170,8 @@ def test_selection_never_times_a_publication_twice(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("routing", ALL)
 def test_selection_asks_the_routers_what_a_network_would(routing: str) -> None:
     """Routers that are asked again must answer the same, and reach every subscriber."""
-    first = list(selection._visits(run("selection", routing, 40)))
+    one = run("selection", routing, 40)
+    first = list(selection._visits(one, settling.settle(one, selection.population(one))))
     wanted = market(
         evaluation_overlay(), publishers=10, subscribers=40, seed=1, selectivity=0.2
     ).subscribers

@@ -8,10 +8,8 @@ import pytest
 
 from reefcast.errors import LocalError
 from reefcast_lab.experiments.campaign import Run
-from reefcast_lab.experiments.octopia import burst, passage
-from reefcast_lab.experiments.octopia.measuring import evaluation_overlay
+from reefcast_lab.experiments.octopia import burst, passage, settling
 from reefcast_lab.experiments.octopia.parameters import Wires, link, section
-from reefcast_lab.experiments.octopia.subscribers import settled_market
 
 ENTRIES = {
     "publishers": 8,
@@ -45,10 +43,13 @@ def test_a_burst_is_the_same_in_the_kernel(
     monkeypatch.setattr(passage, "MANY", 16)  # and room is made
     monkeypatch.setattr(passage, "FEW", 4)
     run = Run("octopia", "small", "burst", routing, 100_000.0, variant, 1)
+    monkeypatch.setattr(settling, "apart", lambda work: work())
+    monkeypatch.setattr(settling, "_last", {})
     with patch.object(passage, "pass_on", wraps=passage.pass_on) as passed:
         compiled = burst.measured(run, entries, wired)
     assert passed.call_count == 1
     monkeypatch.setattr(passage, "ROUTINGS", frozenset())
+    monkeypatch.setattr(settling, "_last", {})
     simulated = burst.measured(run, entries, wired)
     assert compiled == simulated
     figures = {measure.metric: measure.value for measure in compiled}
@@ -60,11 +61,10 @@ def test_a_burst_is_the_same_in_the_kernel(
 def test_the_loop_refuses_a_network_that_was_used() -> None:
     entries = section("burst", "small").with_values(**ENTRIES)
     run = Run("octopia", "small", "burst", "spr", 100_000.0, "", 1)
-    overlay = evaluation_overlay()
-    crowd = burst.burst_market(overlay, run, entries)
-    _, kernel, at_s = settled_market(run, overlay, crowd)
+    settled = settling.settle(run, burst.population(entries))
+    kernel = settled.kernel
     assert passage.suits(kernel)
-    scheduled = list(burst.schedule(crowd, run, entries, at_s))
+    scheduled = list(burst.schedule(settled.crowd, run, entries, settled.at_s))
     passage.pass_on(kernel, scheduled[:5])
     with pytest.raises(LocalError, match="no publication has passed"):
         passage.pass_on(kernel, scheduled[5:])

@@ -20,8 +20,8 @@ from reefcast.routing.covering.outgoing import Active
 from reefcast.routing.covering.strategies import Strategy, outgoing
 from reefcast.simulation.costs import CostModel
 from reefcast.simulation.simulation import Simulation
+from reefcast_lab.experiments.apart import apart
 from reefcast_lab.experiments.campaign import Measure, Run
-from reefcast_lab.experiments.covering.apart import apart
 from reefcast_lab.experiments.covering.crowd import Crowd, workload
 from reefcast_lab.experiments.covering.measuring import CoverKernel, simulation
 from reefcast_lab.experiments.covering.parameters import section

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -21,11 +22,18 @@ from reefcast_lab.experiments.columns import Delivered
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.octopia import passage
 from reefcast_lab.experiments.octopia.grid import ALL, PAPER
-from reefcast_lab.experiments.octopia.market import Market, market
-from reefcast_lab.experiments.octopia.measuring import MeasuringKernel, evaluation_overlay
+from reefcast_lab.experiments.octopia.market import Market
+from reefcast_lab.experiments.octopia.measuring import MeasuringKernel
 from reefcast_lab.experiments.octopia.parameters import Wires, section
 from reefcast_lab.experiments.octopia.points import curve, points, stable_after_s
-from reefcast_lab.experiments.octopia.subscribers import settled_market
+from reefcast_lab.experiments.octopia.settling import (
+    Population,
+    Settled,
+    after_settling,
+    network_of,
+    population_of,
+    settle,
+)
 from reefcast_lab.experiments.parameters import Section
 
 NAME = "burst"
@@ -50,9 +58,24 @@ def measure(run: Run) -> list[Measure]:
 
 def measured(run: Run, entries: Section, wired: Wires | None = None) -> list[Measure]:
     """Measure one burst; on the preset's wires unless others are given."""
-    overlay = evaluation_overlay()
-    crowd = burst_market(overlay, run, entries)
-    simulated, kernel, at_s = settled_market(run, overlay, crowd, wired)
+    if wired is None:
+        return after_settling(run, population(entries), partial(_measures, run, entries))
+    return list(_measures(run, entries, settle(run, population(entries), wired)))
+
+
+def population(entries: Section) -> Population:
+    """Return the subscribers, their publishers, and the burst's."""
+    return population_of(entries, entries.subscribers)._replace(burst_share=entries.burst_share)
+
+
+def together(run: Run) -> str:
+    """Return what runs have in common that differ only in the rate of the burst."""
+    return network_of(run, population(section(NAME, run.scale)))
+
+
+def _measures(run: Run, entries: Section, settled: Settled) -> Iterator[Measure]:
+    overlay, crowd, at_s = settled.overlay, settled.crowd, settled.at_s
+    simulated, kernel = settled.simulated, settled.kernel
     burst_s = kernel.watched_from_s = at_s + entries.before_s
     scheduled = schedule(crowd, run, entries, at_s)
     if passage.suits(kernel):
@@ -72,20 +95,8 @@ def measured(run: Run, entries: Section, wired: Wires | None = None) -> list[Mea
         | _limits_of_idr(kernel, overlay, run)
     )
     drawn = curve(*points(delivered, entries.point), burst_s, entries.curve_s)
-    return [Measure(name, 0.0, value) for name, value in figures.items()] + [
-        Measure("largest_delay_s", since_s, delay_s) for since_s, delay_s in drawn
-    ]
-
-
-def burst_market(overlay: Scot, run: Run, entries: Section) -> Market:
-    return market(
-        overlay,
-        publishers=entries.publishers,
-        subscribers=entries.subscribers,
-        seed=run.seed,
-        selectivity=entries.selectivity,
-        burst_share=entries.burst_share,
-    )
+    yield from (Measure(name, 0.0, value) for name, value in figures.items())
+    yield from (Measure("largest_delay_s", since_s, delay_s) for since_s, delay_s in drawn)
 
 
 def schedule(
@@ -209,4 +220,4 @@ def _crowded_a_links(kernel: MeasuringKernel, overlay: Scot) -> dict[str, float]
     }
 
 
-CAMPAIGN = Campaign(NAME, "publications/minute", runs, measure)
+CAMPAIGN = Campaign(NAME, "publications/minute", runs, measure, together)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,11 +16,12 @@ from reefcast.routing.tables import Row
 from reefcast.simulation.simulation import Result, Simulation
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
+from reefcast_lab.experiments.octopia import subscribers
 from reefcast_lab.experiments.octopia.grid import ALL, PAPER, STATIC
 from reefcast_lab.experiments.octopia.market import Market
 from reefcast_lab.experiments.octopia.measuring import MeasuringKernel
 from reefcast_lab.experiments.octopia.parameters import section
-from reefcast_lab.experiments.octopia.subscribers import settled_crowd
+from reefcast_lab.experiments.octopia.settling import Settled, after_settling
 
 NAME = "delivery"
 
@@ -32,11 +34,15 @@ def runs(scale: str) -> list[Run]:
 def measure(run: Run) -> list[Measure]:
     """Measure with x subscribers; publishers publish at random instants, far below any rate that a
     broker or a link could not bear."""
-    entries, crowded = section(NAME, run.scale), section("subscribers", run.scale)
-    crowd, simulated, kernel, at_s = settled_crowd(run, crowded, int(run.x))
+    return after_settling(run, subscribers.population(run), partial(_measures, run))
+
+
+def _measures(run: Run, settled: Settled) -> Iterator[Measure]:
+    entries = section(NAME, run.scale)
+    crowd, simulated, kernel = settled.crowd, settled.simulated, settled.kernel
     timed = run.routing in STATIC
     kernel.path = set() if timed else None
-    _publish(simulated, crowd, at_s, entries.publications, entries.rate_per_s, run.seed)
+    _publish(simulated, crowd, settled.at_s, entries.publications, entries.rate_per_s, run.seed)
     result = simulated.run()
     delivered = kernel.record.in_order()
     figures = {
@@ -47,7 +53,7 @@ def measure(run: Run) -> list[Measure]:
         figures |= matching_delays(
             kernel, crowd, entries.matching_publications, entries.matching_rounds
         )
-    return [Measure(name, 0.0, value) for name, value in figures.items()]
+    return (Measure(name, 0.0, value) for name, value in figures.items())
 
 
 def _publish(
@@ -136,4 +142,4 @@ def _time_of(rows: Iterable[Row], publications: Sequence[Publication], rounds: i
     return min(times[1:])
 
 
-CAMPAIGN = Campaign(NAME, "subscribers", runs, measure)
+CAMPAIGN = Campaign(NAME, "subscribers", runs, measure, subscribers.together)

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean, median
 from typing import Any
 
@@ -39,7 +40,14 @@ from reefcast_lab.experiments.octopia.grid import ALL, PAPER
 from reefcast_lab.experiments.octopia.market import Market
 from reefcast_lab.experiments.octopia.measuring import MeasuringKernel
 from reefcast_lab.experiments.octopia.parameters import section
-from reefcast_lab.experiments.octopia.subscribers import settled_crowd
+from reefcast_lab.experiments.octopia.settling import (
+    Population,
+    Settled,
+    after_settling,
+    network_of,
+    population_of,
+    settle,
+)
 
 NAME = "selection"
 REFERENCE = "spr"
@@ -53,10 +61,26 @@ def runs(scale: str) -> list[Run]:
 
 
 def measure(run: Run) -> list[Measure]:
+    reference = run._replace(routing=REFERENCE)
+    return after_settling(reference, population(run), partial(_measures, run))
+
+
+def population(run: Run) -> Population:
     entries = section(NAME, run.scale)
-    routings = dict.fromkeys((REFERENCE, run.routing))
-    visits = {routing: list(_visits(run._replace(routing=routing))) for routing in routings}
-    times: dict[str, list[float]] = {routing: [] for routing in routings}
+    return population_of(entries, entries.subscribers)
+
+
+def together(run: Run) -> str:
+    """Return what the runs of a seed have in common: the network of the reference."""
+    return network_of(run._replace(routing=REFERENCE), population(run))
+
+
+def _measures(run: Run, reference: Settled) -> Iterator[Measure]:
+    entries = section(NAME, run.scale)
+    visits = {REFERENCE: list(_visits(run, reference))}
+    if run.routing != REFERENCE:
+        visits[run.routing] = list(_visits(run, settle(run, population(run))))
+    times: dict[str, list[float]] = {routing: [] for routing in visits}
     with _no_garbage_collection():
         for turn in range(entries.rounds + 1):
             for routing, first in visits.items():
@@ -67,7 +91,7 @@ def measure(run: Run) -> list[Measure]:
         "selection_over_spr": seconds[run.routing] / seconds[REFERENCE],
         **_counted(_anew(visits[run.routing], entries.rounds + 1)),
     }
-    return [Measure(name, 0.0, value) for name, value in figures.items()]
+    return (Measure(name, 0.0, value) for name, value in figures.items())
 
 
 @contextmanager
@@ -120,13 +144,12 @@ class Visit:
     link: LinkName
 
 
-def _visits(run: Run) -> Iterator[Visit]:
+def _visits(run: Run, settled: Settled) -> Iterator[Visit]:
     """Yield what the routers of one network are asked about the sample."""
-    entries = section(NAME, run.scale)
-    crowd, _, kernel, _ = settled_crowd(run, entries, entries.subscribers)
+    entries, kernel = section(NAME, run.scale), settled.kernel
     overload_links(kernel, entries.overloaded_share, random.Random(f"{run.seed}/octopia/overload"))
     lookups = {name: MatchedRows(node.core.router) for name, node in kernel.nodes.items()}
-    sample = _sample(crowd, entries.publications)
+    sample = _sample(settled.crowd, entries.publications)
     for publish, home in sample:
         yield from _route(kernel, lookups, publish, home)
 
@@ -244,4 +267,4 @@ def looks(visit: Visit, decision: Decision) -> float:
     return float(rows + decision.checked + searched)
 
 
-CAMPAIGN = Campaign(NAME, "subscribers", runs, measure)
+CAMPAIGN = Campaign(NAME, "subscribers", runs, measure, together)
