@@ -187,8 +187,8 @@ def test_both_kernels_agree_on_gossip_that_crashes_and_loses(number: int) -> Non
 
 
 def check_agreement(number: int) -> None:
-    crashed = [crashing_run(number, kernel=k, most=10)[0].result() for k in (Kernel, PlainKernel)]
-    lossy = [lossy_run(number, kernel=k, most=8).result() for k in (Kernel, PlainKernel)]
+    crashed = [crashing_run(number, kernel=k, most=7)[0].result() for k in (Kernel, PlainKernel)]
+    lossy = [lossy_run(number, kernel=k, most=6).result() for k in (Kernel, PlainKernel)]
     for fast, plain in (crashed, lossy):
         assert to_the_microsecond(fast) == to_the_microsecond(plain)
 
@@ -206,7 +206,7 @@ def small(brokers: int, **options: object) -> Setup:
 @pytest.mark.long
 def test_who_settles_gets_what_others_publish_from_then_on() -> None:
     """Brokers join one by one, and somebody publishes as soon as the new one has settled."""
-    simulation = Simulation(small(12, round_s=0.7))
+    simulation = Simulation(small(9, round_s=0.7))
     rng = random.Random(1)
     brokers = list(simulation.setup.graph)
     for number, broker in enumerate(brokers):
@@ -219,7 +219,7 @@ def test_who_settles_gets_what_others_publish_from_then_on() -> None:
         simulation.run(until_s=simulation.now_s + rng.choice((0.01, 0.3, 1.0)))
     simulation.run(until_s=simulation.now_s + 5.0)
     got = Counter(client for _, _, client, _ in delivered(simulation))
-    assert [got[f"c{number}"] for number in range(12)] == [*range(12, 0, -1)]
+    assert [got[f"c{number}"] for number in range(9)] == [*range(9, 0, -1)]
 
 
 def test_who_finds_no_contact_joins_when_one_is_back() -> None:

@@ -163,7 +163,7 @@ def test_a_mesh_spares_clusters_their_pure_forwarders(
     routing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The burst is long enough that brokers, whose links share a sender, have less to send."""
-    for key, value in {"subscribers": 60, "burst": 1500}.items():
+    for key, value in {"subscribers": 40, "burst": 1500}.items():
         monkeypatch.setitem(octopia_section("burst", "small")._values, key, value)
     monkeypatch.setitem(section("cluster_burst", "small")._values, "publications", 10)
     without, mesh = (
