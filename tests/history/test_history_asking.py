@@ -264,10 +264,22 @@ def test_it_fails_after_some_attempts_without_an_event() -> None:
     assert "storage 's' is gone" in str(asking.error)
 
 
-@pytest.mark.parametrize("got", [0, 3])
-def test_an_answer_that_breaks_off_is_asked_for_behind_what_came(got: int) -> None:
-    """This does not depend on how much of it was given already."""
-    asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
+@pytest.mark.parametrize(
+    ("got", "handover_s", "after"),
+    [
+        (0, 0.0, None),
+        (3, 0.0, (3, "p", 3)),
+        (3, 1.0, (3, "p", 3)),
+        (90, 1.0, (50, "", 0)),
+    ],
+)
+def test_an_answer_that_breaks_off_is_asked_for_behind_what_came(
+    got: int, handover_s: float, after: Position | None
+) -> None:
+    """This does not depend on how much of it was given already. With a handover, what is younger
+    than a minute may come late, and is asked for again."""
+    question = Question("x", ("t",), handover_s=handover_s)
+    asking = Asking(question, Numbers("c"), Event, asked_us=60_000_050)
     asking.start()
     asking.handle(Found(number=1, parts=(Part("s", 1, ("t",)),)))
     path, bodies = ("c", "b", "s"), tuple(body((n, "p", n)) for n in range(1, got + 1))
@@ -276,22 +288,7 @@ def test_an_answer_that_breaks_off_is_asked_for_behind_what_came(got: int) -> No
     assert isinstance(find, Find)
     [request] = asking.handle(Found(number=find.number, parts=(Part("r", 1, ("t",)),)))
     assert isinstance(request, Request)
-    assert request.after == ((got, "p", got) if got else None)
-
-
-@pytest.mark.parametrize("got", [3, 90])
-def test_with_a_handover_it_asks_again_from_a_minute_ago_at_the_latest(got: int) -> None:
-    """What is older cannot have come late, however much of the past there is."""
-    asking = Asking(Question("x", ("t",), handover_s=1.0), Numbers("c"), Event, asked_us=60_000_050)
-    asking.start()
-    asking.handle(Found(number=1, parts=(Part("s", 1, ("t",)),)))
-    path, bodies = ("c", "b", "s"), tuple(body((n, "p", n)) for n in range(1, got + 1))
-    asking.handle(Items(id=("c", 2), path=path, at=0, before=0, bodies=bodies))
-    [find] = asking.handle(End(id=("c", 2), path=path, at=0, before=got, reason="gone"))
-    assert isinstance(find, Find)
-    [request] = asking.handle(Found(number=find.number, parts=(Part("r", 1, ("t",)),)))
-    assert isinstance(request, Request)
-    assert request.after == ((3, "p", 3) if got == 3 else (50, "", 0))
+    assert request.after == after
 
 
 def test_it_tells_who_answered_and_over_which_path() -> None:

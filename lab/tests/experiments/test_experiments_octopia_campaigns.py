@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from tiny_octopia import make_tiny
 
 from reefcast.routing.router import Decision
 from reefcast.routing.scot import ScotRouter
@@ -17,7 +18,6 @@ from reefcast_lab.experiments.campaign import Measure, Run
 from reefcast_lab.experiments.octopia import (
     burst,
     delivery,
-    parameters,
     publishers,
     selection,
     settling,
@@ -31,36 +31,10 @@ from reefcast_lab.experiments.octopia.publishers import structural_messages
 
 pytestmark = pytest.mark.live
 
-TINY = {
-    "publishers": {"gap_s": 0.2},
-    "subscribers": {"publishers": 10, "selectivity": 0.2},
-    "delivery": {"publications": 30, "matching_publications": 5, "matching_rounds": 1},
-    "selection": {
-        "publishers": 10,
-        "subscribers": 40,
-        "selectivity": 0.2,
-        "publications": 10,
-        "rounds": 2,
-    },
-    "burst": {
-        "publishers": 10,
-        "subscribers": 60,
-        "selectivity": 0.2,
-        "publications": 10,
-        "burst": 300,
-        "before_s": 2.0,
-        "point": 20,
-        "smooth": 1,
-    },
-}
-
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, values in TINY.items():
-        for key, value in values.items():
-            monkeypatch.setitem(parameters.section(name, "small")._values, key, value)
-    monkeypatch.setattr(settling, "_last", {})
+    make_tiny(monkeypatch)
 
 
 def run(campaign: str, routing: str, x: float, variant: str = "") -> Run:

@@ -5,29 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tiny_octopia import make_tiny
 
 from reefcast_lab.experiments.campaign import Measure, Run
 from reefcast_lab.experiments.octopia import burst, delivery, selection, settling, subscribers
 from reefcast_lab.experiments.octopia.claims import PAPER
-from reefcast_lab.experiments.octopia.parameters import section
 from reefcast_lab.experiments.sweep import groups
 
 pytestmark = pytest.mark.live
 
-TINY = {
-    "subscribers": {"publishers": 10, "selectivity": 0.2},
-    "delivery": {"publications": 30, "matching_publications": 5, "matching_rounds": 1},
-    "burst": {
-        "publishers": 10,
-        "subscribers": 60,
-        "selectivity": 0.2,
-        "publications": 10,
-        "burst": 300,
-        "before_s": 2.0,
-        "point": 20,
-        "smooth": 1,
-    },
-}
 TIMED = {"matching_delay_s", "matching_delay_matched_s"}
 """In wall-clock time."""
 
@@ -35,9 +21,7 @@ TIMED = {"matching_delay_s", "matching_delay_matched_s"}
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
     """Return the runs for which a network has settled so far."""
-    for name, values in TINY.items():
-        for key, value in values.items():
-            monkeypatch.setitem(section(name, "small")._values, key, value)
+    make_tiny(monkeypatch)
     made: list[Run] = []
 
     def noted(run: Run, *rest: Any) -> settling.Settled:
@@ -46,7 +30,6 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
 
     settle = settling.settle
     monkeypatch.setattr(settling, "settle", noted)
-    monkeypatch.setattr(settling, "_last", {})
     return made
 
 
