@@ -9,7 +9,6 @@ import pytest
 UNMADE = {
     "covering": "20 roots, charged removals, three hours and seeds, counts of placements",
     "mesh": "three seeds; chains of six and full fanouts beside M6 and M11",
-    "octopia": "the links of a broker share a sender now; counts",
     "sharing": "a new page",
     "tenfold": "a new page",
 }
