@@ -51,9 +51,8 @@ class Inflow:
 
     @property
     def waits(self) -> bool:
-        """Whether something waits that came whole, or is known to be wrong."""
-        known = bool(self._packets) or self._error is not None
-        return known or len(self._unread) > self._need
+        """Whether something waits that came whole."""
+        return bool(self._packets) or len(self._unread) > self._need
 
     @property
     def may_go_on(self) -> bool:

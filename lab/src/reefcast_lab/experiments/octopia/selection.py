@@ -66,6 +66,7 @@ def measure(run: Run) -> list[Measure]:
 
 
 def population(run: Run) -> Population:
+    """Return the subscribers of all runs, and their publishers."""
     entries = section(NAME, run.scale)
     return population_of(entries, entries.subscribers)
 
