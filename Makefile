@@ -8,7 +8,8 @@ SPHINX    := $(VENV)/.documents
 COLLECTED := $(VENV)/.collected
 NODE      := out/node/.installed
 PIP       := $(BIN)/python -m pip --disable-pip-version-check --quiet
-INSTALL   := $(PIP) install --no-compile --require-hashes --no-build-isolation
+INSTALL   := $(PIP) install --no-compile --require-hashes --no-deps --no-build-isolation
+COMPILING := llvmlite|msgspec|numba|numpy|typing-extensions
 KERNELS   := "from reefcast.matching import columnar, cover, packets, warm_up; warm_up(); columnar.warm_up(); cover.warm_up()"
 EVENTS    ?= 6000
 PREPARE   ?= demo
@@ -29,16 +30,18 @@ $(TOOLS): requirements/build.lock
 	@touch $@
 
 # --no-compile: of eight thousand modules most are never imported; those that are, Python compiles.
-# PySpark comes as sources, 450 MB: a third of the whole installation, beside which the rest is done,
-# and the kernels are compiled (once for all brokers and tests).
+# What compiles the kernels (once for all brokers and tests: a minute) is installed first, and they
+# are compiled while the rest is installed. PySpark comes as sources, 450 MB: a third of the whole.
 # `make PREPARE= test` leaves out what only the demo needs.
 $(STAMP): $(TOOLS) pyproject.toml lab/pyproject.toml requirements/dev.lock
 	@echo "installing the locked dependencies (a few minutes the first time)"
-	@sed -n '/^pyspark==/,/^    #/p' requirements/dev.lock >$(VENV)/.spark.lock
-	@sed '/^pyspark==/,/^    #/d' requirements/dev.lock >$(VENV)/.others.lock
-	@$(INSTALL) --no-deps -r $(VENV)/.spark.lock & spark=$$!; \
-	{ $(INSTALL) -r $(VENV)/.others.lock && $(PIP) install --no-deps --no-build-isolation -e . -e lab && \
-	  $(BIN)/python -c $(KERNELS); }; others=$$?; wait $$spark && exit $$others
+	@sed -E -n '/^pyspark==/,/^    #/p' requirements/dev.lock >$(VENV)/.spark.lock
+	@sed -E -n '/^($(COMPILING))==/,/^    #/p' requirements/dev.lock >$(VENV)/.compiling.lock
+	@sed -E '/^(pyspark|$(COMPILING))==/,/^    #/d' requirements/dev.lock >$(VENV)/.others.lock
+	@$(INSTALL) -r $(VENV)/.spark.lock & spark=$$!; $(INSTALL) -r $(VENV)/.others.lock & others=$$!; \
+	{ $(INSTALL) -r $(VENV)/.compiling.lock && \
+	  $(PIP) install --no-deps --no-build-isolation -e . -e lab && \
+	  $(BIN)/python -c $(KERNELS); }; kernels=$$?; wait $$spark && wait $$others && exit $$kernels
 	@if [ "$(PREPARE)" ] && $(PYTHON) tools/check_java.py 2>/dev/null; then \
 	  echo "preparing the demo: its events"; \
 	  $(BIN)/reefcast-lab demo --prepare; fi

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dealing import dealt
+from dealing import NICE, dealt, gives_way
 from forked import starting_anew, use_fork_server
 from inner_loop import (
     GUARD,
@@ -90,8 +90,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     from reefcast.server import supervisor
 
     # While a broker is killed its port is free, and no other process of tests may choose it.
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    number, workers = process_of_many()
     share = len(supervisor.PORTS) // workers
     supervisor.PORTS = supervisor.PORTS[number * share :][:share]
 
@@ -124,12 +123,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("soak")
     else:
         try_examples(items, TEST_TIMES)
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    number, workers = process_of_many()
     items[:] = dealt(items, workers, lambda item: item.stash[QUICK])
+    if gives_way(items, number, workers):
+        os.nice(NICE)
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             soak = item.get_closest_marker("soak") is not None
             item.obj = bounded(item.obj, SOAK_TEST_S if soak else ASYNC_TEST_S)
+
+
+def process_of_many() -> tuple[int, int]:
+    """Return the number of this process among those that run the tests, and their count."""
+    number = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    return int(number), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 
 def leave_out(

@@ -310,6 +310,7 @@ def late_in_a_restart(late: dict[int, tuple[int, int]], publishers: int, *, fail
     return query
 
 
+@pytest.mark.long
 def test_however_many_events_came_late_while_the_query_was_down_each_is_read_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

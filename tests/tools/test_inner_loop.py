@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from children import Children
-from dealing import dealt
+from dealing import dealt, gives_way
 from inner_loop import GUARD, is_long, is_quick, reaches_live, try_examples
 from live_networks import running
 
@@ -270,6 +270,13 @@ def test_of_many_processes_two_have_a_spark_session() -> None:
     assert [at for at, item in enumerate(order) if item in session] == [0, 1, 8, 9]
     order = dealt([*quick, *session], 4, lambda item: item in quick)  # runs of ten
     assert [at for at, item in enumerate(order) if item in session] == [0, 1, 2, 3]
+
+
+def test_processes_without_a_spark_session_give_way_to_those_with_one() -> None:
+    quick, session = [made_up(f"q{n}") for n in range(9)], [made_up("s", "spark")]
+    assert [gives_way([*quick, *session], n, 4) for n in range(4)] == [False, True, True, True]
+    assert [gives_way([*quick, *session], n, 5) for n in range(3)] == [False, False, True]
+    assert not any(gives_way(quick, n, 4) for n in range(4))
 
 
 def test_only_runs_that_look_for_something_draw_examples_anew(

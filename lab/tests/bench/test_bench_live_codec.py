@@ -92,7 +92,7 @@ def _walked(protocol: int, pieces: Sequence[bytes]) -> tuple[list[int], int, lis
     counts, delays = np.zeros(native.COUNTS, np.int64), np.zeros(100, np.int64)
     rest, run, asked = np.zeros(native.HEAD_BYTES, np.uint8), np.array([0, 0, 1, 0]), 0
     for piece in pieces:
-        data = np.frombuffer(rest[: state[native._REST]].tobytes() + piece, np.uint8)
+        data = np.frombuffer(bytearray(rest[: state[native._REST]]) + piece, np.uint8)
         asked += native.walk(
             protocol, data, data.size, state, rest, counts, delays, run, True, NOW_US
         )
@@ -149,7 +149,7 @@ def test_a_stream_may_be_cut_anywhere(protocol: int) -> None:
 def test_a_head_longer_than_there_is_room_for_is_refused() -> None:
     state = np.zeros(native._COLUMNS, np.int64)
     counts, delays, run = np.zeros(3, np.int64), np.zeros(1, np.int64), np.array([0, 0, 1, 0])
-    cut = np.frombuffer(b"MSG" + bytes(40), np.uint8)
+    cut = np.frombuffer(bytearray(b"MSG" + bytes(40)), np.uint8)
     rest = np.zeros(16, np.uint8)
     asked = native.walk(heads.NATS, cut, cut.size, state, rest, counts, delays, run, True, 0)
     assert asked == -1

@@ -20,7 +20,7 @@ NAMES = st.text(max_size=40)
 
 @given(st.binary(max_size=200), SEEDS)
 def test_xxh64_is_the_librarys(data: bytes, seed: int) -> None:
-    words = np.frombuffer(data + bytes(8 - len(data) % 8), np.uint64)
+    words = np.frombuffer(bytearray(data + bytes(8 - len(data) % 8)), np.uint64)
     found = kernels.xxh64(words, len(data), np.uint64(seed))
     assert int(found) == xxhash.xxh64_intdigest(data, seed)
 
