@@ -65,6 +65,24 @@ def test_fast_kernel_writes_the_trace_of_its_plain_twin(folder: Path, number: in
     check_twins(partial(traced_run, number=number, folder=folder))
 
 
+@settings(max_examples=20, deadline=None)
+@given(number=st.integers(0, 2**32), steps=st.lists(st.floats(0.0, 3.0), max_size=20))
+def test_a_run_in_steps_is_one_run(number: int, steps: list[float]) -> None:
+    """Wherever it stops, and whether or not somebody asks for the result there."""
+
+    def loaded() -> Simulation:
+        rng = random.Random(number)
+        simulation = Simulation(random_setup(rng, rng.choice(("acyclic", "idr", "tid-s"))))
+        random_scripts(simulation, rng)
+        return simulation
+
+    in_steps, at_once = loaded(), loaded()
+    for until_s in sorted(steps):
+        assert in_steps.advance(until_s) is in_steps.result().quiet
+    assert in_steps.advance()
+    assert in_steps.result() == at_once.run()
+
+
 @settings(max_examples=10, deadline=None)
 @given(number=st.integers(0, 2**32))
 def test_its_hooks_are_told_of_every_copy_and_every_input(number: int) -> None:

@@ -266,13 +266,24 @@ class Simulation:
         """Run until nothing is under way, or up to `until_s`; may be called again, after more
         scripts. `progress` is called with the simulated time now and then. Raises `NoProgressError`
         after `limit` messages (`MESSAGE_LIMIT` if None)."""
+        self.advance(until_s, limit, progress)
+        return self.result()
+
+    def advance(
+        self,
+        until_s: float = math.inf,
+        limit: int | None = None,
+        progress: Callable[[float], None] = lambda now_s: None,
+    ) -> bool:
+        """Run as `run` does; return only whether nothing is under way. A result has all that was
+        published and claimed so far: who lets time pass in many steps does without."""
         with _setup_is_no_garbage():
             self._quiet = self.world.run(until_s, limit or MESSAGE_LIMIT, progress)
         if self._quiet:
             self.quiet_at.append(self.world.now)
         self.world.record.flush()
         self.world.record.write_run(self._description())
-        return self.result()
+        return self._quiet
 
     def _description(self) -> dict[str, Any]:
         scot = self.setup.scot

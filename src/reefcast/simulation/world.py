@@ -471,10 +471,18 @@ class World(Stage):
             self.record.discarded(node.trace, item, link, reason, at)
 
     def unseed(self) -> int:
-        """Return a draw of every generator after the run, in 64 bits: two runs that differ anywhere
-        in what they drew differ here."""
+        """Return what every generator would draw next, in 64 bits: two runs that differ anywhere in
+        what they drew differ here. Nothing is drawn, so that a run that goes on is the same,
+        however often somebody asks."""
         drawn = 0
         for node in self.nodes.values():
             for _, link in sorted(node.links.items()):
-                drawn = (drawn * 31 + link.rng.getrandbits(64)) % 2**64
+                drawn = (drawn * 31 + _next_of(link.rng)) % 2**64
         return drawn
+
+
+def _next_of(rng: random.Random) -> int:
+    state = rng.getstate()
+    drawn = rng.getrandbits(64)
+    rng.setstate(state)
+    return drawn

@@ -111,7 +111,7 @@ def _settle(
     for one in wanted:
         handles[one.client] = simulated.subscribe(one.client, one.broker, one.filter, at_s)
         at_s += entries.gap_s
-    simulated.run()
+    simulated.advance()
     return handles
 
 

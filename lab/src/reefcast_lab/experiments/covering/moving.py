@@ -48,7 +48,7 @@ def measure(run: Run) -> list[Measure]:
     simulated, kernel = simulation(run, topology, slow_costs(run.scale))
     script.load(simulated, 0.0)
     kernel.sample(topology.graph, deployed_s, until_s, entries.sample_s)
-    simulated.run()
+    simulated.advance()
     figures = delays(kernel.record.in_order(), deployed_s, until_s) | dict(_rows(kernel))
     figures["largest_queue"] = float(max(max(sample.queued) for sample in kernel.samples))
     figures |= dict(_by_tier(kernel, topology))

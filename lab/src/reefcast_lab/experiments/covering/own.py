@@ -63,7 +63,7 @@ def _rest(run: Run, settled: Settled, per_s: float) -> list[Measure]:
         simulated.withdraw(settled.handles[leaver.client], from_s)
     core = topology.tiers[0]
     kernel.sample(core, from_s, from_s + entries.observe_s, entries.sample_s)
-    simulated.run()
+    simulated.advance()
     delivered = kernel.record.in_order()
     figures = delays(delivered, from_s, from_s + entries.observe_s / 2)
     figures["largest_queue"] = float(max(max(sample.queued) for sample in kernel.samples))

@@ -33,7 +33,7 @@ def warm_up(
     if remembered := list(remember):
         passage.take(stream.part(0, filled), remember=remembered)
     Script(events=list(stream.part(filled, first).events())).load(simulated, 0.0)
-    simulated.run(until_s)
+    simulated.advance(until_s)
     return stream.part(first, len(stream))
 
 
@@ -74,7 +74,7 @@ class Play:
         now_s = self.simulated.now_s
         times_s = [at_s for at_s in self.sample_at_s if now_s <= at_s < until_s]
         self.kernel.sample_at(self.brokers, times_s)
-        return self.simulated.run(until_s).quiet
+        return self.simulated.advance(until_s)
 
     def _at_rest(self) -> bool:
         return self.simulated.now_s > self.changes_until_s and not control_under_way(self.kernel)

@@ -37,7 +37,7 @@ def measure(run: Run) -> list[Measure]:
     at_s, _ = settle(simulated, crowd, run.scale, entries.subscribe_gap_s)
     events = crowd.events(entries.simulated, 0.0, entries.publish_gap_s, run.seed)
     Script(events=list(events)).load(simulated, at_s)
-    simulated.run()
+    simulated.advance()
     core = topology.tiers[0]
     times = entries.publications / entries.simulated
     figures = dict(_of_brokers(kernel, core, times)) | {"rows": rows_of(kernel, core)}

@@ -117,7 +117,7 @@ def settle(
         crowd.claims(advertised_s, gap_s, lambda one: math.inf, roots_first=roots_first)
     )
     handles = script.load(simulated, 0.0)
-    simulated.run()
+    simulated.advance()
     by_client = {claim.client: handle for claim, handle in zip(script.claims, handles, strict=True)}
     return simulated.now_s, by_client
 

@@ -95,7 +95,7 @@ def _rest(run: Run, settled: Settled, leavers: int) -> list[Measure]:
         simulated.withdraw(settled.handles[leaver.client], unsubscribed_s)
     times_s = np.arange(from_s, until_s, entries.sample_s).tolist()
     Play(simulated, kernel, passage, observed, core, times_s, gone_s).run()
-    simulated.run()
+    simulated.advance()
     figures = _of_probes(kernel.record.in_order(), probes) | {
         "rows_core": rows_of(kernel, core),
         "rows_inner": rows_of(kernel, inner),

@@ -168,9 +168,9 @@ class MeshRun:
     def settle(self, claims: list[Claim], events: list[Event]) -> None:
         """Make all claims; then find links while these events last."""
         Script(claims=claims).load(self._simulated, 0.0)
-        self._simulated.run()
+        self._simulated.advance()
         Script(events=events).load(self._simulated, self._simulated.now_s)
-        self._simulated.run()
+        self._simulated.advance()
 
     def observe(self, events: list[Event], duration_s: float, *, to_the_end: bool) -> Observed:
         """Observe `events` at times from 0 to `duration_s`; what happens in that time, or
@@ -178,9 +178,9 @@ class MeshRun:
         from_s = self._simulated.now_s
         Script(events=events).load(self._simulated, from_s)
         self.kernel.forget()
-        self._simulated.run(from_s + duration_s)
+        self._simulated.advance(from_s + duration_s)
         if to_the_end:
-            self._simulated.run()
+            self._simulated.advance()
         return self._observed(events, from_s, duration_s)
 
     def _observed(self, events: list[Event], from_s: float, duration_s: float) -> Observed:

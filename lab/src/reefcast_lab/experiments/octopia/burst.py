@@ -83,7 +83,7 @@ def _measures(run: Run, entries: Section, settled: Settled) -> Iterator[Measure]
     else:
         for when, name, broker, attributes in scheduled:
             simulated.publish(name, broker, attributes, when)
-        simulated.run()
+        simulated.advance()
     until_s = at_s + entries.publications * MINUTE_S / entries.largest_rate
     result = simulated.result()
     delivered = kernel.record.in_order()

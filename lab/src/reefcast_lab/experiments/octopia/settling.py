@@ -82,7 +82,7 @@ def settle(run: Run, population: Population, wired: Wires | None = None) -> Sett
     at_s = crowd.advertise(simulated, START_S, section("publishers", run.scale).gap_s)
     gap_s = section("subscribers", run.scale).gap_s
     at_s = crowd.subscribe(simulated, at_s + SETTLE_S, gap_s, rng) + SETTLE_S
-    simulated.run(until_s=at_s)
+    simulated.advance(until_s=at_s)
     return Settled(overlay, crowd, simulated, kernel, at_s)
 
 

@@ -118,7 +118,7 @@ def watched(run: Run, network: Network, place: str, when: Times, *, dies: bool) 
     traffic = section("traffic", run.scale)
     network.publish(seen.simulation, when.end_s, traffic.period_s, traffic.begin_s)
     _look(seen, network, when, death.look_s)
-    seen.simulation.run(until_s=when.end_s)
+    seen.simulation.advance(until_s=when.end_s)
     seen.count(when.end_s)
     return seen
 

@@ -56,7 +56,7 @@ class Crowd:
             name = f"s{number}"
             handles.append(simulation.subscribe(name, interest.broker, interest.filter, at_s))
             at_s += SUBSCRIPTION_GAP_S
-        simulation.run(until_s=at_s + SETTLE_S)
+        simulation.advance(until_s=at_s + SETTLE_S)
         return handles, at_s + SETTLE_S
 
     def publish(
