@@ -55,6 +55,8 @@ TOO_BUSY = 4.0
 """The load average per core from which a Python process may take ten seconds to start."""
 QUICK = pytest.StashKey[bool]()
 """For each test: whether it is one of the inner loop."""
+BEGUN = pytest.StashKey[pytest.Item]()
+"""For the session: the first test of this process."""
 DATA = Path(__file__).parents[1] / "shared" / "data"
 """Public data sets beside the checkout; not everybody has them."""
 
@@ -123,10 +125,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("soak")
     else:
         try_examples(items, TEST_TIMES)
-    number, workers = process_of_many()
+    _, workers = process_of_many()
     items[:] = dealt(items, workers, lambda item: item.stash[QUICK])
-    if gives_way(items, number, workers):
-        os.nice(NICE)
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             soak = item.get_closest_marker("soak") is not None
@@ -159,6 +159,17 @@ def pytest_sessionfinish() -> None:
     """Give back what was frozen as late as possible, because pytest still looks for garbage:
     libraries report what is left at the end as leaked."""
     atexit.register(gc.unfreeze)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Before the first test, give way to the process that has the Spark session."""
+    session = item.session
+    if session.stash.setdefault(BEGUN, item) is not item:
+        return
+    _, workers = process_of_many()
+    if workers > 1 and gives_way(item, session.items):
+        os.nice(NICE)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -48,10 +48,10 @@ def dealt(
     return order + quick
 
 
-def gives_way(items: list[pytest.Item], number: int, workers: int) -> bool:
-    """Return whether this process, of those that run the tests, lets one with a session go first:
-    it has none, and there is one."""
-    return number >= _sessions(workers) and any(map(_uses_session, items))
+def gives_way(first: pytest.Item, items: list[pytest.Item]) -> bool:
+    """Return whether a process with this first test of all lets one with a session go first. (Which
+    process is given which run depends on which was ready first.)"""
+    return not _uses_session(first) and any(map(_uses_session, items))
 
 
 def _sessions(workers: int) -> int:

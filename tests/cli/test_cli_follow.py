@@ -98,7 +98,8 @@ async def test_the_way_over_three_brokers_also_past_one_that_is_killed(
         await writer.publish(symbol="IBM", price=20)
         code, output, errors = await ended(rows)
         assert code == 0 and errors.endswith("reefcast: 2 publications\n")
-        sun, ibm = map(json.loads, output.splitlines())
+        found = map(json.loads, output.splitlines())  # each as soon as it is whole
+        sun, ibm = sorted(found, key=lambda one: one["id"])
         assert sun["attributes"] == {"symbol": "SUN", "note": "\x1b[31m"}
         assert [each["outcome"] for each in sun["sightings"]] == ["unwanted"]
         assert (ibm["id"], ibm["awaited"], ibm["share"]) == (f"{writer.id}#2", {}, 1.0)
