@@ -40,18 +40,13 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def measured(strategy: str, seed: int) -> list[Measure]:
+def measured() -> list[Measure]:
     settling._last.clear()  # the network of the last run, which went on in it
-    return unsubscribing.measure(Run("covering", "small", "unsubscribing", strategy, 8.0, "", seed))
+    run = Run("covering", "small", "unsubscribing", "incremental", 8.0, "", 1)
+    return unsubscribing.measure(run)
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    [*(pytest.param(each, marks=pytest.mark.soak) for each in ("active", "lazy")), "incremental"],
-)
-def test_what_is_computed_is_what_would_be_simulated(
-    strategy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_computed_is_what_would_be_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Statistics, too: a pruning distance decides all that follows."""
     computed: list[int] = []
     take = phases.Passage.take
@@ -62,20 +57,18 @@ def test_what_is_computed_is_what_would_be_simulated(
 
     with monkeypatch.context() as patch:
         patch.setattr(phases.Passage, "take", counting)
-        quick = measured(strategy, 1)
+        quick = measured()
     with monkeypatch.context() as patch:
         patch.setattr(phases.Play, "_at_rest", lambda self: False)
         patch.setitem(parameters.section("unsubscribing", "small")._values, "filled_s", 20.0)
-        simulated = measured(strategy, 1)
+        simulated = measured()
     assert sum(computed) > 1000
     found = {(one.metric, round(one.at, 6)): one.value for one in quick}
     expected = {(one.metric, round(one.at, 6)): one.value for one in simulated}
-    ignored = {"publish_messages"} if strategy != "incremental" else set()  # before they are warm
     wrong = {
         place: (found.get(place), expected.get(place))
         for place in found.keys() | expected.keys()
-        if place[0] not in ignored
-        and found.get(place) != pytest.approx(expected.get(place), rel=1e-4, abs=1e-6)
+        if found.get(place) != pytest.approx(expected.get(place), rel=1e-4, abs=1e-6)
     }
     assert not wrong
 
@@ -98,16 +91,13 @@ SLOW: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    "strategy", [pytest.param("active", marks=pytest.mark.soak), "incremental"]
-)
 def test_probes_that_are_computed_are_those_that_would_be_simulated(
-    strategy: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     values = parameters.section("slow", "small")._values
     for key, value in SLOW.items():
         monkeypatch.setitem(values, key, value)
-    run = Run("covering", "small", "slow_engine", strategy, 3.0, "", 1)
+    run = Run("covering", "small", "slow_engine", "incremental", 3.0, "", 1)
     passed: list[int] = []
     take = phases.Passage.take
 

@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from heapq import heappop, heappush, heapreplace
-from typing import Any
+from typing import Any, cast
 
 from reefcast.model.messages import (
     Deliver,
@@ -180,6 +180,29 @@ class Kernel(World):
         self.clients_hear()
         return not self.under_way()
 
+    def head(self) -> tuple[float, int, Node] | None:
+        """Return what arrives next, None if nothing is under way: when it is due, its rank, and the
+        node where it arrives. Together with `step` for somebody who simulates other messages beside
+        these: before the step, the node and its senders may be made busy for longer. Interventions
+        wait."""
+        if self._barrier < math.inf:
+            self._raise_barrier(math.inf)
+        if len(self._heap) == self._background:
+            return None
+        due, rank, *entry = self._heap[0]
+        return due, rank, self._arrives_at(rank, entry)
+
+    def step(self) -> None:
+        """Serve what arrives next, and nothing else."""
+        self._run_some(1)
+
+    def _arrives_at(self, rank: int, entry: list[Any]) -> Node:
+        if rank >= FIRST_LINK_RANK:
+            return self._targets[rank]
+        if rank == CLIENT_RANK:
+            return self.nodes[self.clients[self.scripts[entry[0]].client].broker]
+        return self._nodes[entry[0]] if rank == TIMER_RANK else cast(Node, entry[1])
+
     def _raise_barrier(self, until: float) -> None:
         """Set the next instant that no service may pass, and serve what the former one held up."""
         next_one = self.interventions[0][0] if self.interventions else math.inf
@@ -195,11 +218,11 @@ class Kernel(World):
             action(at)
         self._raise_barrier(until)
 
-    def _run_some(self) -> bool:
-        """Run up to `STEPS` entries; return True when nothing is left before the barrier."""
+    def _run_some(self, steps: int = STEPS) -> bool:
+        """Run up to so many entries; return True when nothing is left before the barrier."""
         heap, targets, barrier = self._heap, self._targets, self._barrier
         serve = self._serve_publication
-        for _ in range(STEPS):
+        for _ in range(steps):
             if not heap or heap[0][0] >= barrier:
                 return True
             entry = heap[0]

@@ -43,13 +43,14 @@ class CoverKernel(Kernel):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.record: Columns = Columns(list(setup.graph))
-        self.served = self._note
+        self.served = self.note
         self.watched_from_s = 0.0
         self.spent_s = {name: defaultdict[str, float](float) for name in setup.graph}
         self.subscriptions_came = dict.fromkeys(setup.graph, 0)
         self.samples: list[Sample] = []
 
-    def _note(self, node: Node, item: Input, start: float) -> None:
+    def note(self, node: Node, item: Input, start: float) -> None:
+        """Note that a broker was given an input, when it began to handle it, and what it spent."""
         if start < self.watched_from_s:
             return
         self.spent_s[node.name][type(item).__name__] += node.busy_until - start

@@ -1,21 +1,64 @@
-"""A stream of publications before, through and after changes of tables: simulated while tables
-change, computed (`steady`) while they do not."""
+"""A stream of publications before, through and after changes of tables.
+
+Where brokers keep statistics it is simulated while tables change, and computed (`steady`) while
+they do not. All others leave it to the compiled loop (`crossing`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from reefcast.simulation.simulation import Simulation
+from reefcast_lab.experiments.covering.crossing import Crossing
 from reefcast_lab.experiments.covering.crowd import Stream, Subscription
-from reefcast_lab.experiments.covering.measuring import CoverKernel
-from reefcast_lab.experiments.covering.steady import Passage, control_under_way
+from reefcast_lab.experiments.covering.measuring import CoverKernel, counted
+from reefcast_lab.experiments.covering.settling import Settled
+from reefcast_lab.experiments.covering.steady import Passage, acyclic, control_under_way
 from reefcast_lab.experiments.script import Script
 
 CHUNK_S = 100.0
 """Simulated time between two looks at whether control messages are under way."""
+
+
+class Plan(NamedTuple):
+    """Tables change from `from_s` to at least `until_s`. `filled_s`: of the stream before are
+    simulated, so that publications are on all links. The `brokers` are sampled at `sample_at_s`."""
+
+    from_s: float
+    until_s: float
+    filled_s: float
+    brokers: Sequence[str]
+    sample_at_s: Sequence[float]
+
+
+class Played(NamedTuple):
+    """`rows`: of the sampled brokers' PRTs when the last publication was published;
+    `wrong_before`: false positives before tables changed, of which there are none without
+    ghosts."""
+
+    rows: list[int]
+    wrong_before: float
+
+
+def play(settled: Settled, stream: Stream, plan: Plan, remember: Iterable[Subscription]) -> Played:
+    """Publish in a network where withdrawals are planned, and sample it. Brokers that keep
+    statistics have those of deliveries to the subscriptions `remember` from before."""
+    topology, crowd, simulated, kernel = settled.network
+    if not any(acyclic(node).counts for node in kernel.nodes.values()):
+        filled = int(np.searchsorted(stream.at_s, plan.from_s - plan.filled_s))
+        rest = stream.part(filled, len(stream))
+        crossing = Crossing(kernel, crowd, rest, plan.brokers, plan.sample_at_s)
+        crossing.run()
+        return Played(crossing.rows_at(stream.until_s), 0.0)
+    passage = Passage(kernel, topology, crowd)
+    observed = warm_up(simulated, passage, stream, plan.from_s, plan.filled_s, remember)
+    wrong = counted(kernel, "false_positive", topology.graph)
+    Play(simulated, kernel, passage, observed, plan.brokers, plan.sample_at_s, plan.until_s).run()
+    rows = [len(acyclic(kernel.nodes[name]).prt) for name in plan.brokers]
+    return Played(rows, wrong)
 
 
 def warm_up(
@@ -28,10 +71,9 @@ def warm_up(
 ) -> Stream:
     """Publish until the tables change; return what is left of the stream. The last `filled_s` are
     simulated, so that publications are on all links. Those before are passed on for the statistics
-    of deliveries to the subscriptions `remember`, and left out if there are none."""
+    of deliveries to the subscriptions `remember`."""
     filled, first = np.searchsorted(stream.at_s, (until_s - filled_s, until_s)).tolist()
-    if remembered := list(remember):
-        passage.take(stream.part(0, filled), remember=remembered)
+    passage.take(stream.part(0, filled), remember=remember)
     Script(events=list(stream.part(filled, first).events())).load(simulated, 0.0)
     simulated.advance(until_s)
     return stream.part(first, len(stream))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from reefcast.routing.covering.strategies import Strategy
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
+from reefcast_lab.experiments.covering.crossing import Crossing
 from reefcast_lab.experiments.covering.crowd import workload
 from reefcast_lab.experiments.covering.graph_work import GraphWork
 from reefcast_lab.experiments.covering.measuring import CoverKernel, rows_of, simulation
@@ -13,7 +14,6 @@ from reefcast_lab.experiments.covering.parameters import PAPER, section
 from reefcast_lab.experiments.covering.settling import settle
 from reefcast_lab.experiments.covering.topology import core_topology
 from reefcast_lab.experiments.grid import runs_of
-from reefcast_lab.experiments.script import Script
 
 NAME = "processing"
 COMPARED: tuple[Strategy, ...] = ("active", "lazy", "none")
@@ -35,9 +35,8 @@ def measure(run: Run) -> list[Measure]:
     )
     simulated, kernel = simulation(run, topology)
     at_s, _ = settle(simulated, crowd, run.scale, entries.subscribe_gap_s)
-    events = crowd.events(entries.simulated, 0.0, entries.publish_gap_s, run.seed)
-    Script(events=list(events)).load(simulated, at_s)
-    simulated.advance()
+    stream = crowd.stream(entries.simulated, at_s, entries.publish_gap_s, run.seed)
+    Crossing(kernel, crowd, stream).run()
     core = topology.tiers[0]
     times = entries.publications / entries.simulated
     figures = dict(_of_brokers(kernel, core, times)) | {"rows": rows_of(kernel, core)}

@@ -18,14 +18,13 @@ from reefcast_lab.experiments.covering.measuring import (
     rows_of,
 )
 from reefcast_lab.experiments.covering.parameters import PAPER, section, slow_costs
-from reefcast_lab.experiments.covering.phases import Play, warm_up
+from reefcast_lab.experiments.covering.phases import Plan, play
 from reefcast_lab.experiments.covering.settling import (
     Population,
     Settled,
     after_settling,
     network_of,
 )
-from reefcast_lab.experiments.covering.steady import Passage
 from reefcast_lab.experiments.covering.unsubscribing import COMPARED
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.parameters import Section
@@ -87,14 +86,11 @@ def _rest(run: Run, settled: Settled, leavers: int) -> list[Measure]:
     until_s = at_s + entries.publications * entries.publish_gap_s
     stream, probes = _published(crowd, entries, at_s, gone_s + entries.probes_after_s, run.seed)
     gone = crowd.leavers(leavers, run.seed)
-    passage = Passage(kernel, topology, crowd)
-    remember = gone if run.routing == "incremental" else ()
-    observed = warm_up(simulated, passage, stream, from_s, entries.filled_s, remember)
     for number, leaver in enumerate(gone):
         unsubscribed_s = from_s + number * entries.unsubscribe_gap_s
         simulated.withdraw(settled.handles[leaver.client], unsubscribed_s)
     times_s = np.arange(from_s, until_s, entries.sample_s).tolist()
-    Play(simulated, kernel, passage, observed, core, times_s, gone_s).run()
+    play(settled, stream, Plan(from_s, gone_s, entries.filled_s, core, times_s), gone)
     simulated.advance()
     figures = _of_probes(kernel.record.in_order(), probes) | {
         "rows_core": rows_of(kernel, core),

@@ -7,8 +7,7 @@ outward, with a few operations on arrays for each; a departure is that of Lindle
 
     end[i] = max(arrival[i], end[i - 1]) + service[i]
 
-A price belongs to a *kind*: all prices between two neighbouring ends of intervals are wanted by the
-same subscriptions. How many rows lead where is counted for each kind, from the rows that the
+How many rows lead where is counted for each kind of publication (`kinds`), from the rows that the
 brokers have (`_Tables`).
 
 The pass does to the kernel what the simulation would do: deliveries, counters, statistics, ghosts'
@@ -34,12 +33,12 @@ from reefcast.routing.covering.ghosts import Ghost, GhostTable
 from reefcast.routing.covering.suspicion import Suspicion
 from reefcast.routing.tables import Row
 from reefcast.simulation.node import Node
-from reefcast_lab.experiments.covering.crowd import PROBES, Crowd, Stream, Subscription
+from reefcast_lab.experiments.covering.crowd import Crowd, Stream, Subscription
+from reefcast_lab.experiments.covering.kinds import Ints, Kinds
 from reefcast_lab.experiments.covering.measuring import CoverKernel, Sample
 from reefcast_lab.experiments.covering.topology import Topology, outward
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 FRAME_BYTES = 100
 """About what a publication takes on a link: less than a microsecond."""
@@ -57,47 +56,11 @@ def control_under_way(kernel: CoverKernel) -> bool:
     return False
 
 
-class _Kinds:
-    """The kinds of publications, numbered from class to class."""
-
-    def __init__(self, crowd: Crowd) -> None:
-        self._bounds: list[Ints] = []
-        self._first = [0]
-        self.wanted: dict[str, tuple[int, int]] = {}
-        """By a filter's text: the kinds that it wants, from the first to before the last."""
-        for klass in range(PROBES, crowd.classes):
-            ends = [end for one in crowd.of_class(klass) for end in (one.low, one.high + 1)]
-            self._bounds.append(np.unique(np.array([0, *ends], np.int64)))
-            self._first.append(self._first[-1] + len(self._bounds[-1]))
-            for one in crowd.of_class(klass):
-                self.wanted[one.filter] = (
-                    self._place(klass, one.low),
-                    self._place(klass, one.high + 1),
-                )
-
-    @property
-    def number(self) -> int:
-        return self._first[-1]
-
-    def _place(self, klass: int, price: int) -> int:
-        place = klass - PROBES
-        return self._first[place] + int(np.searchsorted(self._bounds[place], price))
-
-    def of(self, stream: Stream) -> Ints:
-        """Return the kind of each publication."""
-        kinds = np.empty(len(stream.klass), np.int64)
-        for place, bounds in enumerate(self._bounds):
-            mine = stream.klass == place + PROBES
-            inside = np.searchsorted(bounds, stream.price[mine], side="right") - 1
-            kinds[mine] = self._first[place] + inside
-        return kinds
-
-
 class _Tables:
     """The rows of one broker: for each kind, how many want it of its own clients (`local`), and of
     those that lead to each neighbour (`hops`)."""
 
-    def __init__(self, node: Node, kinds: _Kinds) -> None:
+    def __init__(self, node: Node, kinds: Kinds) -> None:
         self.local = np.zeros(kinds.number + 1, np.int64)
         self.hops: dict[str, Ints] = {}
         for row in acyclic(node).prt:
@@ -143,7 +106,7 @@ class Passage:
         self._kernel = kernel
         self._order = outward(topology)
         self._publishers = crowd.publishers
-        self._kinds = _Kinds(crowd)
+        self._kinds = Kinds(crowd)
         self._wanted = self._kinds.wanted
 
     def take(

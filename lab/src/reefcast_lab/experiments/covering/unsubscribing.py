@@ -4,6 +4,7 @@ III)."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from statistics import fmean
 
 import numpy as np
 
@@ -19,14 +20,13 @@ from reefcast_lab.experiments.covering.measuring import (
     rows_of,
 )
 from reefcast_lab.experiments.covering.parameters import PAPER, costs, section
-from reefcast_lab.experiments.covering.phases import Play, warm_up
+from reefcast_lab.experiments.covering.phases import Plan, play
 from reefcast_lab.experiments.covering.settling import (
     Population,
     Settled,
     after_settling,
     network_of,
 )
-from reefcast_lab.experiments.covering.steady import Passage
 from reefcast_lab.experiments.covering.topology import Topology
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.parameters import Section
@@ -94,18 +94,15 @@ def _rest(run: Run, settled: Settled, leavers: int) -> Iterator[Measure]:
     number = round((entries.warm_s + entries.observe_s) / entries.publish_gap_s)
     stream = crowd.stream(number, settled.at_s, entries.publish_gap_s, run.seed)
     gone = crowd.leavers(leavers, run.seed)
-    passage = Passage(kernel, topology, crowd)
-    remember = gone if run.routing == "incremental" else ()
-    observed = warm_up(simulated, passage, stream, from_s, entries.filled_s, remember)
-    wrong = counted(kernel, "false_positive", topology.graph)
     for place, leaver in enumerate(gone):
         at_s = from_s + place * entries.within_s / leavers
         simulated.withdraw(settled.handles[leaver.client], at_s)
     times_s = np.arange(from_s, until_s, entries.sample_s).tolist()
-    Play(simulated, kernel, passage, observed, core, times_s, from_s + entries.within_s).run()
-    yield Measure("rows_after", 0.0, rows_of(kernel, core))
+    plan = Plan(from_s, from_s + entries.within_s, entries.filled_s, core, times_s)
+    played = play(settled, stream, plan, gone)
+    yield Measure("rows_after", 0.0, fmean(played.rows))
     result = simulated.run()
-    wrong = counted(kernel, "false_positive", topology.graph) - wrong
+    wrong = counted(kernel, "false_positive", topology.graph) - played.wrong_before
     delivered = kernel.record.in_order()
     figures = delays(delivered, from_s, from_s + entries.steady_s) | _of_bursts(kernel, topology)
     figures |= {"false_positives": wrong, "publish_messages": float(result.messages["publish"])}

@@ -23,9 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reefcast.matching.kernel_cache import njit
+from reefcast_lab.experiments.due_heap import Numbers, Seconds, next_due, push
 
-Numbers = NDArray[np.int64]
-Seconds = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 CLIENT = 2
@@ -140,47 +139,6 @@ class Limits(NamedTuple):
 
 
 @njit(cache=True)
-def _before(due: Seconds, a: int, b: int) -> bool:
-    return bool(due[a] < due[b] or (due[a] == due[b] and a < b))
-
-
-@njit(cache=True)
-def sift_down(heap: Numbers, size: int, due: Seconds) -> None:
-    """Bring the first of the heap to where it belongs."""
-    at, moved = 0, heap[0]
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and _before(due, heap[child + 1], heap[child]):
-            child += 1
-        if not _before(due, heap[child], moved):
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = moved
-
-
-@njit(cache=True)
-def push(heap: Numbers, size: int, due: Seconds, rank: int) -> None:
-    at = size
-    while at and _before(due, rank, heap[(at - 1) // 2]):
-        heap[at] = heap[(at - 1) // 2]
-        at = (at - 1) // 2
-    heap[at] = rank
-
-
-@njit(cache=True)
-def _next_due(heap: Numbers, now: Numbers, due: Seconds, at: float) -> None:
-    """Let the first of the heap be due at `at`; inf: not any more."""
-    if at < np.inf:
-        due[heap[0]] = at
-    else:
-        now[HEAP] -= 1
-        heap[0] = heap[now[HEAP]]
-    if now[HEAP]:
-        sift_down(heap, now[HEAP], due)
-
-
-@njit(cache=True)
 def _drain(links: Links, room: Room, now: Numbers, link: int, at: float) -> None:
     """Forget what is transmitted by now (`Link.queue_len`)."""
     one = links.queue_first[link]
@@ -244,7 +202,7 @@ def _next_input(
         place = publications.place[pub]
         now[NEXT] += 1
         more = now[NEXT] < len(publications.at_s)
-        _next_due(heap, now, links.due, publications.at_s[now[NEXT]] if more else np.inf)
+        after_s = publications.at_s[now[NEXT]] if more else np.inf
     else:
         one = links.first[top]
         pub, place, after = room.pub[one], room.place[one], room.next[one]
@@ -253,7 +211,8 @@ def _next_input(
         links.first[top] = after
         if after < 0:
             links.last[top] = -1
-        _next_due(heap, now, links.due, room.arrival[after] if after >= 0 else np.inf)
+        after_s = room.arrival[after] if after >= 0 else np.inf
+    now[HEAP] = next_due(heap, now[HEAP], links.due, after_s)
     broker = places.broker[place]
     start[0] = max(arrival, brokers.busy_until[broker])
     _close_windows(brokers, links, room, now, broker, start[0], limits)

@@ -29,6 +29,7 @@ from reefcast.simulation.links import Link
 from reefcast.simulation.node import Node
 from reefcast.simulation.recording import microseconds
 from reefcast.simulation.sizes import publication_size, wire_bytes
+from reefcast_lab.experiments.due_heap import Numbers
 from reefcast_lab.experiments.octopia import loop
 from reefcast_lab.experiments.octopia.measuring import MeasuringKernel
 
@@ -374,14 +375,14 @@ def _empty_room(messages: int, deliveries: int) -> loop.Room:
     )
 
 
-def _list(first: int, end: int, after: int) -> loop.Numbers:
+def _list(first: int, end: int, after: int) -> Numbers:
     """Return the successors in a list of these numbers, with `after` behind the last."""
     following = np.arange(first + 1, end + 1, dtype=np.int64)
     following[-1] = after
     return following
 
 
-def _longer_room(room: loop.Room, now: loop.Numbers) -> loop.Room:
+def _longer_room(room: loop.Room, now: Numbers) -> loop.Room:
     """Return room for twice as many, messages or deliveries."""
     if now[loop.DELIVERIES] == len(room.at_s):
         names = ("at_s", "delay_s", "width")

@@ -1,0 +1,226 @@
+"""The compiled loop does what the kernel does, to the last digit, while tables change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reefcast.errors import LocalError
+from reefcast_lab.experiments.campaign import Measure, Run
+from reefcast_lab.experiments.covering import (
+    crossing,
+    parameters,
+    phases,
+    processing,
+    settling,
+    slow,
+    unsubscribing,
+)
+from reefcast_lab.experiments.covering.crossing import Crossing
+from reefcast_lab.experiments.covering.crowd import Crowd, Stream, Subscription
+from reefcast_lab.experiments.covering.measuring import CoverKernel, Sample, counted
+from reefcast_lab.experiments.covering.settling import Population, Settled
+from reefcast_lab.experiments.covering.steady import acyclic
+from reefcast_lab.experiments.script import Script
+
+TINY: dict[str, dict[str, Any]] = {
+    "network": {"rows_cost": 400.0},
+    "processing": {"degree": 10, "publications": 120, "simulated": 60, "selectivity": 0.1},
+    "unsubscribing": {
+        "roots": 8,
+        "degree": 20,
+        "selectivity": 0.2,
+        "warm_s": 20.0,
+        "filled_s": 2.0,
+        "publish_gap_s": 0.02,
+        "within_s": 2.0,
+        "observe_s": 15.0,
+        "sample_s": 0.9731,
+        "steady_s": 8.0,
+    },
+    "slow": {
+        "row_cost": 0.5,
+        "comparison_cost": 0.2,
+        "subscriptions": 105,
+        "degree": 20,
+        "selectivity": 0.3,
+        "subscribe_gap_s": 0.1,
+        "warm_s": 20.0,
+        "filled_s": 2.0,
+        "publish_gap_s": 0.05,
+        "publications": 900,
+        "unsubscribe_gap_s": 0.1,
+        "probes": 10,
+        "probes_after_s": 10.0,
+        "sample_s": 0.9731,
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, values in TINY.items():
+        for key, value in values.items():
+            monkeypatch.setitem(parameters.section(name, "small")._values, key, value)
+    monkeypatch.setattr(settling, "apart", lambda work: work())  # what is patched here is used
+    monkeypatch.setattr(settling, "_last", {})
+    monkeypatch.setattr(crossing, "ROOM", 256)  # so that room is made
+    yield
+
+
+class Kernels:
+    """What `Crossing` does, with the kernel: its twin."""
+
+    def __init__(self, settled: Settled, stream: Stream, plan: phases.Plan | None = None) -> None:
+        self.simulated, self.kernel = settled.simulated, settled.kernel
+        Script(events=list(stream.events())).load(self.simulated, 0.0)
+        if plan is not None:
+            self.kernel.sample_at(plan.brokers, plan.sample_at_s)
+
+
+def play(
+    settled: Settled, stream: Stream, plan: phases.Plan, remember: Iterable[Subscription]
+) -> phases.Played:
+    filled = int(np.searchsorted(stream.at_s, plan.from_s - plan.filled_s))
+    kernel = Kernels(settled, stream.part(filled, len(stream)), plan).kernel
+    settled.simulated.advance(plan.from_s)
+    wrong = counted(kernel, "false_positive", settled.topology.graph)
+    settled.simulated.advance(stream.until_s)
+    return phases.Played([len(acyclic(kernel.nodes[name]).prt) for name in plan.brokers], wrong)
+
+
+def both(measure: Any, module: Any, run: Run, monkeypatch: pytest.MonkeyPatch) -> list[Measure]:
+    """Measure a run with the loop, and with the kernel in its place; they are the same."""
+    compiled = list(measure(run))
+    settling._last.clear()
+    monkeypatch.setattr(module, "play", play)
+    assert compiled == list(measure(run))
+    return compiled
+
+
+@pytest.mark.parametrize("strategy", ["active", "lazy", "packing"])
+def test_unsubscriptions_are_the_same_in_the_kernel(
+    strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run("covering", "small", "unsubscribing", strategy, 8.0, "", 1)
+    found = both(unsubscribing.measure, unsubscribing, run, monkeypatch)
+    figures = {measure.metric: measure.value for measure in found if not measure.at}
+    assert figures["largest_queue"] > 100 and figures["rows_after"] > figures["rows_before"]
+
+
+def test_a_slow_engine_is_the_same_in_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run("covering", "small", "slow_engine", "active", 3.0, "", 1)
+    found = both(slow.measure, slow, run, monkeypatch)
+    assert {one.metric: one.value for one in found}["probe_deliveries"] == 10 * 29
+
+
+def test_the_time_that_publications_take_is_the_same_in_the_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Run("covering", "small", "processing", "none", 88.0, "", 1)
+    compiled = processing.measure(run)
+
+    class Simulated:
+        def __init__(self, kernel: CoverKernel, crowd: Crowd, stream: Stream) -> None:
+            self.stream = stream
+
+        def run(self) -> None:
+            Script(events=list(self.stream.events())).load(made[0], 0.0)
+            made[0].advance()
+
+    made: list[Any] = []
+    simulation = processing.simulation
+
+    def kept(*given: Any) -> Any:
+        made[:] = simulation(*given)
+        return made
+
+    monkeypatch.setattr(processing, "simulation", kept)
+    monkeypatch.setattr(processing, "Crossing", Simulated)
+    assert processing.measure(run) == compiled
+    assert {one.metric: one.value for one in compiled}["publications_s"] > 0
+
+
+POPULATION = Population(subscriptions=33, degree=10, selectivity=0.4, gap_s=0.02)
+STRATEGIES = st.sampled_from(["none", "active", "lazy", "packing"])
+GAPS_S = st.sampled_from([0.001, 0.01, 0.1])
+
+
+def settled(strategy: str, seed: int) -> Settled:
+    run = Run("covering", "small", "unsubscribing", strategy, 2.0, "", seed)
+    return settling._settled(run, POPULATION, parameters.costs("small"))
+
+
+def left(network: Settled, gap_s: float, leaves_s: list[int], *, loop: bool) -> list[Any]:
+    """Let subscribers go, each so many hundredths of a second after the first publication, and
+    return what the network has and has done in the end."""
+    _, crowd, simulated, kernel = network.network
+    kernel.watched_from_s = network.at_s + 0.6
+    stream = crowd.stream(200, network.at_s + 0.5, gap_s, 5)
+    for one, after in zip(crowd.subscriptions, leaves_s, strict=False):
+        simulated.withdraw(network.handles[one.client], network.at_s + 0.5 + after * 0.01)
+    times_s = [network.at_s + 0.5 + 0.01 * each for each in range(400)]
+    if loop:
+        Crossing(kernel, crowd, stream, ["C", "E4"], times_s).run()
+    else:
+        plan = phases.Plan(0.0, 0.0, 0.0, ["C", "E4"], times_s)
+        Kernels(network, stream, plan)
+    result = simulated.run()
+    return [
+        [each.tolist() for each in kernel.record.in_order()],
+        result.messages,
+        [node.busy_until for node in kernel.nodes.values()],
+        {
+            name: {kind: s for kind, s in spent.items() if s}
+            for name, spent in kernel.spent_s.items()
+        },
+        kernel.samples,
+        {name: [row.id for row in acyclic(node).prt] for name, node in kernel.nodes.items()},
+        {name: node.core.counters["false_positive"] for name, node in kernel.nodes.items()},
+    ]
+
+
+@settings(max_examples=12)
+@given(STRATEGIES, st.integers(0, 3), GAPS_S, st.lists(st.integers(0, 60), max_size=20))
+def test_any_withdrawals_are_the_same_in_the_kernel(
+    strategy: str, seed: int, gap_s: float, leaves_s: list[int]
+) -> None:
+    found = []
+    for loop in (True, False):
+        settling._last.clear()
+        found.append(left(settled(strategy, seed), gap_s, leaves_s, loop=loop))
+    assert found[0] == found[1]
+    assert found[0][0][0]
+
+
+def test_a_sample_has_the_rows_that_were_there() -> None:
+    network = settled("active", 1)
+    _, crowd, simulated, kernel = network.network
+    root = crowd.roots[0]
+    simulated.withdraw(network.handles[root.client], network.at_s + 1.0)
+    way = Crossing(kernel, crowd, crowd.stream(0, 0.0, 1.0, 1), ["E4"], [network.at_s])
+    way.run()
+    (before,) = way.rows_at(network.at_s)
+    (after,) = way.rows_at(network.at_s + 100.0)
+    assert after == before + 10 - 1
+    assert kernel.samples == [Sample(network.at_s, [0], [before])]
+
+
+def test_the_loop_refuses_what_it_cannot_do() -> None:
+    network = settled("incremental", 1)
+    _, crowd, simulated, kernel = network.network
+    with pytest.raises(LocalError, match="keeps statistics"):
+        Crossing(kernel, crowd, crowd.stream(1, network.at_s, 1.0, 1))
+    settling._last.clear()
+    network = settled("active", 1)
+    _, crowd, simulated, kernel = network.network
+    (event,) = crowd.events(1, network.at_s, 1.0, 1)
+    simulated.publish(event.client, event.broker, event.attributes, event.at_s)
+    simulated.advance(network.at_s + 1e-4)
+    with pytest.raises(LocalError, match="without messages under way"):
+        Crossing(kernel, crowd, crowd.stream(1, network.at_s, 1.0, 1))
