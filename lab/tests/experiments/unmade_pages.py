@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import pytest
 
 UNMADE = {
-    "covering": "20 roots, charged removals, three hours and seeds, counts of placements",
     "mesh": "three seeds; chains of six and full fanouts beside M6 and M11",
     "sharing": "a new page",
     "tenfold": "a new page",
