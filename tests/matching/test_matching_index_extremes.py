@@ -186,7 +186,7 @@ def test_strings_of_64_kilobytes() -> None:
     long = "é" * 30_000
     texts = [f"s {sign} '{long}'" for sign in ("=", "<>", "<", "<=", ">", ">=")]
     texts += [f"s LIKE '%{long}'", f"s LIKE '{long}%'", f"s LIKE '%é{long[:9000]}_é%'"]
-    both = filled(texts * 5)
+    both = filled(texts * 2)
     ends: list[Value] = [long, long + "é", long[:-1], long[:-1] + "e", "x" + long, "é" * 100_000]
     ends += ["y" * size for size in (65_535, 65_536, 65_537)]
     both.check([event({"s": end, "t": end}) for end in ends])

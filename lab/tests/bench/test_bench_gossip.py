@@ -14,15 +14,15 @@ from reefcast_lab.bench.gossip import bench
 from reefcast_lab.cli.bench import command
 from reefcast_lab.rounds.twin import Twin
 
-FEW = {"t": [f"n{i}" for i in range(20)], "u": [f"n{i}" for i in range(10)]}
+FEW = {"t": [f"n{i}" for i in range(12)], "u": [f"n{i}" for i in range(6)]}
 MANY = {"t": [f"n{i}" for i in range(50)]}
 
 
 def test_rows_say_how_long_both_took_and_how_far_they_came() -> None:
     told: list[str] = []
     converging, a_round, of_many = bench(FEW, MANY, told.append)
-    assert told == ["20 nodes, 2 topics, until they have converged", "50 nodes, 1 topics, 3 rounds"]
-    assert (converging.nodes, converging.topics, converging.memberships) == (20, 2, 30)
+    assert told == ["12 nodes, 2 topics, until they have converged", "50 nodes, 1 topics, 3 rounds"]
+    assert (converging.nodes, converging.topics, converging.memberships) == (12, 2, 18)
     assert converging.rounds > 5  # so many must pass to see that little changes
     assert converging.unique == a_round.unique < 1
     assert a_round.cpu_s is not None
