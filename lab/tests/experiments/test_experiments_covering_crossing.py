@@ -14,6 +14,7 @@ from reefcast.errors import LocalError
 from reefcast_lab.experiments.campaign import Measure, Run
 from reefcast_lab.experiments.covering import (
     crossing,
+    own,
     parameters,
     phases,
     processing,
@@ -59,6 +60,7 @@ TINY: dict[str, dict[str, Any]] = {
         "probes_after_s": 10.0,
         "sample_s": 0.9731,
     },
+    "own": {"matched": 3.0, "warm_s": 1.0, "observe_s": 3.0, "slow_rate": 20.0},
 }
 
 
@@ -119,6 +121,12 @@ def test_a_slow_engine_is_the_same_in_the_kernel(monkeypatch: pytest.MonkeyPatch
     assert {one.metric: one.value for one in found}["probe_deliveries"] == 10 * 29
 
 
+def test_our_own_engine_is_the_same_in_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run("covering", "small", "own_engine", "active", 30.0, "", 1)
+    found = both(own.measure, own, run, monkeypatch)
+    assert {one.metric: one.value for one in found}["mean_delay_s"] > 0
+
+
 def test_the_time_that_publications_take_is_the_same_in_the_kernel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -168,7 +176,7 @@ def left(network: Settled, gap_s: float, leaves_s: list[int], *, loop: bool) -> 
     if loop:
         Crossing(kernel, crowd, stream, ["C", "E4"], times_s).run()
     else:
-        plan = phases.Plan(0.0, 0.0, 0.0, ["C", "E4"], times_s)
+        plan = phases.Plan(0.0, 0.0, 0.0, ["C", "E4"], times_s, 0.0)
         Kernels(network, stream, plan)
     result = simulated.run()
     return [

@@ -35,7 +35,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for key, value in TINY.items():
         monkeypatch.setitem(parameters.section("unsubscribing", "small")._values, key, value)
     monkeypatch.setitem(parameters.section("network", "small")._values, "rows_cost", 400.0)
-    monkeypatch.setattr(phases, "CHUNK_S", 5.0)
+    for module in (unsubscribing, slow):
+        monkeypatch.setattr(module, "CHUNK_S", 5.0)
     monkeypatch.setattr(settling, "apart", lambda work: work())  # what is patched here is counted
     yield
 

@@ -6,7 +6,10 @@ runs of two strategies are pairs.
 
 from __future__ import annotations
 
+import gc
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from reefcast.model.publication import Value
@@ -43,6 +46,10 @@ class Script:
     def load(self, simulation: Simulation, from_s: float) -> list[int]:
         """Put the script into a simulation whose time is not past `from_s`; return the handles of
         the claims, in their order."""
+        with nothing_is_garbage():
+            return self._load(simulation, from_s)
+
+    def _load(self, simulation: Simulation, from_s: float) -> list[int]:
         handles = []
         for claim in self.claims:
             ask = simulation.advertise if claim.advertises else simulation.subscribe
@@ -53,6 +60,19 @@ class Script:
         for event in self.events:
             simulation.publish(event.client, event.broker, event.attributes, from_s + event.at_s)
         return handles
+
+
+@contextmanager
+def nothing_is_garbage() -> Iterator[None]:
+    """Keep Python's garbage collector away while objects are made that stay: with tens of thousands
+    of them it would examine the whole network again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def quoted(text: str) -> str:

@@ -6,10 +6,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from functools import partial
 
+import numpy as np
+
 from reefcast.simulation.costs import preset
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.covering.measuring import delay_curve, delays, queue_curve
 from reefcast_lab.experiments.covering.parameters import OURS, PAPER, section
+from reefcast_lab.experiments.covering.phases import Plan, play
 from reefcast_lab.experiments.covering.settling import (
     Population,
     Settled,
@@ -18,8 +21,9 @@ from reefcast_lab.experiments.covering.settling import (
 )
 from reefcast_lab.experiments.covering.unsubscribing import COMPARED
 from reefcast_lab.experiments.grid import runs_of
-from reefcast_lab.experiments.script import Script
 
+CHUNK_S = 1.0
+"""See `phases.CHUNK_S`: tables change for some seconds at most."""
 SLOWLY, FAST = "own_engine", "own_engine_fast"
 
 
@@ -57,12 +61,14 @@ def _rest(run: Run, settled: Settled, per_s: float) -> list[Measure]:
     topology, crowd, simulated, kernel = settled.network
     from_s = at_s + entries.warm_s
     number = round((entries.warm_s + entries.observe_s) * per_s)
-    events = list(crowd.events(number, 0.0, 1 / per_s, run.seed))
-    Script(events=events).load(simulated, at_s)
-    for leaver in crowd.leavers(entries.leavers, run.seed):
+    stream = crowd.stream(number, at_s, 1 / per_s, run.seed)
+    gone = crowd.leavers(entries.leavers, run.seed)
+    for leaver in gone:
         simulated.withdraw(settled.handles[leaver.client], from_s)
     core = topology.tiers[0]
-    kernel.sample(core, from_s, from_s + entries.observe_s, entries.sample_s)
+    times_s = np.arange(from_s, from_s + entries.observe_s, entries.sample_s).tolist()
+    plan = Plan(from_s, from_s, entries.filled_s, core, times_s, CHUNK_S)
+    play(settled, stream, plan, gone)
     simulated.advance()
     delivered = kernel.record.in_order()
     figures = delays(delivered, from_s, from_s + entries.observe_s / 2)

@@ -20,18 +20,21 @@ from reefcast_lab.experiments.covering.steady import Passage, acyclic, control_u
 from reefcast_lab.experiments.script import Script
 
 CHUNK_S = 100.0
-"""Simulated time between two looks at whether control messages are under way."""
+"""Simulated time between two looks at whether control messages are under way, where tables change
+for long."""
 
 
 class Plan(NamedTuple):
     """Tables change from `from_s` to at least `until_s`. `filled_s`: of the stream before are
-    simulated, so that publications are on all links. The `brokers` are sampled at `sample_at_s`."""
+    simulated, so that publications are on all links. The `brokers` are sampled at `sample_at_s`.
+    `chunk_s`: see `CHUNK_S`."""
 
     from_s: float
     until_s: float
     filled_s: float
     brokers: Sequence[str]
     sample_at_s: Sequence[float]
+    chunk_s: float
 
 
 class Played(NamedTuple):
@@ -56,7 +59,7 @@ def play(settled: Settled, stream: Stream, plan: Plan, remember: Iterable[Subscr
     passage = Passage(kernel, topology, crowd)
     observed = warm_up(simulated, passage, stream, plan.from_s, plan.filled_s, remember)
     wrong = counted(kernel, "false_positive", topology.graph)
-    Play(simulated, kernel, passage, observed, plan.brokers, plan.sample_at_s, plan.until_s).run()
+    Play(simulated, kernel, passage, observed, plan).run()
     rows = [len(acyclic(kernel.nodes[name]).prt) for name in plan.brokers]
     return Played(rows, wrong)
 
@@ -81,16 +84,13 @@ def warm_up(
 
 @dataclass
 class Play:
-    """Publishes `stream`, and samples the `brokers` at `sample_at_s`. Tables change from the
-    beginning to at least `changes_until_s`."""
+    """Publishes `stream` while tables change and afterwards."""
 
     simulated: Simulation
     kernel: CoverKernel
     passage: Passage
     stream: Stream
-    brokers: Sequence[str]
-    sample_at_s: Sequence[float]
-    changes_until_s: float
+    plan: Plan
 
     def run(self) -> None:
         """Publish all. The time is then that of the last publication, or later: all that waits has
@@ -104,7 +104,7 @@ class Play:
 
     def _simulate(self, done: int) -> int:
         """Publish for a while, and let time pass until the next publication."""
-        until_s = max(self.simulated.now_s, self.stream.at_s[done]) + CHUNK_S
+        until_s = max(self.simulated.now_s, self.stream.at_s[done]) + self.plan.chunk_s
         end = int(np.searchsorted(self.stream.at_s, until_s))
         Script(events=list(self.stream.part(done, end).events())).load(self.simulated, 0.0)
         last = end == len(self.stream)
@@ -114,20 +114,20 @@ class Play:
     def _run(self, until_s: float) -> bool:
         """Let time pass; return whether nothing is under way then."""
         now_s = self.simulated.now_s
-        times_s = [at_s for at_s in self.sample_at_s if now_s <= at_s < until_s]
-        self.kernel.sample_at(self.brokers, times_s)
+        times_s = [at_s for at_s in self.plan.sample_at_s if now_s <= at_s < until_s]
+        self.kernel.sample_at(self.plan.brokers, times_s)
         return self.simulated.advance(until_s)
 
     def _at_rest(self) -> bool:
-        return self.simulated.now_s > self.changes_until_s and not control_under_way(self.kernel)
+        return self.simulated.now_s > self.plan.until_s and not control_under_way(self.kernel)
 
     def _drain(self) -> None:
         """Serve all that has been published; what is published later waits behind it anyway."""
-        while not self._run(self.simulated.now_s + CHUNK_S):
+        while not self._run(self.simulated.now_s + self.plan.chunk_s):
             pass
 
     def _compute(self, done: int) -> int:
         rest = self.stream.part(done, len(self.stream))
-        times_s = [at_s for at_s in self.sample_at_s if at_s >= rest.at_s[0]]
+        times_s = [at_s for at_s in self.plan.sample_at_s if at_s >= rest.at_s[0]]
         least = int(np.searchsorted(rest.at_s, self.simulated.now_s))
-        return self.passage.take(rest, self.brokers, times_s, least=least)
+        return self.passage.take(rest, self.plan.brokers, times_s, least=least)

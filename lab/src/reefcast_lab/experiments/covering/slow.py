@@ -18,7 +18,7 @@ from reefcast_lab.experiments.covering.measuring import (
     rows_of,
 )
 from reefcast_lab.experiments.covering.parameters import PAPER, section, slow_costs
-from reefcast_lab.experiments.covering.phases import Plan, play
+from reefcast_lab.experiments.covering.phases import CHUNK_S, Plan, play
 from reefcast_lab.experiments.covering.settling import (
     Population,
     Settled,
@@ -90,7 +90,8 @@ def _rest(run: Run, settled: Settled, leavers: int) -> list[Measure]:
         unsubscribed_s = from_s + number * entries.unsubscribe_gap_s
         simulated.withdraw(settled.handles[leaver.client], unsubscribed_s)
     times_s = np.arange(from_s, until_s, entries.sample_s).tolist()
-    play(settled, stream, Plan(from_s, gone_s, entries.filled_s, core, times_s), gone)
+    plan = Plan(from_s, gone_s, entries.filled_s, core, times_s, CHUNK_S)
+    play(settled, stream, plan, gone)
     simulated.advance()
     figures = _of_probes(kernel.record.in_order(), probes) | {
         "rows_core": rows_of(kernel, core),

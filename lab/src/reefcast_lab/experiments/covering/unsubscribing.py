@@ -20,7 +20,7 @@ from reefcast_lab.experiments.covering.measuring import (
     rows_of,
 )
 from reefcast_lab.experiments.covering.parameters import PAPER, costs, section
-from reefcast_lab.experiments.covering.phases import Plan, play
+from reefcast_lab.experiments.covering.phases import CHUNK_S, Plan, play
 from reefcast_lab.experiments.covering.settling import (
     Population,
     Settled,
@@ -98,7 +98,7 @@ def _rest(run: Run, settled: Settled, leavers: int) -> Iterator[Measure]:
         at_s = from_s + place * entries.within_s / leavers
         simulated.withdraw(settled.handles[leaver.client], at_s)
     times_s = np.arange(from_s, until_s, entries.sample_s).tolist()
-    plan = Plan(from_s, from_s + entries.within_s, entries.filled_s, core, times_s)
+    plan = Plan(from_s, from_s + entries.within_s, entries.filled_s, core, times_s, CHUNK_S)
     played = play(settled, stream, plan, gone)
     yield Measure("rows_after", 0.0, fmean(played.rows))
     result = simulated.run()

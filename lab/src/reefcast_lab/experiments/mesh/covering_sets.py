@@ -10,7 +10,7 @@ covering sets: how many of them an index spares is another matter.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from reefcast.overlay.topology import Edge, Graph
@@ -39,8 +39,13 @@ def covering_sets(
     for a, b in soft_links:
         links[a].add(b)
         links[b].add(a)
+    texts = list(dict.fromkeys(text for _, _, text in subscriptions))
+    number = {text: i for i, text in enumerate(texts)}
+    above = [tuple(number[one] for one in _shorter(text) if one in number) for text in texts]
+    placed = {(broker, number[text]) for _, broker, text in subscriptions}
+    predicates = [text.count("=") + text.count("BETWEEN") for text in texts]
     return {
-        broker: _of_one(substitutes(tree, broker, links[broker], delta), subscriptions)
+        broker: _of_one(substitutes(tree, broker, links[broker], delta), placed, above, predicates)
         for broker in tree
     }
 
@@ -56,22 +61,28 @@ def substitutes(tree: Graph, me: str, links: Collection[str], delta: int) -> dic
 
 
 def _of_one(
-    substitute: dict[str, str], subscriptions: Sequence[tuple[str, str, str]]
+    substitute: dict[str, str],
+    placed: Collection[tuple[str, int]],
+    above: Sequence[tuple[int, ...]],
+    predicates: Sequence[int],
 ) -> CoveringSets:
-    groups: defaultdict[str, set[str]] = defaultdict(set)
-    for _, broker, text in subscriptions:
-        groups[substitute[broker]].add(text)
-    rows = predicates = 0
-    for texts in groups.values():
-        for text in texts:
-            if not _covered(text, texts):
-                rows += 1
-                predicates += text.count("=") + text.count("BETWEEN")
-    return CoveringSets(rows, predicates)
+    """Return the sets of a broker. `placed`: brokers of filters, which have numbers; by number,
+    `above`: those that cover it, and its `predicates`."""
+    groups: defaultdict[str, set[int]] = defaultdict(set)
+    for broker, number in placed:
+        groups[substitute[broker]].add(number)
+    left = [
+        number
+        for numbers in groups.values()
+        for number in numbers
+        if numbers.isdisjoint(above[number])
+    ]
+    return CoveringSets(len(left), sum(predicates[number] for number in left))
 
 
-def _covered(text: str, texts: Collection[str]) -> bool:
-    """Return whether a shorter filter of the chain is among `texts`: a prefix that ends before an
-    AND between predicates has fewer of them."""
+def _shorter(text: str) -> Iterator[str]:
+    """Yield the shorter filters of the chain: a prefix that ends before an AND between predicates
+    has fewer of them."""
     parts = text.split(f"{AND}score")
-    return any(f"{AND}score".join(parts[:number]) in texts for number in range(1, len(parts)))
+    for number in range(1, len(parts)):
+        yield f"{AND}score".join(parts[:number])
