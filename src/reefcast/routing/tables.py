@@ -10,7 +10,6 @@ neighbour has not repeated when it is done are removed."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
@@ -20,6 +19,7 @@ from reefcast.model.covering import covers, intersects
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import EntityId, LinkName
 from reefcast.model.publication import Publication
+from reefcast.routing.advertised_texts import AdvertisedTexts
 
 if TYPE_CHECKING:
     from reefcast.matching.index import CompiledIndex
@@ -376,34 +376,28 @@ class AdvertisementTable(Table[Row]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._texts: dict[LinkName, Counter[str]] = {}
+        self._advertised: dict[LinkName, AdvertisedTexts] = {}
 
     def add(self, row: Row) -> None:
         super().add(row)
-        self._texts.setdefault(row.last_hop, Counter())[row.filter.text] += 1
+        self._advertised.setdefault(row.last_hop, AdvertisedTexts()).add(row.filter)
 
     def remove(self, id: EntityId, link: LinkName) -> Row | None:
         row = super().remove(id, link)
         if row is not None:
-            texts = self._texts[link]
-            texts[row.filter.text] -= 1
-            if not texts[row.filter.text]:
-                del texts[row.filter.text]
-            if not texts:
-                del self._texts[link]
+            self._advertised[link].remove(row.filter)
+            if not self._advertised[link]:
+                del self._advertised[link]
         return row
 
     def has_text(self, link: LinkName, text: str) -> bool:
         """Return whether an advertisement with exactly this text came by `link`."""
-        return text in self._texts.get(link, ())
+        return text in self._advertised.get(link, ())
 
     def wanted_by(self, link: LinkName, subscription: Filter) -> bool:
-        """Return whether some advertisement from `link` intersects `subscription`.
-
-        Publishers share a few texts of advertisements, so that each text is asked once.
-        """
-        texts = self._texts.get(link, ())
-        return any(intersects(parse_filter(text), subscription) for text in texts)
+        """Return whether some advertisement from `link` intersects `subscription`."""
+        advertised = self._advertised.get(link)
+        return advertised is not None and advertised.intersects(subscription)
 
 
 class SubscriptionTable(Table[Row]):
