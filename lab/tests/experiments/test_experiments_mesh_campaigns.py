@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,23 @@ def test_the_baseline_does_what_the_tree_makes_certain() -> None:
     assert found["yield"] == pytest.approx(spread.yields)
     assert found["busiest_copies"] == pytest.approx(max(spread.copies.values()))
     assert found["soft_links"] == 0
+
+
+def test_nothing_is_left_of_the_events_by_which_the_baseline_would_find_links(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is measured without them; all but the first and the last publications are the same."""
+    one = run("throughput-DT1", "S0", 5)
+    without = figures(throughput.measure_throughput(one))
+    made = MeshRun.__init__
+
+    def as_others(self: MeshRun, *given: Any) -> None:
+        made(self, *given)
+        assert not self._finds_links
+        self._finds_links = True
+
+    monkeypatch.setattr(MeshRun, "__init__", as_others)
+    assert figures(throughput.measure_throughput(one)) == pytest.approx(without, rel=0.01)
 
 
 def test_all_strategies_deliver_the_same_by_shorter_ways() -> None:

@@ -34,6 +34,7 @@ from reefcast_lab.experiments.parameters import Section
 from reefcast_lab.experiments.script import Claim, Event, Script
 
 STRATEGIES: tuple[StrategyName, ...] = ("S0", "S1", "S2", "SH")
+BASELINE: StrategyName = "S0"
 CURVE_S = 10.0
 """Traffic over time is counted by so many seconds."""
 
@@ -161,14 +162,18 @@ class MeshRun:
             sender="broker",
             keep_deliveries=False,
         )
+        self._finds_links = strategy != BASELINE
         self._simulated = Simulation(setup, kernel=MeshKernel)
         assert isinstance(self._simulated.world, MeshKernel)
         self.kernel = self._simulated.world
 
     def settle(self, claims: list[Claim], events: list[Event]) -> None:
-        """Make all claims; then find links while these events last."""
+        """Make all claims; then find links while these events last. Where there are none to find,
+        nothing would be left of the events."""
         Script(claims=claims).load(self._simulated, 0.0)
         self._simulated.advance()
+        if not self._finds_links:
+            return
         Script(events=events).load(self._simulated, self._simulated.now_s)
         self._simulated.advance()
 
@@ -213,7 +218,7 @@ class MeshRun:
 
 def _options(entries: Section, strategy: str, fanout: int, brokers: Brokers) -> MeshOptions:
     """Return the options of a strategy; the baseline has no soft links at all."""
-    soft = strategy != "S0"
+    soft = strategy != BASELINE
     return msgspec.convert(
         {
             "strategy": strategy,
