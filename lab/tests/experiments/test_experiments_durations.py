@@ -38,11 +38,21 @@ def test_every_campaign_has_a_usual_duration() -> None:
     }
 
 
-def test_what_is_left_counts_by_how_long_it_takes(monkeypatch) -> None:
+def test_what_is_left_counts_by_how_long_runs_of_its_campaign_took() -> None:
     runs = [FIRST._replace(seed=seed) for seed in range(3)]
     takes = {0: 300.0, 1: 100.0, 2: 100.0}
-    clock = iter([0.0, 600.0, 800.0, 900.0])
-    monkeypatch.setattr(experiment.time, "monotonic", lambda: next(clock))
-    estimate = experiment._estimate(runs, lambda run: takes[run.seed])
-    told = [estimate(Ended(run, 1.0, "")) for run in runs]
+    estimate = experiment._Estimate(runs, lambda run: takes[run.seed], 1)
+    told = [
+        estimate(Ended(run, seconds, ""))
+        for run, seconds in zip(runs, (600.0, 200.0, 900.0), strict=True)
+    ]
     assert told == [(1, "7 min"), (2, "3 min"), (3, "0 s")]
+
+
+def test_what_is_left_of_other_campaigns_counts_by_all_that_has_ended() -> None:
+    first = [FIRST._replace(seed=seed) for seed in range(2)]
+    others = [FIRST._replace(campaign="delivery", seed=seed) for seed in range(9)]
+    estimate = experiment._Estimate([*first, *others], lambda run: 100.0, 2)
+    # a campaign of 200 s takes four times as long, and this is a part of what 55 s of doubt weigh
+    assert estimate(Ended(first[0], 400.0, "")) == (1, "25 min")  # (400 + 900 * 455 / 155) / 2 s
+    assert estimate(Ended(others[0], 100.0, "")) == (2, "10 min")  # (400 + 800) / 2 s

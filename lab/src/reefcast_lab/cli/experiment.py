@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -264,6 +264,10 @@ def _end(failed: Sequence[Ended]) -> None:
 
 # --- progress ------------------------------------------------------------------------------------
 
+DOUBT = 0.05
+"""The share of the runs that ends before it counts as much as what was expected, whether they take
+longer."""
+
 
 def _sweep(spark: SparkSession, evaluation: Evaluation) -> list[Ended]:
     from reefcast_lab.experiments.sweep import cores
@@ -279,17 +283,15 @@ def _sweep(spark: SparkSession, evaluation: Evaluation) -> list[Ended]:
     click.echo(
         f"{evaluation.paper.name}: {len(runs)} runs, about {whole} on {at_a_time} cores", err=True
     )
-    with _progress(runs, takes) as tell:
+    with _progress(runs, _Estimate(runs, takes, at_a_time)) as tell:
         return evaluation.sweep(spark, tell)
 
 
 @contextmanager
-def _progress(
-    runs: Sequence[Run], takes: Callable[[Run], float]
-) -> Iterator[Callable[[Ended], None]]:
+def _progress(runs: Sequence[Run], estimate: _Estimate) -> Iterator[Callable[[Ended], None]]:
     """Show progress on standard error: a bar on a terminal, otherwise a line for each run that
-    ended. `takes`: the seconds of a run, about."""
-    estimate, total = _estimate(runs, takes), len(runs)
+    ended."""
+    total = len(runs)
     if not sys.stderr.isatty():
         yield lambda ended: click.echo(_line(ended, *estimate(ended), total), err=True)
         return
@@ -308,20 +310,38 @@ def _progress(
         yield tell
 
 
-def _estimate(
-    runs: Sequence[Run], takes: Callable[[Run], float]
-) -> Callable[[Ended], tuple[int, str]]:
-    """Return a function that is called for each run that ended, and says how many have, and how
-    long the rest will take: as much longer as it was expected to be, at the pace so far."""
-    started, done, left_s, done_s = time.monotonic(), 0, sum(map(takes, runs)), 0.0
+class _Estimate:
+    """How long the rest of these runs will take, so many `at_a_time`, by those that ended: the runs
+    of a campaign are as much longer than expected (`takes`) as those before them; and those of a
+    campaign of which nothing has ended as all others."""
 
-    def of(ended: Ended) -> tuple[int, str]:
-        nonlocal done, left_s, done_s
-        done, done_s = done + 1, done_s + takes(ended.run)
-        left_s = max(left_s - takes(ended.run), 0.0) if done < len(runs) else 0.0
-        return done, duration((time.monotonic() - started) / max(done_s, 1e-9) * left_s)
+    def __init__(self, runs: Sequence[Run], takes: Callable[[Run], float], at_a_time: int) -> None:
+        self._takes, self._at_a_time = takes, at_a_time
+        self._done, self._all = 0, len(runs)
+        self._waiting_s: defaultdict[str, float] = defaultdict(float)
+        self._expected_s: defaultdict[str, float] = defaultdict(float)
+        self._taken_s: defaultdict[str, float] = defaultdict(float)
+        for run in runs:
+            self._waiting_s[run.campaign] += takes(run)
+        self._doubt_s = DOUBT * sum(self._waiting_s.values())
 
-    return of
+    def __call__(self, ended: Ended) -> tuple[int, str]:
+        """Return how many runs have ended, and how long the rest will take."""
+        campaign, expected_s = ended.run.campaign, self._takes(ended.run)
+        self._done += 1
+        self._waiting_s[campaign] -= expected_s
+        self._expected_s[campaign] += expected_s
+        self._taken_s[campaign] += ended.seconds
+        left_s = sum(seconds * self._pace(name) for name, seconds in self._waiting_s.items())
+        left_s = max(left_s, 0.0) if self._done < self._all else 0.0
+        return self._done, duration(left_s / self._at_a_time)
+
+    def _pace(self, campaign: str) -> float:
+        """Return how much longer the runs of a campaign take than expected."""
+        if self._expected_s[campaign]:
+            return self._taken_s[campaign] / self._expected_s[campaign]
+        taken_s = sum(self._taken_s.values()) + self._doubt_s
+        return taken_s / max(sum(self._expected_s.values()) + self._doubt_s, 1e-9)
 
 
 def _line(ended: Ended, done: int, left: str, total: int) -> str:
