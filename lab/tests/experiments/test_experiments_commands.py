@@ -90,7 +90,7 @@ def test_a_run_that_goes_on_and_its_table(call, shared_spark, tmp_path):
 def test_a_bar_where_somebody_watches(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     runs = [Run("toy", "small", "burst", "spr", 60.0, "", seed) for seed in (3, 4)]
-    with experiment._progress(runs, lambda run: 0.5) as tell:
+    with experiment._progress(runs, experiment._Estimate(runs, lambda run: 0.5, 1)) as tell:
         tell(Ended(runs[0], 0.5, ""))
     shown = capsys.readouterr().err
     assert "1/2" in shown and "burst 60 spr seed 3" in shown and "left" in shown
