@@ -223,6 +223,7 @@ def test_no_table_is_wider_than_the_terminal(
         assert words in told
 
 
+@pytest.mark.long
 def test_simulated_links_have_the_rates_of_the_last_window(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

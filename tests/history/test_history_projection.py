@@ -6,6 +6,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ publications = st.builds(
 )
 
 
+@pytest.mark.long
 def test_threads_may_share_one() -> None:
     """A reply is cut in a thread of its own, and what comes meanwhile beside it."""
     projection = Projection(["a"], payload=False)

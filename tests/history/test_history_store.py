@@ -323,6 +323,7 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         HistoryStore(tmp_path / "file" / "x", complain, indexed=INDEXED)
 
 
+@pytest.mark.long
 def test_threads_read_while_one_writes(tmp_path: Path) -> None:
     store = opened(tmp_path)
     wrong: list[object] = []

@@ -108,6 +108,7 @@ def test_a_sealed_topic_is_counted_by_statistics(
     store.close()
 
 
+@pytest.mark.long
 def test_of_what_a_filter_leaves_out_nothing_is_told(tmp_path: Path) -> None:
     store = opened(tmp_path)
     made = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matching_harness import Both, event
@@ -79,6 +80,7 @@ def test_a_piece_that_occurs_often_is_searched_once() -> None:
     assert found(index, "a" * 5000) == [0, 1]
 
 
+@pytest.mark.long
 def test_many_pieces_with_one_hash() -> None:
     """The table says no only if there is no partition, however many come and go."""
     index: CompiledIndex[int] = CompiledIndex()

@@ -115,6 +115,7 @@ def test_pieces_are_together_what_one_reading_has(
     store.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sealed_until_us", [0, 1 << 40])
 def test_no_piece_of_a_skewed_history_is_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sealed_until_us: int

@@ -64,6 +64,7 @@ def test_as_often_as_the_twin_chooses(overlay: Graph, data: st.DataObject) -> No
         assert counts == [sum(broker in each for each in lists) for broker in overlay]
 
 
+@pytest.mark.long
 def test_gains_by_hand() -> None:
     """On a path of four brokers with a request a second each; of equal gains, the first broker's
     counts."""

@@ -159,6 +159,7 @@ def test_a_part_that_only_one_way_leads_to_or_from_is_found_out(outwards: bool) 
     assert asked <= set(far)
 
 
+@pytest.mark.long
 def test_who_hears_the_waves_does_not_join_again() -> None:
     """Otherwise there would be needless messages and new neighbours."""
     network = overlay_of(3, 30)

@@ -72,6 +72,7 @@ def check_partition(seed: int, rounds: int, told: bool) -> int:
     return took
 
 
+@pytest.mark.long
 @given(SEEDS, st.integers(1, 45), st.booleans())
 @settings(max_examples=8, deadline=None)
 def test_after_a_partition_both_halves_get_all(seed: int, rounds: int, told: bool) -> None:

@@ -86,6 +86,7 @@ def settled_deliveries(number: int, routing: str, like: str) -> list[tuple[str, 
     return sorted(row for row, is_late in zip(every, late.tolist(), strict=True) if is_late)
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(NUMBERS, st.sampled_from(("acyclic", "spr", "idr", "tid-s", "tid-d")))
 def test_each_routing_delivers_what_flooding_delivers(number: int, routing: str) -> None:

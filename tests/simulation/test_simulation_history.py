@@ -114,6 +114,7 @@ def check_ended(simulation: Simulation, result: Result) -> None:
     assert simulation.world.problems() == []
 
 
+@pytest.mark.long
 @settings(max_examples=6)
 @given(number=NUMBERS, faults=st.sampled_from((on_links, everywhere)))
 def test_once_quiet_all_that_was_stored_is_found(number: int, faults: Faults) -> None:

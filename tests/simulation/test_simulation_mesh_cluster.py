@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_kernel import PlainKernel
@@ -62,6 +63,7 @@ def scripted(overlay: Scot, routing: str, seed: int, kernel: type[World]) -> Sim
     return simulated
 
 
+@pytest.mark.long
 @settings(max_examples=4, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

@@ -94,6 +94,7 @@ def check_idle(simulation: Simulation) -> None:
         assert router.permissions.grant() is None
 
 
+@pytest.mark.long
 @settings(max_examples=10, deadline=None)
 @given(NUMBERS)
 def test_exactly_once_while_primary_links_move(number: int) -> None:

@@ -78,6 +78,7 @@ def test_who_does_not_ask_may_get_another() -> None:
     assert not all(in_order(found) for n in range(5) for found in seqs(run(n)).values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(3))
 def test_both_kernels_hold_alike(number: int) -> None:
     assert seqs(run(number)) == seqs(run(number, PlainKernel))

@@ -42,6 +42,7 @@ NUMBERS = st.integers(0, 2**32)
 ROUTING = st.sampled_from(ROUTINGS)
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(NUMBERS, ROUTING)
 @example(2, "flooding")  # a second connection, dialled while the first is not greeted yet
@@ -50,6 +51,7 @@ def test_links_between_brokers_break_and_nothing_is_lost(number: int, routing: s
     check_wire(number, routing, on_links)
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(NUMBERS, ROUTING)
 @example(33, "spr-mesh")

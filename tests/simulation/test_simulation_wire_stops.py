@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from simulation_wire_scenarios import nobody_reads_logs
 
 from reefcast.overlay.topology import graph
@@ -12,6 +13,7 @@ from reefcast.simulation.wire.faults import Stop, Wire
 from reefcast.simulation.world import Setup
 
 
+@pytest.mark.long
 def test_a_broker_that_stops_waits_until_a_neighbour_that_came_back_has_relearned() -> None:
     """What waits for the neighbour is nowhere else: its publisher has been told that the broker
     took it over. The neighbour relearns for long, because a neighbour of its own is dead."""
