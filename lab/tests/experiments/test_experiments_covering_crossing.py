@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_covering import SLOW, UNSUBSCRIBING
 
 from reefcast.errors import LocalError
 from reefcast_lab.experiments.campaign import Measure, Run
@@ -32,34 +33,8 @@ from reefcast_lab.experiments.script import Script
 TINY: dict[str, dict[str, Any]] = {
     "network": {"rows_cost": 400.0},
     "processing": {"degree": 10, "publications": 120, "simulated": 60, "selectivity": 0.1},
-    "unsubscribing": {
-        "roots": 8,
-        "degree": 20,
-        "selectivity": 0.2,
-        "warm_s": 20.0,
-        "filled_s": 2.0,
-        "publish_gap_s": 0.02,
-        "within_s": 2.0,
-        "observe_s": 15.0,
-        "sample_s": 0.9731,
-        "steady_s": 8.0,
-    },
-    "slow": {
-        "row_cost": 0.5,
-        "comparison_cost": 0.2,
-        "subscriptions": 105,
-        "degree": 20,
-        "selectivity": 0.3,
-        "subscribe_gap_s": 0.1,
-        "warm_s": 20.0,
-        "filled_s": 2.0,
-        "publish_gap_s": 0.05,
-        "publications": 900,
-        "unsubscribe_gap_s": 0.1,
-        "probes": 10,
-        "probes_after_s": 10.0,
-        "sample_s": 0.9731,
-    },
+    "unsubscribing": UNSUBSCRIBING,
+    "slow": SLOW,
     "own": {"matched": 3.0, "warm_s": 1.0, "observe_s": 3.0, "slow_rate": 20.0},
 }
 

@@ -10,23 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_covering import SLOW, UNSUBSCRIBING
 
 from reefcast_lab.experiments.campaign import Measure, Run
 from reefcast_lab.experiments.covering import parameters, phases, settling, slow, unsubscribing
 from reefcast_lab.experiments.covering.steady import departures
 
-TINY: dict[str, Any] = {
-    "roots": 8,
-    "degree": 20,
-    "selectivity": 0.2,
-    "warm_s": 20.0,
-    "filled_s": 1.0,
-    "publish_gap_s": 0.02,
-    "within_s": 2.0,
-    "observe_s": 60.0,
-    "sample_s": 0.9731,
-    "steady_s": 20.0051,
-}
+TINY = UNSUBSCRIBING | {"filled_s": 1.0, "observe_s": 60.0, "steady_s": 20.0051}
 """No publication at the border between two points of a curve."""
 
 
@@ -74,29 +64,14 @@ def test_what_is_computed_is_what_would_be_simulated(monkeypatch: pytest.MonkeyP
     assert not wrong
 
 
-SLOW: dict[str, Any] = {
-    "row_cost": 0.5,
-    "comparison_cost": 0.2,
-    "subscriptions": 105,
-    "degree": 20,
-    "selectivity": 0.3,
-    "subscribe_gap_s": 0.1,
-    "warm_s": 20.0,
-    "filled_s": 1.0,
-    "publish_gap_s": 0.05,
-    "publications": 2000,
-    "unsubscribe_gap_s": 0.1,
-    "probes": 30,
-    "probes_after_s": 30.0,
-    "sample_s": 0.9731,
-}
+PROBED = SLOW | {"filled_s": 1.0, "publications": 2000, "probes": 30, "probes_after_s": 30.0}
 
 
 def test_probes_that_are_computed_are_those_that_would_be_simulated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     values = parameters.section("slow", "small")._values
-    for key, value in SLOW.items():
+    for key, value in PROBED.items():
         monkeypatch.setitem(values, key, value)
     run = Run("covering", "small", "slow_engine", "incremental", 3.0, "", 1)
     passed: list[int] = []

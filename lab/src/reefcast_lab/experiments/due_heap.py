@@ -1,7 +1,8 @@
 """A heap of links by when the next message on each is due, compiled: what is due at one time comes
 in the order of the links' ranks, as in the simulator's kernel.
 
-The caller keeps how many there are."""
+Messages under way on a link are a list: `first` and `last` of them by link, -1 for none, and
+`following` by message. The caller keeps how many links there are in the heap."""
 
 from __future__ import annotations
 
@@ -54,4 +55,29 @@ def next_due(heap: Numbers, size: int, due: Seconds, at: float) -> int:
         heap[0] = heap[size]
     if size:
         sift_down(heap, size, due)
+    return size
+
+
+@njit(cache=True)
+def follow(
+    heap: Numbers,
+    size: int,
+    due: Seconds,
+    first: Numbers,
+    last: Numbers,
+    following: Numbers,
+    link: int,
+    message: int,
+    arrival: float,
+) -> int:
+    """Put a message behind those under way on a link; return how many links are in the heap."""
+    following[message] = -1
+    if last[link] < 0:
+        first[link] = message
+        due[link] = arrival
+        push(heap, size, due, link)
+        size += 1
+    else:
+        following[last[link]] = message
+    last[link] = message
     return size

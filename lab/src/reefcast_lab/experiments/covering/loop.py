@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reefcast.matching.kernel_cache import njit
-from reefcast_lab.experiments.due_heap import Numbers, Seconds, next_due, push
+from reefcast_lab.experiments.due_heap import Numbers, Seconds, follow, next_due
 
 Rows = NDArray[np.int32]
 
@@ -109,15 +109,10 @@ def _send(
     now[FREE] = room.next[one]
     now[SPARE] -= 1
     arrival = end + links.latency_s[link]
-    room.arrival[one], room.pub[one], room.next[one] = arrival, pub, -1
-    if links.last[link] < 0:
-        links.first[link] = one
-        links.due[link] = arrival
-        push(heap, now[HEAP], links.due, link)
-        now[HEAP] += 1
-    else:
-        room.next[links.last[link]] = one
-    links.last[link] = one
+    room.arrival[one], room.pub[one] = arrival, pub
+    now[HEAP] = follow(
+        heap, now[HEAP], links.due, links.first, links.last, room.next, link, one, arrival
+    )
     now[SENT] += 1
 
 

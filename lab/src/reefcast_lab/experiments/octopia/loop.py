@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reefcast.matching.kernel_cache import njit
-from reefcast_lab.experiments.due_heap import Numbers, Seconds, next_due, push
+from reefcast_lab.experiments.due_heap import Numbers, Seconds, follow, next_due
 
 Flags = NDArray[np.bool_]
 
@@ -315,15 +315,10 @@ def _send(
         links.last_arrival[link] = arrival
     one = now[FREE]
     now[FREE] = room.next[one]
-    room.arrival[one], room.pub[one], room.place[one], room.next[one] = arrival, now[PUB], place, -1
-    if links.last[link] < 0:
-        links.first[link] = one
-        links.due[link] = arrival
-        push(heap, now[HEAP], links.due, link)
-        now[HEAP] += 1
-    else:
-        room.next[links.last[link]] = one
-    links.last[link] = one
+    room.arrival[one], room.pub[one], room.place[one] = arrival, now[PUB], place
+    now[HEAP] = follow(
+        heap, now[HEAP], links.due, links.first, links.last, room.next, link, one, arrival
+    )
     now[SENT] += 1
 
 
