@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -189,6 +190,7 @@ def left(network: Settled, gap: int, leaves: list[int], *, loop: bool) -> list[A
     return [
         [each.tolist() for each in kernel.record.in_order()],
         result.messages,
+        Counter(result.discards),  # none is as many as zero
         [node.busy_until for node in kernel.nodes.values()],
         {
             name: {kind: s for kind, s in spent.items() if s}

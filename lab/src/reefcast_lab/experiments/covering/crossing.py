@@ -161,6 +161,7 @@ class Crossing:
         kernel.record.take(room.at_s[:rows], room.delay_s[:rows], room.width[:rows])
         kernel.record.forwarded += int(now[loop.SENT])
         kernel.record.counters["published"] += len(self._publications.at_s)
+        kernel.record.discards["unwanted"] += int(now[loop.UNWANTED])
         for node in self._nodes:
             self._tell(node)
             acyclic(node).prt.log = None

@@ -20,10 +20,11 @@ Rows = NDArray[np.int32]
 
 CLIENT = 2
 """`world.CLIENT_RANK`: the rank of what is published next, in place of a link's."""
-NEXT, HEAP, FREE, SPARE, DELIVERIES, SENT = range(6)
-NOW = SENT + 1
+NEXT, HEAP, FREE, SPARE, DELIVERIES, SENT, UNWANTED = range(7)
+NOW = UNWANTED + 1
 """What is in the array `now`: the next publication; how many links are in the heap; the first
-unused message, and how many are; deliveries; messages put on links."""
+unused message, and how many are; deliveries; messages put on links; publications that nobody
+wanted where they were published."""
 
 
 class Brokers(NamedTuple):
@@ -172,13 +173,16 @@ def run(
             rows = links.wanted[link, kind]
             matched += rows
             copies += rows > 0 and link != back
+        if not copies and top == CLIENT:
+            copies = 1  # it is discarded, which counts as one
+            now[UNWANTED] += 1
         start = max(arrival, brokers.busy_until[broker])
         matching_s = costs.matched_row_s * matched + costs.table_row_s * brokers.rows[broker]
         at = start + (costs.publication_s + matching_s + costs.copy_s * copies)
         brokers.busy_until[broker] = at
         if start >= costs.watched_from_s:
             brokers.spent_s[broker] += at - start
-        brokers.useless[broker] += copies == 0 and top != CLIENT
+        brokers.useless[broker] += copies == 0
         if brokers.watched[broker] >= 0:
             note(samples, brokers.watched[broker], arrival, at)
         for link in range(brokers.first_link[broker], brokers.first_link[broker + 1]):
