@@ -204,7 +204,13 @@ def left(network: Settled, gap: int, leaves: list[int], *, loop: bool) -> list[A
 
 @settings(max_examples=25)
 @example("active", 0, 1, [0] * 20)
-@given(STRATEGIES, st.integers(0, 3), st.integers(1, 6), st.lists(st.integers(0, 60), max_size=20))
+@example("active", 0, 1, [3 * place % 40 for place in range(20)])
+@given(
+    STRATEGIES,
+    st.integers(0, 3),
+    st.integers(1, 6),
+    st.lists(st.integers(0, 60), min_size=8, max_size=20),
+)
 def test_any_withdrawals_are_the_same_in_the_kernel(
     strategy: str, seed: int, gap: int, leaves: list[int]
 ) -> None:
