@@ -15,7 +15,16 @@ from reefcast.routing.advertised_texts import AdvertisedTexts, demanded
 
 PREDICATES = [
     *(f"{name} = '{value}'" for name in ("a", "b", "topic") for value in ("x", "y", "z")),
-    *("a = 1", "a <> 'x'", "a IN ('x', 'y')", "a LIKE 'x%'", "a IS NULL", "a > 'w'", "b < 5"),
+    *(
+        "a = 1",
+        "a <> 'x'",
+        "a IN ('x', 'y')",
+        "a IN ('y', 'z')",
+        "a LIKE 'x%'",
+        "a IS NULL",
+        "a > 'w'",
+        "b < 5",
+    ),
     *("topic = 'x/#'", "a = b", "a BETWEEN 'x' AND 'x'", "a = 'x' OR b = 'y'", "a = TRUE"),
 ]
 texts = st.lists(st.sampled_from(PREDICATES), min_size=1, max_size=3).map(
@@ -78,15 +87,36 @@ def test_a_subscription_is_compared_with_few_of_many(monkeypatch: pytest.MonkeyP
     assert compared[4:] == ["class = 'done'"]
 
 
+def test_a_subscription_is_compared_with_those_that_list_one_of_its_strings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = AdvertisedTexts()
+    for broker in range(20):
+        feeds = ", ".join(f"'f{broker * 5 + number}'" for number in range(6))
+        known.add(parse_filter(f"feed IN ({feeds})"))
+    compared: list[str] = []
+
+    def intersects(one: covering.Filter, other: covering.Filter) -> bool:
+        compared.append(one.text)
+        return covering.intersects(one, other)
+
+    monkeypatch.setattr(advertised_texts, "intersects", intersects)
+    assert not known.intersects(parse_filter("feed IN ('f101', 'f102') AND score < 5"))
+    assert not compared
+    assert known.intersects(parse_filter("feed = 'f27'"))
+    assert compared == ["feed IN ('f25', 'f26', 'f27', 'f28', 'f29', 'f30')"]
+
+
 def test_what_a_filter_demands() -> None:
-    assert demanded(parse_filter("a = 'x' AND b IN ('y') AND c > 3")) == {"a": "x", "b": "y"}
+    demands = demanded(parse_filter("a = 'x' AND b IN ('z', 'y') AND c > 3"))
+    assert demands == {"a": ("x",), "b": ("y", "z")}
     for text in (
         "topic = 'x'",
         "a = 'x' OR b = 'y'",
-        "a = 'x' OR a = 'y'",
         "a = 1",
         "a LIKE 'x%'",
-        "a IN ('x', 'y')",
+        "a IN (1, 2)",
+        "a = 'x' AND a = 'y'",
     ):
         assert demanded(parse_filter(text)) == {}
     many = " AND ".join(f"a{number} = 'x'" for number in range(65))

@@ -2,9 +2,9 @@
 subscription intersects.
 
 Publishers share a few texts, or each has its own, as of a symbol or a process that nobody else
-publishes about. So texts stand by the strings that they demand of attributes, and a subscription
-that demands a string of the same attribute is compared with those that demand this one, and with
-those that demand none.
+publishes about, or of a list of them. So texts stand by the strings that they demand of attributes,
+and a subscription that demands strings of the same attribute is compared with those that demand one
+of these, and with those that demand none.
 
 The twin compares it with every text (`model.covering.intersects`).
 """
@@ -12,13 +12,15 @@ The twin compares it with every text (`model.covering.intersects`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
+from itertools import chain
 
 from reefcast.model.constraint import Kind
 from reefcast.model.covering import MOST_CONSTRAINTS, intersects
 from reefcast.model.filters import TOPIC, Filter, parse_filter
 
-Keys = dict[str, str]
+Keys = dict[str, tuple[str, ...]]
+"""The strings one of which is demanded of an attribute, by its name."""
 FEW = 4
 """Texts that are all compared: to look for those that may intersect would take as long."""
 
@@ -45,8 +47,10 @@ class AdvertisedTexts:
         if self._rows[text] > 1:
             return
         self._keys[text] = keys = demanded(filter)
-        for name, value in keys.items():
-            self._by_key.setdefault(name, {}).setdefault(value, {})[text] = None
+        for name, values in keys.items():
+            there = self._by_key.setdefault(name, {})
+            for value in values:
+                there.setdefault(value, {})[text] = None
             self._demanding[name] += 1
 
     def remove(self, filter: Filter) -> None:
@@ -56,10 +60,11 @@ class AdvertisedTexts:
         if self._rows[text]:
             return
         del self._rows[text]
-        for name, value in self._keys.pop(text).items():
-            del self._by_key[name][value][text]
-            if not self._by_key[name][value]:
-                del self._by_key[name][value]
+        for name, values in self._keys.pop(text).items():
+            for value in values:
+                del self._by_key[name][value][text]
+                if not self._by_key[name][value]:
+                    del self._by_key[name][value]
             self._demanding[name] -= 1
             if not self._demanding[name]:
                 del self._by_key[name], self._demanding[name]
@@ -70,40 +75,44 @@ class AdvertisedTexts:
             intersects(parse_filter(text), subscription) for text in self._candidates(subscription)
         )
 
-    def _candidates(self, subscription: Filter) -> Iterator[str]:
-        """Yield the texts that may intersect it, by the attribute that leaves the fewest."""
-        fewest, best = len(self._rows), None
+    def _candidates(self, subscription: Filter) -> Iterable[str]:
+        """Return the texts that may intersect it, by the attribute that leaves the fewest."""
+        fewest, best = len(self._rows), ""
         keys = demanded(subscription) if len(self._rows) > FEW and self._by_key else {}
-        for name, value in keys.items():
-            if name not in self._by_key:
-                continue
-            there = self._by_key[name].get(value, {})
-            number = len(there) + len(self._rows) - self._demanding[name]
-            if number < fewest:
-                fewest, best = number, (name, there)
-        if best is None:
-            yield from self._rows
-            return
-        name, there = best
-        yield from there
-        if fewest > len(there):
-            yield from (text for text, keys in self._keys.items() if name not in keys)
+        for name, values in keys.items():
+            if name in self._by_key:
+                number = len(self._rows) - self._demanding[name]
+                number += sum(map(len, self._demand(name, values)))
+                if number < fewest:
+                    fewest, best = number, name
+        if not best:
+            return self._rows
+        found = chain.from_iterable(self._demand(best, keys[best]))
+        if self._demanding[best] == len(self._rows):
+            return found
+        return chain(found, (text for text, keys in self._keys.items() if best not in keys))
+
+    def _demand(self, name: str, values: Iterable[str]) -> list[dict[str, None]]:
+        """Return the texts that demand one of these strings of an attribute, by string."""
+        there = self._by_key[name]
+        return [there[value] for value in values if value in there]
 
 
 def demanded(filter: Filter) -> Keys:
-    """Return the strings that a filter demands of attributes: two filters that demand different
-    ones of the same attribute do not intersect. Topics are none: a publication may have several."""
+    """Return the strings one of which a filter demands of an attribute, for each such attribute:
+    two filters that have none in common there do not intersect. Topics are none: a publication may
+    have several."""
     if len(filter.conjunctions) != 1:
         return {}
     constraints = filter.conjunctions[0].constraints
     if len(constraints) > MOST_CONSTRAINTS:
         return {}
     return {
-        name: str(constraint.members[0])
+        name: tuple(map(str, constraint.members))
         for name, constraint in constraints.items()
         if constraint.kind is Kind.STRING
         and constraint.members is not None
-        and len(constraint.members) == 1
+        and constraint.members
         and not constraint.patterns
         and name != TOPIC
     }
