@@ -276,14 +276,14 @@ class Told:
         seen: dict[str, Any] = {"overloaded": dict(+core.links.lst.found_overloaded)}
         if isinstance(core.router, Meshed):
             mesh = core.router.mesh
-            kinds = +mesh._traffic._kinds
+            kinds = +mesh.traffic._kinds
             courses = core.plain_way._courses
             for link, choice in courses.choices() if courses is not None else ():
                 if choice.uses and mesh.chosen(choice.hops, link):
                     kinds[tuple(choice.hops), mesh._came_from.get(link)] += choice.uses
-            seen |= {"kinds": dict(kinds), "traffic": mesh._traffic._sent}
-            seen["sent"] = (mesh._sent_in_window, mesh._sent_in_period, mesh._window_s)
-            seen["direct"] = mesh._traffic.paths.direct
+            seen |= {"kinds": dict(kinds), "traffic": mesh.traffic.sent}
+            seen["sent"] = (mesh._sent_in_window, mesh.sent_in_period, mesh._window_s)
+            seen["direct"] = mesh.traffic.paths.direct
         return seen
 
     def _trace(self) -> dict[str, list[tuple[Any, ...]]]:

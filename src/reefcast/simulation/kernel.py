@@ -180,29 +180,6 @@ class Kernel(World):
         self.clients_hear()
         return not self.under_way()
 
-    def head(self) -> tuple[float, int, Node] | None:
-        """Return what arrives next, None if nothing is under way: when it is due, its rank, and the
-        node where it arrives. Together with `step` for somebody who simulates other messages beside
-        these: before the step, the node and its senders may be made busy for longer. Interventions
-        wait."""
-        if self._barrier < math.inf:
-            self._raise_barrier(math.inf)
-        if len(self._heap) == self._background:
-            return None
-        due, rank, *entry = self._heap[0]
-        return due, rank, self._arrives_at(rank, entry)
-
-    def step(self) -> None:
-        """Serve what arrives next, and nothing else."""
-        self._run_some(1)
-
-    def _arrives_at(self, rank: int, entry: list[Any]) -> Node:
-        if rank >= FIRST_LINK_RANK:
-            return self._targets[rank]
-        if rank == CLIENT_RANK:
-            return self.nodes[self.clients[self.scripts[entry[0]].client].broker]
-        return self._nodes[entry[0]] if rank == TIMER_RANK else cast(Node, entry[1])
-
     def _raise_barrier(self, until: float) -> None:
         """Set the next instant that no service may pass, and serve what the former one held up."""
         next_one = self.interventions[0][0] if self.interventions else math.inf
@@ -451,3 +428,43 @@ class Kernel(World):
             else:
                 self.apply(node, Service(at, publish, size, [effect]))
         self.record.forwarded += sent
+
+    # --- beside somebody who simulates other messages ---------------------------------------------
+
+    def head(self, until: float = math.inf) -> tuple[float, int, Node] | None:
+        """Return what comes next before `until`, None if nothing does: when it is due, its rank,
+        and the node where it arrives. Before it is served (`step`, `serve_timer`), the node and its
+        senders may be made busy for longer. Interventions wait."""
+        if self._barrier != until:
+            self._raise_barrier(until)
+        if not self._heap or self._heap[0][0] >= until:
+            return None
+        due, rank, *entry = self._heap[0]
+        return due, rank, self._arrives_at(rank, entry)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing comes but timers that nobody waits for."""
+        return len(self._heap) == self._background
+
+    def step(self) -> None:
+        """Serve what comes next, and nothing else."""
+        if self._heap[0][1] >= FIRST_LINK_RANK:
+            self._run_some(1)
+        else:
+            self._not_from_link(heappop(self._heap))
+
+    def serve_timer(self, node: Node) -> None:
+        """Serve the node's next timer, before an input that would be served when it is due, or
+        later."""
+        due, key = node.first_timer()
+        del node.timers[key]
+        self._serve(node, "", Timer(key), 0, max(due, node.busy_until))
+        self._set_limit(node)
+
+    def _arrives_at(self, rank: int, entry: list[Any]) -> Node:
+        if rank >= FIRST_LINK_RANK:
+            return self._targets[rank]
+        if rank == CLIENT_RANK:
+            return self.nodes[self.clients[self.scripts[entry[0]].client].broker]
+        return self._nodes[entry[0]] if rank == TIMER_RANK else cast(Node, entry[1])

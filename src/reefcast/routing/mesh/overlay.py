@@ -55,7 +55,8 @@ class LinkReport(NamedTuple):
 
 class MeshOverlay:
     """See the module's docstring. `soft_links`: the router's, kept here. `wrap`: the header of a
-    copy that goes through a tunnel, from the one that it had."""
+    copy that goes through a tunnel, from the one that it had. `sent_in_period`: copies since the
+    last round, of which loads are told."""
 
     def __init__(
         self,
@@ -78,15 +79,15 @@ class MeshOverlay:
         self._links = links
         self._rng = rng
         self._vicinity = VicinityTable(me, options.delta)
-        self._traffic = Traffic(self.mom)
-        self._traffic.paths.direct = goes_direct(options.strategy, 0.0)
+        self.traffic = Traffic(self.mom)
+        self.traffic.paths.direct = goes_direct(options.strategy, 0.0)
         self._branches: dict[LinkName, LinkName] = {}  # first hops, also of brokers not near now
         self._came_from: dict[LinkName, LinkName | None] = {}
         self._seen: RecentIds[tuple[LinkName, str, int]] = RecentIds(LATELY)
         self._loads: dict[LinkName, float] = {}  # heard in this period, or in the last one
         self._loads_now: dict[LinkName, float] = {}  # in this one
         self._window_s = self._period_s = 0.0
-        self._sent_in_window = self._sent_in_period = 0
+        self._sent_in_window = self.sent_in_period = 0
 
     @property
     def mom(self) -> Neighbourhood:
@@ -146,7 +147,7 @@ class MeshOverlay:
         self.candidates = tuple(
             link for link in self.candidates if link in mom and link not in self.soft_links
         )
-        self._traffic.relink(mom, real, self.candidates)
+        self.traffic.relink(mom, real, self.candidates)
         for link in (*mom.around(self.me), *self.soft_links):
             if link in mom:
                 self._branches[link] = mom.branch(link)
@@ -176,14 +177,14 @@ class MeshOverlay:
     def sends(self, anchors: Sequence[LinkName], link: LinkName) -> tuple[LinkName, ...]:
         """Return where copies go of a publication that came by `link`, and whose rows have these
         anchors (see `Paths.sends`)."""
-        hops = self._traffic.sends(anchors, self._came_from.get(link))
+        hops = self.traffic.sends(anchors, self._came_from.get(link))
         if hops:
             self._sent(len(hops))
         return hops
 
     def chosen(self, anchors: Sequence[LinkName], link: LinkName) -> tuple[LinkName, ...]:
         """Return what `sends` does, without counting it; `anchors` are all different."""
-        return self._traffic.paths.sends(anchors, self._came_from.get(link))
+        return self.traffic.paths.sends(anchors, self._came_from.get(link))
 
     @property
     def is_steady(self) -> bool:
@@ -193,7 +194,7 @@ class MeshOverlay:
 
     def repeated(self, anchors: Sequence[LinkName], link: LinkName, times: int) -> None:
         """Count that copies went as `chosen` so many times more."""
-        self._traffic.repeated(anchors, self._came_from.get(link), times)
+        self.traffic.repeated(anchors, self._came_from.get(link), times)
 
     def went(self, copies: int) -> None:
         """Count copies of publications that went as `chosen`, of one input."""
@@ -205,12 +206,12 @@ class MeshOverlay:
         now = self._links.now
         if now - self._window_s >= RATE_S:
             load = self._load(self._sent_in_window, now - self._window_s)
-            self._traffic.paths.direct = goes_direct(
+            self.traffic.paths.direct = goes_direct(
                 self.options.strategy, load, self.options.load_threshold
             )
             self._window_s, self._sent_in_window = now, 0
         self._sent_in_window += copies
-        self._sent_in_period += copies
+        self.sent_in_period += copies
 
     def _load(self, sent: int, over_s: float) -> float:
         """Return the load as a share of the capacity of the uplink."""
@@ -268,7 +269,7 @@ class MeshOverlay:
 
     def round(self) -> list[Action]:
         """Review soft links at the end of a round, and tell loads."""
-        sent = self._traffic.end_period()
+        sent = self.traffic.end_period()
         period = Period(sent=sent, loads=self._loads, delays_s=self._delays_s())
         found = Round((), (), ())
         if self._uses_soft_links:
@@ -316,9 +317,9 @@ class MeshOverlay:
 
     def _tell_loads(self) -> list[Send]:
         now = self._links.now
-        own = self._load(self._sent_in_period, now - self._period_s)
-        most = int(self._sent_in_period * SHARE_OF_BYTES * BYTES_OF_COPY / BYTES_OF_LOAD)
-        self._period_s, self._sent_in_period = now, 0
+        own = self._load(self.sent_in_period, now - self._period_s)
+        most = int(self.sent_in_period * SHARE_OF_BYTES * BYTES_OF_COPY / BYTES_OF_LOAD)
+        self._period_s, self.sent_in_period = now, 0
         loads_of, self._loads, self._loads_now = self._loads, self._loads_now, {}
         sends = []
         for link in self.mom.around(self.me):

@@ -20,20 +20,21 @@ Kind = tuple[tuple[LinkName, ...], LinkName | None]
 
 class Traffic:
     """The traffic of one broker. `paths`: those over the real links; this class has the
-    candidates'."""
+    candidates'. `sent`: publications by link and candidate in this period, as far as `count` has
+    been called."""
 
     def __init__(self, mom: Neighbourhood) -> None:
         self.paths = Paths(Wom(mom, ()), direct=False)
         self._with_candidates = self.paths
         self._candidates: frozenset[LinkName] = frozenset()
         self._kinds: Counts[Kind] = Counts()
-        self._sent: Counter[LinkName] = Counter()
+        self.sent: Counter[LinkName] = Counter()
 
     def relink(
         self, mom: Neighbourhood, real: Collection[LinkName], candidates: Collection[LinkName]
     ) -> None:
         """Rebuild the paths for other links, or another MOM."""
-        self._count()
+        self.count()
         direct = self.paths.direct
         self.paths = Paths(Wom(mom, real), direct)
         self._candidates = frozenset(candidates)
@@ -53,20 +54,20 @@ class Traffic:
         if self.paths.sends(anchors, came_from):
             self._kinds[tuple(anchors), came_from] += times
 
-    def _count(self) -> None:
+    def count(self) -> None:
         """Convert what was counted so far to publications per link: over primary and soft links by
         the real WOM, over candidates by the one that has them."""
         self._with_candidates.direct = self.paths.direct
         for (anchors, came_from), times in self._kinds.items():
             for hop in self.paths.sends(anchors, came_from):
-                self._sent[hop] += times
+                self.sent[hop] += times
             for hop in self._with_candidates.sends(anchors, came_from):
                 if hop in self._candidates:
-                    self._sent[hop] += times
+                    self.sent[hop] += times
         self._kinds.clear()
 
     def end_period(self) -> dict[LinkName, int]:
         """Return the publications per link and candidate since the last period ended."""
-        self._count()
-        sent, self._sent = self._sent, Counter()
+        self.count()
+        sent, self.sent = self.sent, Counter()
         return dict(sent)

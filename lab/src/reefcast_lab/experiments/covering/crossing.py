@@ -21,7 +21,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -38,7 +37,7 @@ from reefcast_lab.experiments.covering.crowd import Crowd, Stream
 from reefcast_lab.experiments.covering.kinds import Kinds
 from reefcast_lab.experiments.covering.measuring import CoverKernel, Sample
 from reefcast_lab.experiments.covering.steady import acyclic
-from reefcast_lab.experiments.due_heap import Numbers
+from reefcast_lab.experiments.under_way import CLIENT, begin, longer_way, nothing_under_way, twice
 
 ROOM = 1 << 16
 """Messages under way, and deliveries, for which there is room at first."""
@@ -72,8 +71,7 @@ class Crossing:
         change = np.zeros((max(len(self._watched), 1), len(times_s) + 1), np.int64)
         self._samples = loop.Samples(times_s, change)
         self._room, self._now = _empty_room(ROOM), np.zeros(loop.NOW, np.int64)
-        self._now[loop.SPARE] = ROOM
-        self._heap = np.zeros(len(self._links.due), np.int64)
+        self._way = nothing_under_way(len(self._links.target), ROOM, self._now)
         costs = kernel.costs
         self._costs = loop.Costs(
             costs.publication_s,
@@ -97,10 +95,9 @@ class Crossing:
 
     def run(self) -> None:
         """Publish all, and run until nothing is under way."""
-        kernel, now = self._kernel, self._now
+        kernel = self._kernel
         if len(self._publications.at_s):
-            self._heap[0], now[loop.HEAP] = loop.CLIENT, 1
-            self._links.due[loop.CLIENT] = self._publications.at_s[0]
+            begin(self._way, self._now, self._publications.at_s[0])
         noted, kernel.served = kernel.served, self._served
         while (entry := kernel.head()) is not None:
             self._due, rank, node = entry
@@ -120,13 +117,23 @@ class Crossing:
             self._publications,
             self._room,
             self._samples,
-            self._heap,
+            self._way,
             self._now,
             self._costs,
             due,
             rank,
         ):
-            self._room = _longer_room(self._room, self._now)
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Make room for twice as many, messages or deliveries."""
+        room = self._room
+        if self._now[loop.DELIVERIES] == len(room.at_s):
+            names = ("at_s", "delay_s", "width")
+            self._room = room._replace(**{name: twice(getattr(room, name)) for name in names})
+        else:
+            self._room = room._replace(pub=twice(room.pub))
+            self._way = longer_way(self._way, self._now)
 
     def _tell(self, node: Node) -> None:
         """Tell the kernel until when a broker and its senders are busy."""
@@ -218,7 +225,7 @@ def _check(nodes: Sequence[Node], links: Iterable[Link]) -> None:
 def _broker_arrays(kernel: CoverKernel, watched: Sequence[str], kinds: int) -> loop.Brokers:
     """Make the arrays of brokers, whose links have consecutive ranks."""
     nodes = list(kernel.nodes.values())
-    first = np.cumsum([loop.CLIENT + 1, *(len(node.links) for node in nodes)])
+    first = np.cumsum([CLIENT + 1, *(len(node.links) for node in nodes)])
     places = {name: place for place, name in enumerate(watched)}
     return loop.Brokers(
         busy_until=np.array([node.busy_until for node in nodes]),
@@ -236,9 +243,6 @@ def _link_arrays(links: Mapping[int, Link], nodes: Sequence[Node], kinds: int) -
     number = {node.name: node.index for node in nodes}
     rank = {(out.source, out.target): out.rank for out in links.values()}
     made = loop.Links(
-        due=np.zeros(size),
-        first=np.full(size, -1, np.int64),
-        last=np.full(size, -1, np.int64),
         target=np.zeros(size, np.int64),
         back=np.zeros(size, np.int64),
         bytes_per_s=np.zeros(size),
@@ -277,28 +281,8 @@ def _publication_arrays(stream: Stream, kinds: Kinds, nodes: Sequence[Node]) -> 
 
 def _empty_room(size: int) -> loop.Room:
     return loop.Room(
-        arrival=np.zeros(size),
         pub=np.zeros(size, np.int64),
-        next=np.arange(1, size + 1),
         at_s=np.zeros(size),
         delay_s=np.zeros(size),
         width=np.zeros(size, np.int64),
     )
-
-
-def _longer_room(room: loop.Room, now: Numbers) -> loop.Room:
-    """Return room for twice as many, messages or deliveries."""
-    if now[loop.DELIVERIES] == len(room.at_s):
-        names = ("at_s", "delay_s", "width")
-        return room._replace(**{name: _twice(getattr(room, name)) for name in names})
-    size = len(room.next)
-    more = np.arange(size + 1, 2 * size + 1)
-    more[-1] = now[loop.FREE]  # not all are used
-    now[loop.FREE] = size
-    now[loop.SPARE] += size
-    longer = {name: _twice(getattr(room, name)) for name in ("arrival", "pub")}
-    return room._replace(next=np.concatenate((room.next, more)), **longer)
-
-
-def _twice(array: Any) -> Any:
-    return np.concatenate((array, np.zeros_like(array)))

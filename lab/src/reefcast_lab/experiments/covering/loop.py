@@ -14,17 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reefcast.matching.kernel_cache import njit
-from reefcast_lab.experiments.due_heap import Numbers, Seconds, follow, next_due
+from reefcast_lab.experiments.under_way import (
+    CLIENT,
+    HEAP,
+    KEPT,
+    SPARE,
+    Numbers,
+    Seconds,
+    UnderWay,
+    next_due,
+    put,
+    take,
+)
 
 Rows = NDArray[np.int32]
 
-CLIENT = 2
-"""`world.CLIENT_RANK`: the rank of what is published next, in place of a link's."""
-NEXT, HEAP, FREE, SPARE, DELIVERIES, SENT, UNWANTED = range(7)
+NEXT, DELIVERIES, SENT, UNWANTED = range(KEPT, KEPT + 4)
 NOW = UNWANTED + 1
-"""What is in the array `now`: the next publication; how many links are in the heap; the first
-unused message, and how many are; deliveries; messages put on links; publications that nobody
-wanted where they were published."""
+"""What is in the array `now` behind what `under_way` keeps there: the next publication;
+deliveries; messages put on links; publications that nobody wanted where they were published."""
 
 
 class Brokers(NamedTuple):
@@ -43,13 +51,9 @@ class Brokers(NamedTuple):
 
 
 class Links(NamedTuple):
-    """By rank. `due`: when the first message under way arrives, `first` and `last` of them, -1 for
-    none. `target`: the broker where it leads. `back`: the rank of the link the other way. `wanted`:
-    by rank and kind, rows that lead there."""
+    """By rank. `target`: the broker where it leads. `back`: the rank of the link the other way.
+    `wanted`: by rank and kind, rows that lead there."""
 
-    due: Seconds
-    first: Numbers
-    last: Numbers
     target: Numbers
     back: Numbers
     bytes_per_s: Seconds
@@ -69,12 +73,9 @@ class Publications(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Messages under way (`pub`, `arrival`; `next`: behind it on its link, or in the list of what
-    is unused), and deliveries."""
+    """`pub`: of messages under way. The rest is of deliveries."""
 
-    arrival: Seconds
     pub: Numbers
-    next: Numbers
     at_s: Seconds
     delay_s: Seconds
     width: Numbers
@@ -101,42 +102,26 @@ class Costs(NamedTuple):
 
 @njit(cache=True)
 def _send(
-    links: Links, room: Room, heap: Numbers, now: Numbers, link: int, pub: int, size: int, at: float
+    links: Links, room: Room, way: UnderWay, now: Numbers, link: int, pub: int, size: int, at: float
 ) -> None:
     """Put a copy on a link (`Kernel._leave_now`)."""
     end = max(links.free_at[link], at) + size / links.bytes_per_s[link]
     links.free_at[link] = end
-    one = now[FREE]
-    now[FREE] = room.next[one]
-    now[SPARE] -= 1
-    arrival = end + links.latency_s[link]
-    room.arrival[one], room.pub[one] = arrival, pub
-    now[HEAP] = follow(
-        heap, now[HEAP], links.due, links.first, links.last, room.next, link, one, arrival
-    )
+    one = put(way, now, link, end + links.latency_s[link])
+    room.pub[one] = pub
     now[SENT] += 1
 
 
 @njit(cache=True)
-def _take(links: Links, publications: Publications, room: Room, heap: Numbers, now: Numbers) -> int:
+def _take(publications: Publications, room: Room, way: UnderWay, now: Numbers) -> int:
     """Take the next publication that arrives anywhere; return its number."""
-    top = heap[0]
-    if top == CLIENT:
+    if way.heap[0] == CLIENT:
         pub = now[NEXT]
         now[NEXT] += 1
         more = now[NEXT] < len(publications.at_s)
-        after_s = publications.at_s[now[NEXT]] if more else np.inf
+        next_due(way, now, publications.at_s[now[NEXT]] if more else np.inf)
     else:
-        one = links.first[top]
-        pub, after = room.pub[one], room.next[one]
-        room.next[one] = now[FREE]
-        now[FREE] = one
-        now[SPARE] += 1
-        links.first[top] = after
-        if after < 0:
-            links.last[top] = -1
-        after_s = room.arrival[after] if after >= 0 else np.inf
-    now[HEAP] = next_due(heap, now[HEAP], links.due, after_s)
+        pub = room.pub[take(way, now)]
     return int(pub)
 
 
@@ -147,7 +132,7 @@ def run(
     publications: Publications,
     room: Room,
     samples: Samples,
-    heap: Numbers,
+    way: UnderWay,
     now: Numbers,
     costs: Costs,
     due: float,
@@ -155,15 +140,15 @@ def run(
 ) -> bool:
     """Serve the publications that arrive before what is `due` on the link of this `rank`. Return
     False where there is no room for the next one."""
-    most = len(links.due)
+    most = len(links.target)
     while now[HEAP]:
-        top = heap[0]
-        arrival = links.due[top]
+        top = way.heap[0]
+        arrival = way.due[top]
         if arrival > due or (arrival == due and top >= rank):
             return True
         if now[SPARE] < most or now[DELIVERIES] == len(room.at_s):
             return False
-        pub = _take(links, publications, room, heap, now)
+        pub = _take(publications, room, way, now)
         broker = publications.broker[pub] if top == CLIENT else links.target[top]
         back = -1 if top == CLIENT else links.back[top]
         kind = publications.kind[pub]
@@ -187,7 +172,7 @@ def run(
             note(samples, brokers.watched[broker], arrival, at)
         for link in range(brokers.first_link[broker], brokers.first_link[broker + 1]):
             if links.wanted[link, kind] > 0 and link != back:
-                _send(links, room, heap, now, link, pub, publications.size[pub], at)
+                _send(links, room, way, now, link, pub, publications.size[pub], at)
         if width:
             row = now[DELIVERIES]
             room.at_s[row], room.width[row] = at, width

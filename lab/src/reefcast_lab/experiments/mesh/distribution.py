@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from reefcast.matching import new_index
 from reefcast.model.filters import parse_filter
 from reefcast.overlay.topology import Graph, hops_from
-from reefcast_lab.experiments.script import Event, Script
+from reefcast_lab.experiments.script import Claim, Event, Script
 
 QUANTILES = (0.1, 0.5, 0.9, 0.99)
 BATCH = 4096
@@ -107,21 +107,33 @@ class _Tree:
         return sums
 
 
+def matching(
+    claims: Sequence[Claim], events: Sequence[Event]
+) -> Iterator[tuple[Ints, NDArray[np.int64]]]:
+    """Yield, by batch, the subscriptions that each publication matches, by their numbers in
+    `claims`: the offsets of each publication's, and all numbers."""
+    index = new_index()
+    for key, claim in enumerate(claims):
+        index.add(key, parse_filter(claim.filter))
+    for start in range(0, len(events), BATCH):
+        found = index.match_batch(_columns(events[start : start + BATCH]))
+        yield found.offsets, found.keys
+
+
 def _matches(shape: _Tree, script: Script) -> Iterator[tuple[Ints, Flags, Flags]]:
     """Yield, by batch, the number of matching subscriptions of each publication; whether a broker
     has any; and whether the publisher is there (the last two are publications x brokers)."""
-    index = new_index()
-    for key, claim in enumerate(script.claims):
-        index.add(key, parse_filter(claim.filter))
     broker_of = np.array([shape.number[claim.broker] for claim in script.claims], np.int64)
-    for start in range(0, len(script.events), BATCH):
-        events = script.events[start : start + BATCH]
-        found = index.match_batch(_columns(events))
-        matched = np.diff(found.offsets)
-        wanted = np.zeros((len(events), len(shape.number)), np.bool_)
-        wanted[np.repeat(np.arange(len(events)), matched), broker_of[found.keys]] = True
+    homes = np.array([shape.number[event.broker] for event in script.events], np.int64)
+    done = 0
+    for offsets, keys in matching(script.claims, script.events):
+        matched = np.diff(offsets)
+        number = len(matched)
+        wanted = np.zeros((number, len(shape.number)), np.bool_)
+        wanted[np.repeat(np.arange(number), matched), broker_of[keys]] = True
         home = np.zeros_like(wanted)
-        home[np.arange(len(events)), [shape.number[event.broker] for event in events]] = True
+        home[np.arange(number), homes[done : done + number]] = True
+        done += number
         yield matched, wanted, home
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
+from reefcast_lab.experiments.mesh.crossing import CURVE_S
 from reefcast_lab.experiments.mesh.measuring import (
-    CURVE_S,
     STRATEGIES,
     MeshRun,
     Observed,
@@ -50,30 +50,30 @@ def measure(run: Run) -> list[Measure]:
 
 def _figures(observed: Observed) -> dict[str, float]:
     loads = observed.said_bytes["loads"] / (observed.bytes_sent + observed.said_bytes.total())
-    busiest = max(observed.out.values()) / observed.published
+    busiest = max(observed.passed.out.values()) / observed.passed.published
     return {
         "deliveries": float(observed.deliveries),
-        "pure_forwarders": float(observed.sends - observed.deliveries),
-        "yield": observed.deliveries / observed.sends,
-        "mean_hops": float(observed.hops.mean()),
-        "mean_delay_s": float(observed.delay_s.mean()),
-        "sends_per_s": observed.sends / observed.duration_s,
+        "pure_forwarders": float(observed.passed.sends - observed.deliveries),
+        "yield": observed.deliveries / observed.passed.sends,
+        "mean_hops": float(observed.passed.hops.mean()),
+        "mean_delay_s": float(observed.passed.delay_s.mean()),
+        "sends_per_s": observed.passed.sends / observed.duration_s,
         "loads_share": loads,
         "loads_are_few": float(loads < MOST_BYTES),
         "busiest_copies": busiest,
-        "busiest_inputs": max(observed.to.values()) / observed.published,
+        "busiest_inputs": max(observed.passed.to.values()) / observed.passed.published,
     }
 
 
 def _curves(observed: Observed) -> Iterator[Measure]:
     """Yield the shares of the deliveries by hops and by delay, and the traffic over time."""
-    counts = np.bincount(observed.hops)
+    counts = np.bincount(observed.passed.hops)
     for hops, share in enumerate((counts.cumsum() / counts.sum()).tolist()):
         yield Measure("share_by_hops", float(hops), share)
     ranks = np.arange(1, 100) / 100
-    for share, delay_s in zip(ranks, np.quantile(observed.delay_s, ranks), strict=True):
+    for share, delay_s in zip(ranks, np.quantile(observed.passed.delay_s, ranks), strict=True):
         yield Measure("delay_s_by_share", float(share), float(delay_s))
-    for number, sends in enumerate(observed.over_time):
+    for number, sends in enumerate(observed.curve):
         yield Measure("traffic", number * CURVE_S, sends / CURVE_S)
 
 

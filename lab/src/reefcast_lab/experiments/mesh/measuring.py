@@ -8,53 +8,38 @@ gets a publication once at the most, so that deliveries and pure forwarders are 
 from __future__ import annotations
 
 import random
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from reefcast.model.messages import ControlMessage, Deliver, LinkName, Publish
+from reefcast.model.messages import ControlMessage, LinkName, Publish
 from reefcast.overlay.topology import Edge, Graph
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.strategies import StrategyName
 from reefcast.simulation.costs import CostModel
 from reefcast.simulation.kernel import Kernel
-from reefcast.simulation.links import Link, LinkSpec
+from reefcast.simulation.links import LinkSpec
 from reefcast.simulation.recording import BrokerTrace, Recording, tag_of
 from reefcast.simulation.simulation import Simulation
-from reefcast.simulation.sizes import publication_size
 from reefcast.simulation.world import Setup
+from reefcast_lab.experiments.mesh.crossing import CURVE_S, Crossing, Passed
 from reefcast_lab.experiments.mesh.parameters import section
 from reefcast_lab.experiments.parameters import Section
 from reefcast_lab.experiments.script import Claim, Event, Script
 
 STRATEGIES: tuple[StrategyName, ...] = ("S0", "S1", "S2", "SH")
 BASELINE: StrategyName = "S0"
-CURVE_S = 10.0
-"""Traffic over time is counted by so many seconds."""
 
 
-class Arrivals(Recording):
-    """Deliveries as columns, and the bytes of what brokers say to each other, by its name."""
+class Said(Recording):
+    """What brokers say to each other besides publications, by its name, in bytes."""
 
     def __init__(self, brokers: Sequence[str]) -> None:
         super().__init__(None, brokers, keep=False)
-        self.hops = array("l")
-        self.delay_s = array("d")
-        self.said_bytes: Counter[str] = Counter()
-
-    def handed_out(self, trace: BrokerTrace | None, deliver: Deliver, at: float) -> None:
-        super().handed_out(trace, deliver, at)
-        publish = deliver.publish
-        hops = publish.header.hops
-        if hops:
-            self.hops.append(hops)
-            self.delay_s.append(at - publish.publication.time_us * 1e-6)
+        self.bytes: Counter[str] = Counter()
 
     def sent(
         self,
@@ -66,29 +51,20 @@ class Arrivals(Recording):
         at: float,
     ) -> None:
         super().sent(trace, link, message, size, queue_len, at)
-        self.said_bytes[tag_of(message)] += size
+        if type(message) is not Publish:
+            self.bytes[tag_of(message)] += size
 
 
 class MeshKernel(Kernel):
-    """The kernel with counters. It counts, until `forget` is called: publications by the broker
-    that they were sent `to`, and those that each sent (`out`); and over time."""
+    """The kernel that counts what is said besides publications, until `forget` is called."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.forget()
-        self.watch = self._note
 
     def forget(self) -> None:
         """Forget the counts, and count again from now on."""
-        self.record: Arrivals = Arrivals(list(self.setup.graph))
-        self.out: Counter[str] = Counter()
-        self.to: Counter[str] = Counter()
-        self.over_time: Counter[int] = Counter()
-
-    def _note(self, link: Link, publish: Publish, at: float) -> None:
-        self.out[link.source] += 1
-        self.to[link.target] += 1
-        self.over_time[int(at / CURVE_S)] += 1
+        self.record: Said = Said(list(self.setup.graph))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,24 +99,22 @@ def brokers_on(uplink_bytes_per_s: float, frame_bytes: float) -> Brokers:
 
 
 class Observed(NamedTuple):
-    """What happened in an interval. `sends`: publications between brokers; `hops`, `delay_s`: of
-    each delivery; `to`, `out`: publications that each broker got and sent. `bytes_sent`: of
-    publications; `said_bytes`: of all else, by its name. `over_time`: sends, by `CURVE_S`."""
+    """What happened in an interval. `said_bytes`: of all but publications, by its name; `curve`:
+    publications sent between brokers, by `CURVE_S`."""
 
-    published: int
     duration_s: float
-    sends: int
-    hops: NDArray[np.int64]
-    delay_s: NDArray[np.float64]
-    to: Counter[str]
-    out: Counter[str]
-    bytes_sent: float
+    passed: Passed
     said_bytes: Counter[str]
-    over_time: list[int]
+    curve: list[int]
 
     @property
     def deliveries(self) -> int:
-        return len(self.hops)
+        return len(self.passed.hops)
+
+    @property
+    def bytes_sent(self) -> float:
+        """The bytes of publications between brokers."""
+        return self.passed.sends * self.passed.bytes_each
 
 
 class MeshRun:
@@ -163,48 +137,37 @@ class MeshRun:
             keep_deliveries=False,
         )
         self._finds_links = strategy != BASELINE
+        self._crossing: Crossing | None = None
         self._simulated = Simulation(setup, kernel=MeshKernel)
         assert isinstance(self._simulated.world, MeshKernel)
         self.kernel = self._simulated.world
 
-    def settle(self, claims: list[Claim], events: list[Event]) -> None:
-        """Make all claims; then find links while these events last. Where there are none to find,
-        nothing would be left of the events."""
+    def settle(self, claims: list[Claim], events: list[Event]) -> Passed | None:
+        """Make all claims; then find links while these events last, and return what they did. Where
+        there are none to find, nothing would be left of the events."""
         Script(claims=claims).load(self._simulated, 0.0)
         self._simulated.advance()
+        self._crossing = Crossing(self.kernel, claims)
         if not self._finds_links:
-            return
-        Script(events=events).load(self._simulated, self._simulated.now_s)
-        self._simulated.advance()
+            return None
+        passed = self._crossing.pass_on(events, self._simulated.now_s)
+        self._simulated.advance()  # the time that it took
+        return passed
 
     def observe(self, events: list[Event], duration_s: float, *, to_the_end: bool) -> Observed:
         """Observe `events` at times from 0 to `duration_s`; what happens in that time, or
-        `to_the_end`."""
+        `to_the_end`. It is the last that happens."""
+        assert self._crossing is not None, "nothing is observed before the claims"
         from_s = self._simulated.now_s
-        Script(events=events).load(self._simulated, from_s)
+        until_s = from_s + duration_s
         self.kernel.forget()
-        self._simulated.advance(from_s + duration_s)
         if to_the_end:
-            self._simulated.advance()
-        return self._observed(events, from_s, duration_s)
-
-    def _observed(self, events: list[Event], from_s: float, duration_s: float) -> Observed:
-        kernel = self.kernel
+            passed = self._crossing.pass_on(events, from_s, rounds_until_s=until_s)
+        else:
+            passed = self._crossing.pass_on(events, from_s, until_s)
         first, number = int(from_s / CURVE_S) + 1, int(duration_s / CURVE_S) - 1
-        published = [entry[1] for entry in list(kernel.published.values())[-len(events) :]]
-        sends = kernel.record.forwarded
-        return Observed(
-            published=len(events),
-            duration_s=duration_s,
-            sends=sends,
-            hops=np.array(kernel.record.hops, dtype=np.int64),
-            delay_s=np.array(kernel.record.delay_s),
-            to=kernel.to,
-            out=kernel.out,
-            bytes_sent=sends * float(np.mean([publication_size(one) for one in published])),
-            said_bytes=kernel.record.said_bytes,
-            over_time=[kernel.over_time[first + i] for i in range(number)],
-        )
+        curve = passed.over_time[first : first + max(number, 0)]
+        return Observed(duration_s, passed, self.kernel.record.bytes, curve)
 
     def soft_links(self) -> set[Edge]:
         """Return the present soft links, each once."""

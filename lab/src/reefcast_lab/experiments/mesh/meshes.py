@@ -44,8 +44,9 @@ def _linked(
     tree = network(configuration, run.scale)
     crowd = traffic(data, tree, (period,), run.scale, run.seed)
     mesh = MeshRun(tree, run.routing, fanout, brokers_with(), run.scale, run.seed)
-    mesh.settle(crowd.claims, crowd.periods[0])
-    came = mesh.kernel.to + Counter(event.broker for event in crowd.periods[0])
+    passed = mesh.settle(crowd.claims, crowd.periods[0])
+    assert passed is not None, "S2 finds links"
+    came = passed.to + Counter(event.broker for event in crowd.periods[0])
     return mesh, came
 
 

@@ -139,14 +139,14 @@ def _measured(
     mesh = MeshRun(tree, run.routing, fanout, brokers, run.scale, run.seed)
     mesh.settle(crowd.claims, crowd.periods[0])
     observed = mesh.observe(crowd.periods[1], entries.duration_s, to_the_end=False)
-    published = observed.published
+    published = observed.passed.published
     figures = {
         "deliveries_per_min": 60 * observed.deliveries / observed.duration_s,
         "delivered_share": observed.deliveries / due(tree, crowd),
-        "mean_hops": float(observed.hops.mean()),
-        "yield": observed.deliveries / observed.sends,
-        "sends_per_s": observed.sends / observed.duration_s,
-        "busiest_copies": max(observed.out.values()) / published,
+        "mean_hops": float(observed.passed.hops.mean()),
+        "yield": observed.deliveries / observed.passed.sends,
+        "sends_per_s": observed.passed.sends / observed.duration_s,
+        "busiest_copies": max(observed.passed.out.values()) / published,
         "soft_links": float(len(mesh.soft_links())),
     }
     return [Measure(name, 0.0, value) for name, value in figures.items()]

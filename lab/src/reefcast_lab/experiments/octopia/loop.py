@@ -23,41 +23,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reefcast.matching.kernel_cache import njit
-from reefcast_lab.experiments.due_heap import Numbers, Seconds, follow, next_due
+from reefcast_lab.experiments.under_way import (
+    CLIENT,
+    HEAP,
+    KEPT,
+    SPARE,
+    Numbers,
+    Seconds,
+    UnderWay,
+    next_due,
+    put,
+    take,
+)
 
 Flags = NDArray[np.bool_]
 
-CLIENT = 2
-"""`world.CLIENT_RANK`."""
 DONE, DECIDE, ROOM = 0, 1, 2
 FRESH, ANSWERED = 0, 1
 ASK, FOR_EVER, QUIET = 0, 1, 2
 """How long the decision at a place holds."""
 NOTHING, UNWANTED, DUPLICATE = 0, 1, 2
 """What is discarded."""
-STATE, NEXT, HEAP, FREE, QUEUE_FREE = range(5)
-PUB, PLACE, ANSWER, DELIVERIES, SENT, LACKING, DISCARDED = range(5, 12)
+STATE, NEXT, QUEUE_FREE = range(KEPT, KEPT + 3)
+PUB, PLACE, ANSWER, DELIVERIES, SENT, LACKING, DISCARDED = range(KEPT + 3, KEPT + 10)
 NOW = DISCARDED + 3
-"""What is in the array `now`, and how much; `DISCARDED` is the first of a count for each kind."""
+"""What is in the array `now` behind what `under_way` keeps there, and how much in all; `DISCARDED`
+is the first of a count for each kind."""
 NO_LINK = -1
 """`LACKING`: it is not jitter that lacks."""
 
 
 class Links(NamedTuple):
-    """By rank. `due`: when the first message under way arrives. `sender`: the number of what
-    transmits. `first`, `last`: messages under way; `queue_first`, `queue_last`: ends of
+    """By rank. `sender`: the number of what transmits. `queue_first`, `queue_last`: ends of
     transmission of those not known to be over; -1 for none. `ratio`, `entered`, `entered_before`,
     `len_before`: of the LST (`routing.links`). `jitter`: drawn, used up to `drawn`. The rest is
     what `MeasuringKernel` counts."""
 
-    due: Seconds
     broker: Numbers
     sender: Numbers
     bytes_per_s: Seconds
     latency_s: Seconds
     last_arrival: Seconds
-    first: Numbers
-    last: Numbers
     queue_first: Numbers
     queue_last: Numbers
     queue_len: Numbers
@@ -115,12 +121,11 @@ class Publications(NamedTuple):
 
 
 class Room(NamedTuple):
-    """`free`, `queue_free` (in `now`) begin the lists of what is unused."""
+    """`pub`, `place`: of messages under way. `queue_end`, `queue_next`: of ends of transmission, of
+    which `QUEUE_FREE` begins the list of what is unused. The rest is of deliveries."""
 
-    arrival: Seconds
     pub: Numbers
     place: Numbers
-    next: Numbers
     queue_end: Seconds
     queue_next: Numbers
     at_s: Seconds
@@ -189,30 +194,23 @@ def _next_input(
     places: Places,
     publications: Publications,
     room: Room,
-    heap: Numbers,
+    way: UnderWay,
     now: Numbers,
     start: Seconds,
     limits: Limits,
 ) -> None:
     """Take the next input, and note where it is served, and when."""
-    top = heap[0]
-    arrival = links.due[top]
+    top = way.heap[0]
+    arrival = way.due[top]
     if top == CLIENT:
         pub = now[NEXT]
         place = publications.place[pub]
         now[NEXT] += 1
         more = now[NEXT] < len(publications.at_s)
-        after_s = publications.at_s[now[NEXT]] if more else np.inf
+        next_due(way, now, publications.at_s[now[NEXT]] if more else np.inf)
     else:
-        one = links.first[top]
-        pub, place, after = room.pub[one], room.place[one], room.next[one]
-        room.next[one] = now[FREE]
-        now[FREE] = one
-        links.first[top] = after
-        if after < 0:
-            links.last[top] = -1
-        after_s = room.arrival[after] if after >= 0 else np.inf
-    now[HEAP] = next_due(heap, now[HEAP], links.due, after_s)
+        one = take(way, now)
+        pub, place = room.pub[one], room.place[one]
     broker = places.broker[place]
     start[0] = max(arrival, brokers.busy_until[broker])
     _close_windows(brokers, links, room, now, broker, start[0], limits)
@@ -263,13 +261,13 @@ def _is_decided(
 def _has_room(links: Links, places: Places, room: Room, now: Numbers, limits: Limits) -> bool:
     answer = now[ANSWER]
     now[LACKING] = NO_LINK
-    if now[DELIVERIES] == len(room.at_s):
+    if now[DELIVERIES] == len(room.at_s) or now[SPARE] < places.hops[answer]:
         return False
-    one, end = now[FREE], now[QUEUE_FREE]
+    end = now[QUEUE_FREE]
     for i in range(places.first[answer], places.first[answer] + places.hops[answer]):
-        if one < 0 or end < 0:
+        if end < 0:
             return False
-        one, end = room.next[one], room.queue_next[end]
+        end = room.queue_next[end]
         link = places.hop_link[i]
         if limits.jitters and links.drawn[link] == links.jitter.shape[1]:
             now[LACKING] = link
@@ -282,7 +280,7 @@ def _send(
     brokers: Brokers,
     links: Links,
     room: Room,
-    heap: Numbers,
+    way: UnderWay,
     now: Numbers,
     limits: Limits,
     link: int,
@@ -313,12 +311,8 @@ def _send(
         links.drawn[link] += 1
         arrival = max(arrival, links.last_arrival[link])
         links.last_arrival[link] = arrival
-    one = now[FREE]
-    now[FREE] = room.next[one]
-    room.arrival[one], room.pub[one], room.place[one] = arrival, now[PUB], place
-    now[HEAP] = follow(
-        heap, now[HEAP], links.due, links.first, links.last, room.next, link, one, arrival
-    )
+    one = put(way, now, link, arrival)
+    room.pub[one], room.place[one] = now[PUB], place
     now[SENT] += 1
 
 
@@ -342,7 +336,7 @@ def run(
     places: Places,
     publications: Publications,
     room: Room,
-    heap: Numbers,
+    way: UnderWay,
     now: Numbers,
     start: Seconds,
     limits: Limits,
@@ -353,7 +347,7 @@ def run(
         if now[STATE] == FRESH:
             if not now[HEAP]:
                 return DONE
-            _next_input(brokers, links, places, publications, room, heap, now, start, limits)
+            _next_input(brokers, links, places, publications, room, way, now, start, limits)
             now[STATE] = ANSWERED
             if not _is_decided(
                 brokers, links, places, publications.had, room, now, start[0], limits.tau
@@ -367,7 +361,7 @@ def run(
         for i in range(places.first[answer], places.first[answer] + places.hops[answer]):
             size = publications.size[pub] + places.hop_bytes[i]
             link, place = places.hop_link[i], places.hop_place[i]
-            _send(brokers, links, room, heap, now, limits, link, size, place, at)
+            _send(brokers, links, room, way, now, limits, link, size, place, at)
         if places.width[answer]:
             row = now[DELIVERIES]
             room.at_s[row], room.width[row] = at, places.width[answer]

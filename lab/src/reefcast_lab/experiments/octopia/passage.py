@@ -29,9 +29,9 @@ from reefcast.simulation.links import Link
 from reefcast.simulation.node import Node
 from reefcast.simulation.recording import microseconds
 from reefcast.simulation.sizes import publication_size, wire_bytes
-from reefcast_lab.experiments.due_heap import Numbers
 from reefcast_lab.experiments.octopia import loop
 from reefcast_lab.experiments.octopia.measuring import MeasuringKernel
+from reefcast_lab.experiments.under_way import CLIENT, begin, longer_way, nothing_under_way, twice
 
 ROUTINGS = frozenset({"spr", "idr", "tid-s", "tid-d"})
 REMEMBERS = "tid-d"
@@ -104,7 +104,7 @@ class _Passage:
         self._link_arrays = _link_arrays(self._links, self._nodes)
         self._brokers = _broker_arrays(self._nodes, self._link_arrays)
         self._room = _empty_room(MANY, max(4 * len(scheduled), FEW))
-        self._now[loop.FREE] = self._now[loop.QUEUE_FREE] = 0
+        self._way = nothing_under_way(len(self._link_arrays.broker), MANY, self._now)
         overload = kernel.setup.overload
         self._limits = loop.Limits(
             float(overload.tau),
@@ -153,10 +153,8 @@ class _Passage:
 
     def run(self) -> None:
         now, start = self._now, np.zeros(1)
-        heap = np.zeros(len(self._link_arrays.due), np.int64)
         if self._publications:
-            heap[0], now[loop.HEAP] = loop.CLIENT, 1
-            self._link_arrays.due[loop.CLIENT] = self._arrays.at_s[0]
+            begin(self._way, now, self._arrays.at_s[0])
         while True:
             said = loop.run(
                 self._brokers,
@@ -164,7 +162,7 @@ class _Passage:
                 self._place_arrays,
                 self._arrays,
                 self._room,
-                heap,
+                self._way,
                 now,
                 start,
                 self._limits,
@@ -176,8 +174,22 @@ class _Passage:
             elif now[loop.LACKING] != loop.NO_LINK:
                 self._draw(int(now[loop.LACKING]))
             else:
-                self._room = _longer_room(self._room, now)
+                self._make_room()
         self._record()
+
+    def _make_room(self) -> None:
+        """Make room for twice as many, messages or deliveries."""
+        room, now = self._room, self._now
+        if now[loop.DELIVERIES] == len(room.at_s):
+            names = ("at_s", "delay_s", "width")
+            self._room = room._replace(**{name: twice(getattr(room, name)) for name in names})
+            return
+        self._way = longer_way(self._way, now)
+        longer = {name: twice(getattr(room, name)) for name in ("pub", "place", "queue_end")}
+        size = len(room.queue_next)
+        more = np.append(np.arange(size + 1, 2 * size), now[loop.QUEUE_FREE])
+        now[loop.QUEUE_FREE] = size
+        self._room = room._replace(queue_next=np.concatenate((room.queue_next, more)), **longer)
 
     def _draw(self, rank: int) -> None:
         """Draw the next delays of a link, in the order in which it would have."""
@@ -308,8 +320,8 @@ def _link_arrays(links: Mapping[int, Link], nodes: list[Node]) -> loop.Links:
         "drawn": np.full(size, DRAWN, np.int64),
         "ratio": np.ones(size),
     }
-    made |= {name: np.zeros(size) for name in ("due", "bytes_per_s", "latency_s", "last_arrival")}
-    made |= {name: np.full(size, -1, np.int64) for name in _ENDS}
+    made |= {name: np.zeros(size) for name in ("bytes_per_s", "latency_s", "last_arrival")}
+    made |= {name: np.full(size, -1, np.int64) for name in ("queue_first", "queue_last")}
     made["crowded_s"] = np.zeros(size)
     for name in loop.Links._fields:
         made.setdefault(name, np.zeros(size, np.int64))
@@ -322,19 +334,16 @@ def _link_arrays(links: Mapping[int, Link], nodes: list[Node]) -> loop.Links:
     return loop.Links(**made)
 
 
-_ENDS = ("first", "last", "queue_first", "queue_last")
-
-
 def _broker_arrays(nodes: list[Node], links: loop.Links) -> loop.Brokers:
     """Make the arrays of brokers, whose links have consecutive ranks."""
-    first = np.searchsorted(links.broker[loop.CLIENT + 1 :], np.arange(len(nodes) + 1))
-    free_at = np.zeros(len(links.due))
+    first = np.searchsorted(links.broker[CLIENT + 1 :], np.arange(len(nodes) + 1))
+    free_at = np.zeros(len(links.broker))
     for node in nodes:
         for link in node.links.values():
             free_at[links.sender[link.rank]] = link.sender.free_at
     return loop.Brokers(
         np.array([node.busy_until for node in nodes]),
-        (first + loop.CLIENT + 1).astype(np.int64),
+        (first + CLIENT + 1).astype(np.int64),
         free_at,
         np.zeros(len(nodes), np.int64),
     )
@@ -348,50 +357,22 @@ def _empty_places(size: int) -> loop.Places:
 _OF_HOPS = ("hop_link", "hop_place", "hop_bytes")
 
 
-def _twice(array: Any) -> Any:
-    return np.concatenate((array, np.zeros_like(array)))
-
-
 def _longer_places(places: loop.Places) -> loop.Places:
     names = set(loop.Places._fields) - set(_OF_HOPS)
-    return places._replace(**{name: _twice(getattr(places, name)) for name in names})
+    return places._replace(**{name: twice(getattr(places, name)) for name in names})
 
 
 def _longer_hops(places: loop.Places) -> loop.Places:
-    return places._replace(**{name: _twice(getattr(places, name)) for name in _OF_HOPS})
+    return places._replace(**{name: twice(getattr(places, name)) for name in _OF_HOPS})
 
 
 def _empty_room(messages: int, deliveries: int) -> loop.Room:
     return loop.Room(
-        arrival=np.zeros(messages),
         pub=np.zeros(messages, np.int64),
         place=np.zeros(messages, np.int64),
-        next=_list(0, messages, -1),
         queue_end=np.zeros(messages),
-        queue_next=_list(0, messages, -1),
+        queue_next=np.append(np.arange(1, messages), -1),
         at_s=np.zeros(deliveries),
         delay_s=np.zeros(deliveries),
         width=np.zeros(deliveries, np.int64),
     )
-
-
-def _list(first: int, end: int, after: int) -> Numbers:
-    """Return the successors in a list of these numbers, with `after` behind the last."""
-    following = np.arange(first + 1, end + 1, dtype=np.int64)
-    following[-1] = after
-    return following
-
-
-def _longer_room(room: loop.Room, now: Numbers) -> loop.Room:
-    """Return room for twice as many, messages or deliveries."""
-    if now[loop.DELIVERIES] == len(room.at_s):
-        names = ("at_s", "delay_s", "width")
-        return room._replace(**{name: _twice(getattr(room, name)) for name in names})
-    size = len(room.next)
-    longer = {name: _twice(getattr(room, name)) for name in ("arrival", "pub", "place")}
-    longer["queue_end"] = _twice(room.queue_end)
-    for name, free in (("next", loop.FREE), ("queue_next", loop.QUEUE_FREE)):
-        more = _list(size, 2 * size, int(now[free]))
-        longer[name] = np.concatenate((getattr(room, name), more))
-        now[free] = size
-    return room._replace(**longer)
