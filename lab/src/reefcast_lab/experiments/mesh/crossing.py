@@ -164,7 +164,7 @@ class Crossing:
                 break
             else:
                 self._step(node, due, rank, until_s)
-        self._end()
+        self._end(until_s)
         return self._passed(publications)
 
     def _serve_late_timers(self, until_s: float) -> None:
@@ -306,10 +306,12 @@ class Crossing:
         self._links.rank[broker, other] = rank
         self._links.source[rank], self._links.target[rank] = broker, other
 
-    def _end(self) -> None:
-        """Leave the kernel as publications have left it."""
+    def _end(self, until_s: float) -> None:
+        """Leave the kernel as publications have left it, and the time that it is."""
+        busy_until = float(self._brokers.busy_until.max())
+        self._kernel.now = max(self._kernel.now, min(busy_until, until_s))
         for node in self._nodes:
-            self._tell(node, max(float(self._brokers.busy_until[node.index]), self._kernel.now))
+            self._tell(node, self._kernel.now)
 
     # --- arrays -----------------------------------------------------------------------------------
 
