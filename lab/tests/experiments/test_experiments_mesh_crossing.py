@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from reefcast.errors import LocalError
 from reefcast.model.messages import Deliver, Publish
 from reefcast.overlay.topology import Graph, graph
+from reefcast.routing.links import Links
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.strategies import StrategyName
 from reefcast.simulation.costs import CostModel
@@ -27,7 +28,7 @@ from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.sizes import publication_size
 from reefcast.simulation.world import Setup
 from reefcast_lab.experiments.campaign import Run
-from reefcast_lab.experiments.mesh import crossing, light, measuring, meshes, throughput
+from reefcast_lab.experiments.mesh import crossing, light, loop, measuring, meshes, throughput
 from reefcast_lab.experiments.mesh.crossing import Crossing, Passed
 from reefcast_lab.experiments.mesh.parameters import section
 from reefcast_lab.experiments.script import Claim, Event, Script
@@ -284,6 +285,19 @@ def test_any_mesh_does_what_it_does_in_the_kernel(one: Scenario) -> None:
     claims, periods = script_of(one)
     compiled = outcome(one, claims, periods, compiled=True)
     assert compiled == outcome(one, claims, periods, compiled=False)
+
+
+@given(st.lists(st.floats(0.0, 6.0), max_size=30), st.lists(st.floats(0.0, 6.0), min_size=1))
+def test_rates_of_links_are_those_of_a_broker(copies: list[float], looks: list[float]) -> None:
+    twin, links = Links(), crossing._link_arrays(1, 1)
+    for at, puts in sorted([*((at, True) for at in copies), *((at, False) for at in looks)]):
+        twin.pass_time(at)
+        if puts:
+            loop.count_copy(links, 0, at)
+            twin.goes("b")
+        else:
+            last = loop.copies_in(links, 0, int(at) - 1)
+            assert twin.rates("b").out_per_s == last
 
 
 def test_a_network_that_the_loop_does_not_know_is_refused() -> None:

@@ -248,11 +248,7 @@ class Crossing:
         links = self._routers[node.index].links
         links.pass_time(max(window * loop.RATE_S, links.now))
         for name in node.neighbours:
-            rank = node.links[name].rank
-            if self._links.window[rank] == window:
-                links.goes(name, int(self._links.in_window[rank]))
-            elif self._links.window[rank] == window + 1:
-                links.goes(name, int(self._links.before[rank]))
+            links.goes(name, loop.copies_in(self._links, node.links[name].rank, window))
 
     def _tell_queues(self, node: Node, at: float) -> None:
         """Tell the kernel what waits on primary links."""

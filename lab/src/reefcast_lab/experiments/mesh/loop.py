@@ -205,7 +205,7 @@ def _rate(brokers: Brokers, broker: int, copies: int, start: float, limits: Limi
 
 
 @njit(cache=True)
-def _in_window(links: Links, rank: int, start: float) -> None:
+def count_copy(links: Links, rank: int, start: float) -> None:
     """Count a copy for the rate of a primary link (`routing.links.Links`)."""
     window = int(start / RATE_S)
     if links.window[rank] != window:
@@ -214,6 +214,13 @@ def _in_window(links: Links, rank: int, start: float) -> None:
         links.in_window[rank] = 0
         links.window[rank] = window
     links.in_window[rank] += 1
+
+
+def copies_in(links: Links, rank: int, window: int) -> int:
+    """Return the copies put on a primary link in a window, the present one or the one before."""
+    if links.window[rank] == window:
+        return int(links.in_window[rank])
+    return int(links.before[rank]) if links.window[rank] == window + 1 else 0
 
 
 @njit(cache=True)
@@ -282,7 +289,7 @@ def _serve(
                 to = real.neighbour[broker, i]
                 rank = links.rank[broker, to]
                 if rank < len(links.window):
-                    _in_window(links, rank, start)
+                    count_copy(links, rank, start)
                 if in_time:
                     size = publications.size[pub]
                     _send(
