@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import msgspec
 import numpy as np
@@ -18,9 +20,12 @@ from reefcast.errors import LocalError
 from reefcast.model.messages import Deliver, Publish
 from reefcast.overlay.topology import Graph, graph
 from reefcast.routing.links import Links
+from reefcast.routing.mesh import gains, overlay
+from reefcast.routing.mesh.gains import Period, Round
+from reefcast.routing.mesh.maps import Neighbourhood
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.strategies import StrategyName
-from reefcast.simulation.costs import CostModel
+from reefcast.simulation.costs import CostModel, preset
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.recording import BrokerTrace
@@ -87,7 +92,8 @@ class Simulated:
     ) -> Passed:
         self.out, self.to, self.over_time = Counter[str](), Counter[str](), Counter[int]()
         self.hops, self.delay_s = list[int](), list[float]()
-        self.kernel.record.handed_out = self._handed_out  # type: ignore[method-assign]
+        record: Any = self.kernel.record
+        record.handed_out = self._handed_out
         before = self.kernel.record.forwarded
         Script(events=list(events)).load(self.simulated, from_s)
         if until_s < np.inf:
@@ -169,7 +175,8 @@ BROKERS = 14
 
 class Scenario(NamedTuple):
     """`parents`: the tree. `publication_s`, `bytes_per_s`: what may be too slow. `rate`:
-    publications a second, in each of two periods."""
+    publications a second, in each of two periods. `at_once`: publications and rounds are due at
+    the same instants, and only the former take time."""
 
     strategy: StrategyName
     parents: tuple[int, ...]
@@ -180,6 +187,7 @@ class Scenario(NamedTuple):
     capacity_per_s: float
     rate: float
     until_s: float
+    at_once: bool
     rng: random.Random
 
 
@@ -194,6 +202,7 @@ scenarios = st.builds(
     capacity_per_s=st.sampled_from((0.0, 10.0, 50.0)),
     rate=st.sampled_from((5.0, 40.0)),
     until_s=st.sampled_from((3.0, math.inf)),
+    at_once=st.booleans(),
     rng=st.randoms(use_true_random=False),
 )
 
@@ -214,6 +223,8 @@ def script_of(one: Scenario) -> tuple[list[Claim], list[list[Event]]]:
     periods = []
     for _ in range(2):
         times = sorted(rng.uniform(0.0, 4.0) for _ in range(int(4 * one.rate)))
+        if one.at_once:
+            times = [round(4 * at_s) / 4 for at_s in times]
         publishers = [claims[rng.randrange(2)] for _ in times]
         periods.append(
             [
@@ -227,26 +238,44 @@ def script_of(one: Scenario) -> tuple[list[Claim], list[list[Event]]]:
 def outcome(
     one: Scenario, claims: list[Claim], periods: list[list[Event]], *, compiled: bool
 ) -> list[Any]:
-    """Return all that the two periods did, and what brokers think of their links then."""
+    """Return all that the two periods did, what brokers saw of their links in each round, and what
+    they think of them in the end."""
+    seen = defaultdict[str, list[Any]](list)
+
+    def one_round(mom: Neighbourhood, links: Any, period: Period, *others: Any) -> Round:
+        seen[mom.me].append((links, period))
+        return gains.one_round(mom, links, period, *others)
+
+    with patch.object(overlay, "one_round", one_round):
+        return [*_outcome(one, claims, periods, compiled=compiled), seen]
+
+
+def _outcome(
+    one: Scenario, claims: list[Claim], periods: list[list[Event]], *, compiled: bool
+) -> list[Any]:
     soft = one.strategy != "S0"
     options = MeshOptions(
         strategy=one.strategy,
         delta=one.delta,
         fanout=one.fanout if soft else 1,
         maxlinks=one.fanout + 3 if soft else 1,
-        round_s=0.7,
+        round_s=0.75,
         capacity_per_s=one.capacity_per_s,
     )
+    lengths = [0.75 + 0.01 * (not one.at_once) * number for number in range(BROKERS)]
     own = {
-        name: msgspec.structs.replace(options, round_s=0.7 + 0.01 * number)
-        for number, name in enumerate(tree_of(one.parents))
+        name: msgspec.structs.replace(options, round_s=length)
+        for name, length in zip(tree_of(one.parents), lengths, strict=True)
     }
+    costs = CostModel(publication_s=one.publication_s, matched_row_s=0.0, copy_s=0.0)
+    if one.at_once:
+        costs = replace(preset("free"), publication_s=0.25 if one.publication_s else 0.0)
     setup = Setup(
         graph=tree_of(one.parents),
         routing="mesh",
         options=options,
         broker_options=own,
-        costs=CostModel(publication_s=one.publication_s, matched_row_s=0.0, copy_s=0.0),
+        costs=costs,
         link=LinkSpec(latency_s=0.001, bytes_per_s=one.bytes_per_s),
         sender="broker",
         keep_deliveries=False,
@@ -257,8 +286,8 @@ def outcome(
     Script(claims=claims).load(simulated, 0.0)
     simulated.advance()
     passing = Crossing(kernel, claims) if compiled else Simulated(simulated)
-    first = passing.pass_on(periods[0], simulated.now_s)
-    from_s = simulated.now_s
+    first = passing.pass_on(periods[0], math.ceil(simulated.now_s))
+    from_s = math.ceil(simulated.now_s)
     second = passing.pass_on(periods[1], from_s, from_s + one.until_s, rounds_until_s=from_s + 4.0)
     found: list[Any] = []
     for passed in (first, second):
@@ -273,8 +302,8 @@ def outcome(
     return found
 
 
-BUSY = ("SH", (*[0] * 5, *[1] * 5, *[7] * 3), 3, 6, 0.02, 2e3, 10.0, 40.0, 3.0)
-SLOW = ("S2", tuple(range(13)), 4, 4, 0.2, 125e6, 0.0, 40.0, 3.0)
+BUSY = ("SH", (*[0] * 5, *[1] * 5, *[7] * 3), 3, 6, 0.02, 2e3, 10.0, 40.0, 3.0, False)
+SLOW = ("S2", tuple(range(13)), 4, 4, 0.2, 125e6, 0.0, 40.0, 3.0, True)
 
 
 @example(Scenario(*BUSY, random.Random(1)))

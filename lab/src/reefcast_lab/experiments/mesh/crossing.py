@@ -176,7 +176,7 @@ class Crossing:
     def _is_over(self, due: float, until_s: float, rounds_until_s: float) -> bool:
         """Return whether nobody waits for the timer that is due next."""
         idle = self._kernel.is_idle and not self._now[HEAP]
-        return bool(idle and due >= rounds_until_s and until_s == np.inf)
+        return bool(idle and due > rounds_until_s and until_s == np.inf)
 
     def _pass_until(
         self, publications: loop.Publications, limits: loop.Limits, due: float, rank: int

@@ -102,8 +102,8 @@ class Publications(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Of messages under way: the publication, links it has crossed, when it was transmitted. Of
-    deliveries: links crossed, delay. `over_time`: messages sent, by intervals of `Limits.curve_s`;
+    """`pub`, `hops` (links crossed), `end` (of transmission): of messages under way. `crossed`
+    (links), `delay_s`: of deliveries. `over_time`: messages sent, by intervals of `Limits.curve_s`;
     the last has all later ones."""
 
     pub: Numbers
