@@ -8,6 +8,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure
 from toy_paper import toy_paper
 
 from reefcast_lab.experiments import page, plots
@@ -142,6 +143,21 @@ def test_a_plot_is_in_the_unit_of_its_label(toy):
     delay = dataclasses.replace(toy.paper.plots[0], times=1000.0)
     found = words(plots.draw(delay, points(), plots.looks(points()), "brokers"))
     assert "40k" in found and "40" not in found
+
+
+def test_a_logarithmic_plot_leaves_out_values_of_0(toy, monkeypatch):
+    def svg(width, height, panels):
+        figure = Figure()
+        panels(figure)
+        return figure
+
+    monkeypatch.setattr(plots, "svg", svg)
+    delay = dataclasses.replace(toy.paper.plots[0], log=True)
+    means = {10.0: 3.0, 100.0: 0.0, 1000.0: 300.0}
+    mine = [Point("sizes", "delay", "fast", "", x, 0.0, y, None, 1) for x, y in means.items()]
+    (axes,) = plots.draw(delay, mine, plots.looks(mine), "brokers").axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert axes.get_lines()[0].get_xdata().tolist() == [10.0, 1000.0]
 
 
 def test_a_plot_over_places_has_a_panel_for_each_x(toy):

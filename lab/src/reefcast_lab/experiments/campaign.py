@@ -181,7 +181,8 @@ class Plot:
 
     by "x": over the campaign's x. by "at": over the place inside the runs, a panel for each x.
     ids: the ids of the claims that the plot belongs to. times: what values are multiplied with, so
-    that they are in the unit of the label. points: what the paper states of these lines.
+    that they are in the unit of the label. points: what the paper states of these lines. log: both
+    axes are logarithmic, so that a power of x is a straight line; values of 0 are left out.
     """
 
     name: str
@@ -194,6 +195,7 @@ class Plot:
     ids: tuple[str, ...]
     times: float = 1.0
     points: tuple[PaperPoint, ...] = ()
+    log: bool = False
 
 
 @dataclass(frozen=True)

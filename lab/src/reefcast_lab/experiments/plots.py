@@ -44,6 +44,8 @@ def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
     axes. A line of panels for each variant; by "at" also a column of panels for each x. What the
     paper states is drawn beside the preset, "", alone."""
     mine = [_in_unit(p, plot) for p in points if (p.campaign, p.metric) == _what(plot)]
+    if plot.log:
+        mine = [point for point in mine if point.mean > 0]
     variants = sorted({point.variant for point in mine}) or [""]
     columns: list[float | None] = [None]
     if plot.by == "at":
@@ -59,7 +61,10 @@ def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
                 heights += [] if variant else paper_marks.draw(axes, plot, x, here, looks)
                 axes.set_title(_title(x, x_name, variant), loc="left")
                 axes.set_visible(bool(here) or not mine)
-        _limit(grid[0][0], heights)
+        if plot.log:
+            grid[0][0].set(xscale="log", yscale="log")
+        else:
+            _limit(grid[0][0], heights)
         _describe(figure, grid, plot)
 
     wide = 1 + (3.2 * len(columns) if len(columns) > 1 else 5.4)
