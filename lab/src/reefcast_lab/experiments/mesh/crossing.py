@@ -224,7 +224,7 @@ class Crossing:
             self._brokers.busy_until[node.index] = node.busy_until = start
             return False
         self._tell(node, start)
-        self._tell_queues(node, start)
+        self._tell_queues(node)
         self._kernel.serve_timer(node)
         self._hear(node)
         return True
@@ -250,15 +250,15 @@ class Crossing:
         for name in node.neighbours:
             links.goes(name, loop.copies_in(self._links, node.links[name].rank, window))
 
-    def _tell_queues(self, node: Node, at: float) -> None:
-        """Tell the kernel what waits on primary links."""
+    def _tell_queues(self, node: Node) -> None:
+        """Tell the kernel what is under way on primary links: it counts what still waits."""
         for name in node.neighbours:
             out = node.links[name]
             ends = np.zeros(64)
-            found = loop.still_queued(self._way, self._room, out.rank, at, ends)
+            found = loop.ends_of(self._way, self._room, out.rank, ends)
             if found > len(ends):
                 ends = np.zeros(found)
-                loop.still_queued(self._way, self._room, out.rank, at, ends)
+                loop.ends_of(self._way, self._room, out.rank, ends)
             out.queued = deque(ends[:found].tolist())
 
     def _hear(self, node: Node) -> None:

@@ -364,14 +364,13 @@ def run(
 
 
 @njit(cache=True)
-def still_queued(way: UnderWay, room: Room, rank: int, at: float, ends: Seconds) -> int:
-    """Write when what is on a link after `at` will be transmitted into `ends`, as far as there is
-    room; return how many there are."""
+def ends_of(way: UnderWay, room: Room, rank: int, ends: Seconds) -> int:
+    """Write when each message under way on a link was or will be transmitted into `ends`, as far
+    as there is room; return how many there are."""
     found, one = 0, way.first[rank]
     while one >= 0:
-        if room.end[one] > at:
-            if found < len(ends):
-                ends[found] = room.end[one]
-            found += 1
+        if found < len(ends):
+            ends[found] = room.end[one]
+        found += 1
         one = way.next[one]
     return found
