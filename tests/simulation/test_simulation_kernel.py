@@ -16,13 +16,14 @@ from simulation_scenarios import harmful_faults, harmless_faults, random_scripts
 from simulation_twins import check_twins
 
 from reefcast.model.messages import Input
+from reefcast.routing.mesh.options import MeshOptions
 from reefcast.simulation.faults import Delay, Drop, Reorder
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.node import Node
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.senders import Sharing
 from reefcast.simulation.simulation import Simulation
-from reefcast.simulation.world import Setup, World
+from reefcast.simulation.world import TIMER_RANK, Setup, World
 
 
 def traced_run(kernel: type[World], number: int, folder: Path) -> Simulation:
@@ -81,6 +82,39 @@ def test_a_run_in_steps_is_one_run(number: int, steps: list[float]) -> None:
         assert in_steps.advance(until_s) is in_steps.result().quiet
     assert in_steps.advance()
     assert in_steps.result() == at_once.run()
+
+
+@settings(max_examples=15, deadline=None)
+@given(number=st.integers(0, 2**32), served_before=st.randoms(use_true_random=False))
+def test_a_run_that_somebody_else_drives_is_one_run(
+    number: int, served_before: random.Random
+) -> None:
+    """One input after the other, whether or not timers that would come first are served by hand."""
+
+    def loaded() -> Simulation:
+        rng = random.Random(number)
+        setup = random_setup(rng, rng.choice(("acyclic", "spr-mesh", "idr-mesh")))
+        if setup.routing != "acyclic":  # timers are often due while a broker is busy
+            options, costs = MeshOptions(round_s=0.05), replace(setup.costs, publication_s=0.03)
+            setup = replace(setup, options=options, broker_options={}, costs=costs)
+        simulation = Simulation(setup)
+        random_scripts(simulation, rng)
+        simulation.advance(1e-9)  # brokers start
+        return simulation
+
+    driven, at_once = loaded(), loaded()
+    kernel = driven.world
+    assert isinstance(kernel, Kernel)
+    while not kernel.is_idle:
+        head = kernel.head()
+        assert head is not None
+        due, rank, node = head
+        start = max(due, node.busy_until)
+        if rank != TIMER_RANK and node.first_timer()[0] <= start and served_before.random() < 0.5:
+            kernel.serve_timer(node)
+        kernel.step()
+    assert driven.advance()
+    assert driven.result() == at_once.run()
 
 
 @settings(max_examples=10, deadline=None)

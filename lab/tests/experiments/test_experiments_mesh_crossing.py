@@ -28,7 +28,9 @@ from reefcast.routing.mesh.strategies import StrategyName
 from reefcast.simulation.costs import CostModel, preset
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import Link, LinkSpec
+from reefcast.simulation.node import Node
 from reefcast.simulation.recording import BrokerTrace
+from reefcast.simulation.senders import Sender
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.sizes import publication_size
 from reefcast.simulation.world import Setup
@@ -287,27 +289,36 @@ def _outcome(
     simulated.advance()
     passing = Crossing(kernel, claims) if compiled else Simulated(simulated)
     first = passing.pass_on(periods[0], math.ceil(simulated.now_s))
+    found: list[Any] = [simulated.now_s]
+    found += [(node.busy_until, _sender(node).free_at) for node in kernel.nodes.values()]
     from_s = math.ceil(simulated.now_s)
-    second = passing.pass_on(periods[1], from_s, from_s + one.until_s, rounds_until_s=from_s + 4.0)
-    found: list[Any] = []
+    round_s = math.ceil((from_s + 4.0) / 0.75) * 0.75
+    second = passing.pass_on(periods[1], from_s, from_s + one.until_s, rounds_until_s=round_s)
+    found.append(simulated.now_s)
     for passed in (first, second):
         counts = (+passed.to, +passed.out, +Counter(dict(enumerate(passed.over_time))))
         # In the kernel's order but around the time until which rounds go on, where it stops.
         deliveries = sorted(zip(passed.hops.tolist(), passed.delay_s.tolist(), strict=True))
         found += [passed.sends, deliveries, *counts]
-    found += [from_s, dict(kernel.record.control), kernel.record.bytes]
+    found += [dict(kernel.record.control), kernel.record.bytes]
     for node in kernel.nodes.values():
         mesh = node.core.router.mesh  # type: ignore[attr-defined]  # it is a mesh's
         found.append((node.name, mesh.soft_links, mesh.candidates, mesh.reports, mesh._loads))
     return found
 
 
+def _sender(node: Node) -> Sender:
+    return next(iter(node.links.values())).sender
+
+
 BUSY = ("SH", (*[0] * 5, *[1] * 5, *[7] * 3), 3, 6, 0.02, 2e3, 10.0, 40.0, 3.0, False)
+QUIET = ("S2", (0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6), 3, 4, 0.0, 125e6, 0.0, 5.0, math.inf, True)
 SLOW = ("S2", tuple(range(13)), 4, 4, 0.2, 125e6, 0.0, 40.0, 3.0, True)
 
 
 @example(Scenario(*BUSY, random.Random(1)))
 @example(Scenario(*SLOW, random.Random(2)))
+@example(Scenario(*QUIET, random.Random(3)))
 @given(scenarios)
 @settings(deadline=None, max_examples=20)
 def test_any_mesh_does_what_it_does_in_the_kernel(one: Scenario) -> None:
@@ -329,19 +340,70 @@ def test_rates_of_links_are_those_of_a_broker(copies: list[float], looks: list[f
             assert twin.rates("b").out_per_s == last
 
 
-def test_a_network_that_the_loop_does_not_know_is_refused() -> None:
-    tree = tree_of((0, 1, 1))
+def simulation_of(**named: Any) -> tuple[Simulation, Kernel]:
     free = CostModel(publication_s=0.001, matched_row_s=0.0, copy_s=0.0)
-    wrong: list[dict[str, Any]] = [
+    made: dict[str, Any] = {"graph": tree_of((0, 1, 1)), "costs": free, "sender": "broker"}
+    simulated = Simulation(Setup(routing="mesh", **made | {"options": MeshOptions()} | named))
+    assert isinstance(simulated.world, Kernel)
+    return simulated, simulated.world
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
         {"costs": CostModel()},
         {"sender": "link"},
         {"link": LinkSpec(jitter_s=0.1)},
+        {"options": None},
+        {"graph": graph(["b00"], [])},
+        {"broker_options": {"b01": MeshOptions(strategy="S1")}},
+        {"broker_options": {"b01": MeshOptions(capacity_per_s=10.0)}},
+    ],
+)
+def test_a_network_that_the_loop_does_not_know_is_refused(wrong: dict[str, Any]) -> None:
+    simulated, kernel = simulation_of(**wrong)
+    simulated.advance()
+    with pytest.raises(LocalError, match="the loop knows"):
+        Crossing(kernel, [])
+
+
+def test_a_network_that_is_not_at_rest_is_refused() -> None:
+    _, kernel = simulation_of()
+    with pytest.raises(LocalError, match="nothing is under way or planned"):
+        Crossing(kernel, [])  # brokers are not up yet
+    simulated, kernel = simulation_of()
+    simulated.publish("p", "b00", {"a": 1}, 0.0)
+    simulated.advance()
+    with pytest.raises(LocalError, match="before the first publication"):
+        Crossing(kernel, [])
+
+
+def test_a_broker_of_too_many_links_is_refused() -> None:
+    star = [f"b{number:02}" for number in range(loop.MOST + 2)]
+    simulated, kernel = simulation_of(graph=graph(star, [(star[0], leaf) for leaf in star[1:]]))
+    simulated.advance()
+    with pytest.raises(LocalError, match="62 links and candidates, not of 63"):
+        Crossing(kernel, [])
+
+
+def test_scripts_that_the_loop_does_not_know_are_refused() -> None:
+    simulated, kernel = simulation_of()
+    claims = [
+        Claim("p", "b00", "a >= 0", 0.0, advertises=True),
+        *(Claim("s", "b01", f"a = {number}", 1.0) for number in (1, 2)),
     ]
-    for given_ in wrong:
-        made: dict[str, Any] = {"costs": free, "sender": "broker", **given_}
-        setup = Setup(graph=tree, routing="mesh", options=MeshOptions(), **made)
-        simulated = Simulation(setup)
-        simulated.advance()
-        assert isinstance(simulated.world, Kernel)
-        with pytest.raises(LocalError, match="the loop knows"):
-            Crossing(simulated.world, [])
+    Script(claims=claims).load(simulated, 0.0)
+    simulated.advance()
+    with pytest.raises(LocalError, match="one subscription each"):
+        Crossing(kernel, claims)
+    simulated, kernel = simulation_of()
+    Script(claims=claims[:2]).load(simulated, 0.0)
+    simulated.advance()
+    passing = Crossing(kernel, claims[:2])
+    early, late = (Event("p", "b00", {"a": 1}, at_s) for at_s in (1.0, 2.0))
+    for wrong in ([late, early], [Event("x", "b00", {"a": 1}, 0.0)]):
+        with pytest.raises(LocalError, match="in the order of time, and of clients that advertise"):
+            passing.pass_on(wrong, simulated.now_s)
+    assert passing.pass_on([early, late], 10.0, 11.5).sends == 1
+    with pytest.raises(LocalError, match="stopped in the middle"):
+        passing.pass_on([], 20.0)

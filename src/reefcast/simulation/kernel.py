@@ -434,7 +434,7 @@ class Kernel(World):
     def head(self, until: float = math.inf) -> tuple[float, int, Node] | None:
         """Return what comes next before `until`, None if nothing does: when it is due, its rank,
         and the node where it arrives. Before it is served (`step`, `serve_timer`), the node and its
-        senders may be made busy for longer. Interventions wait."""
+        senders may be made busy for longer. There must be no interventions before `until`."""
         if self._barrier != until:
             self._raise_barrier(until)
         if not self._heap or self._heap[0][0] >= until:
@@ -455,8 +455,8 @@ class Kernel(World):
             self._not_from_link(heappop(self._heap))
 
     def serve_timer(self, node: Node) -> None:
-        """Serve the node's next timer, before an input that would be served when it is due, or
-        later."""
+        """Serve the timer that is due next at a node where nothing waits, before an input that
+        would be served then or later."""
         due, key = node.first_timer()
         del node.timers[key]
         self._serve(node, "", Timer(key), 0, max(due, node.busy_until))

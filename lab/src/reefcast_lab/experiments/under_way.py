@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reefcast.matching.kernel_cache import njit
+from reefcast.simulation.world import CLIENT_RANK
 
 Numbers = NDArray[np.int64]
 Seconds = NDArray[np.float64]
 
-CLIENT = 2
-"""`world.CLIENT_RANK`: the rank of what is published next, in place of a link's."""
+CLIENT = CLIENT_RANK
+"""The rank of what is published next, in place of a link's."""
 HEAP, FREE, SPARE = range(3)
 """What is in the array `now`: how many links are in the heap; the first unused message, and how
 many are."""
@@ -128,7 +129,7 @@ def nothing_under_way(ranks: int, messages: int, now: Numbers) -> UnderWay:
         first=np.full(ranks, -1, np.int64),
         last=np.full(ranks, -1, np.int64),
         arrival=np.zeros(messages),
-        next=_list(0, messages, -1),
+        next=free_list(0, messages, -1),
     )
 
 
@@ -143,7 +144,7 @@ def longer_way(way: UnderWay, now: Numbers) -> UnderWay:
     """Make room for twice as many messages, which `now` counts as unused from now on; columns of
     the loop's own must grow with it."""
     size = len(way.next)
-    more = _list(size, 2 * size, int(now[FREE]))
+    more = free_list(size, 2 * size, int(now[FREE]))
     now[FREE] = size
     now[SPARE] += size
     return way._replace(arrival=twice(way.arrival), next=np.concatenate((way.next, more)))
@@ -154,8 +155,9 @@ def twice(array: Any) -> Any:
     return np.concatenate((array, np.zeros_like(array)))
 
 
-def _list(first: int, end: int, after: int) -> Numbers:
-    """Return the successors in a list of these numbers, with `after` behind the last."""
+def free_list(first: int, end: int, after: int) -> Numbers:
+    """Return the successors in a list of these numbers, all unused, with `after` behind the
+    last."""
     following = np.arange(first + 1, end + 1, dtype=np.int64)
     following[-1] = after
     return following

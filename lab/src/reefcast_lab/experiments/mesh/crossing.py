@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple, cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +23,7 @@ from reefcast.errors import LocalError
 from reefcast.model.flat import as_sent
 from reefcast.model.messages import LinkName
 from reefcast.model.publication import Publication
+from reefcast.routing.links import WINDOW_S
 from reefcast.routing.mesh.maps import Neighbourhood, Wom
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.router import Mesh
@@ -47,13 +50,14 @@ ROOM = 1 << 14
 CURVE_S = 10.0
 """Traffic over time is counted by so many seconds."""
 LONGEST_S = 3600.0
-"""What is sent later than so long after the first publication is counted as if at that time."""
+"""What is sent later than so long after `from_s` is counted as if at that time."""
 
 
 class Passed(NamedTuple):
-    """What publications did. `sends`: from broker to broker; `hops`, `delay_s`: of each delivery at
-    another broker than the publisher's; `to`, `out`: publications that each broker got and sent.
-    `over_time`: sends, by `CURVE_S`, since time 0. `bytes_each`: the mean length."""
+    """What publications did. `published`: how many were given. `sends`: from broker to broker;
+    `hops`, `delay_s`: of each delivery at another broker than the publisher's; `to`, `out`:
+    publications that each broker got and sent. `over_time`: sends, by `CURVE_S`, since time 0.
+    `bytes_each`: the mean length."""
 
     published: int
     sends: int
@@ -83,14 +87,16 @@ class Counted(Traffic):
 
 class Crossing:
     """The passage of publications through a network in which all have claimed what they will ever
-    claim, and nothing is under way. Raises `LocalError` for a network where the loop would do
-    something else than the kernel."""
+    claim, nothing has been published, and nothing is under way. Raises `LocalError` for a network
+    where the loop would do something else than the kernel."""
 
     def __init__(self, kernel: Kernel, claims: Sequence[Claim]) -> None:
         self._kernel = kernel
         self._nodes = list(kernel.nodes.values())
+        self._options = _checked(kernel, self._nodes)
         self._routers = [cast(Mesh, node.core.router) for node in self._nodes]
-        _check(kernel, self._nodes)
+        self._publishers = {(one.client, one.broker) for one in claims if one.advertises}
+        self._is_over = False
         self._number = {node.name: node.index for node in self._nodes}
         self._claims = [claim for claim in claims if not claim.advertises]
         self._anchors = self._found_anchors()
@@ -114,7 +120,7 @@ class Crossing:
         """Return the anchors of the brokers' rows, by subscription and broker."""
         number = {claim.client: i for i, claim in enumerate(self._claims)}
         if len(number) < len(self._claims):
-            raise LocalError("publications cannot be passed on: a client has two subscriptions")
+            raise LocalError("the loop knows clients of one subscription each")
         anchors = np.full((len(number), len(self._nodes)), loop.NONE, np.int16)
         for node, router in zip(self._nodes, self._routers, strict=True):
             for row in router.prt:
@@ -146,9 +152,12 @@ class Crossing:
         until_s: float = np.inf,
         rounds_until_s: float = 0.0,
     ) -> Passed:
-        """Publish events, whose times are from `from_s` on, and let time pass `until_s`, or until
-        nothing is under way and it is `rounds_until_s`. What has not happened by `until_s` never
-        does: that is the last call then."""
+        """Publish events, whose times ascend from `from_s` on, and let time pass `until_s`, or
+        until nothing is under way and it is `rounds_until_s`. What has not happened by `until_s`
+        never does: that is the last call then. Raises `LocalError` behind it, and for events of
+        clients that do not advertise at their broker, or of descending times."""
+        if self._is_over:
+            raise LocalError("the network was stopped in the middle: nothing passes through it now")
         publications = self._published(events, from_s)
         self._forget(from_s)
         self._serve_late_timers(until_s)
@@ -160,11 +169,11 @@ class Crossing:
             stopped = self._pass_until(publications, limits, due, rank)
             if stopped is not None:
                 self._serve_timer(stopped, until_s)
-            elif node is None or self._is_over(due, until_s, rounds_until_s):
+            elif node is None or self._nobody_waits(due, until_s, rounds_until_s):
                 break
             else:
                 self._step(node, due, rank, until_s)
-        self._end(until_s)
+        self._end(until_s, rounds_until_s)
         return self._passed(publications)
 
     def _serve_late_timers(self, until_s: float) -> None:
@@ -173,7 +182,7 @@ class Crossing:
             while node.first_timer()[0] <= self._kernel.now and self._serve_timer(node, until_s):
                 pass
 
-    def _is_over(self, due: float, until_s: float, rounds_until_s: float) -> bool:
+    def _nobody_waits(self, due: float, until_s: float, rounds_until_s: float) -> bool:
         """Return whether nobody waits for the timer that is due next."""
         idle = self._kernel.is_idle and not self._now[HEAP]
         return bool(idle and due > rounds_until_s and until_s == np.inf)
@@ -238,7 +247,7 @@ class Crossing:
         self._senders[broker].free_at = float(brokers.free_at[broker])
         mesh.traffic.paths.direct = bool(brokers.direct[broker])
         mesh.sent_in_period = int(brokers.in_period[broker])
-        window = int(start / loop.RATE_S)
+        window = int(start / WINDOW_S)
         if window != self._windows[broker]:
             self._windows[broker] = window
             self._tell_rates(node, window - 1)
@@ -246,7 +255,7 @@ class Crossing:
     def _tell_rates(self, node: Node, window: int) -> None:
         """Tell a broker how many copies it put on primary links in the window that is over."""
         links = self._routers[node.index].links
-        links.pass_time(max(window * loop.RATE_S, links.now))
+        links.pass_time(max(window * WINDOW_S, links.now))
         for name in node.neighbours:
             links.goes(name, loop.copies_in(self._links, node.links[name].rank, window))
 
@@ -284,7 +293,7 @@ class Crossing:
         number = len(wom.neighbours)
         if number > loop.MOST:
             raise LocalError(
-                f"a broker has {number} links and candidates; the loop knows {loop.MOST} at most"
+                f"the loop knows brokers of {loop.MOST} links and candidates, not of {number}"
             )
         maps.neighbours[broker] = number
         maps.neighbour[broker, :number] = [self._number[name] for name in wom.neighbours]
@@ -302,10 +311,12 @@ class Crossing:
         self._links.rank[broker, other] = rank
         self._links.source[rank], self._links.target[rank] = broker, other
 
-    def _end(self, until_s: float) -> None:
+    def _end(self, until_s: float, rounds_until_s: float) -> None:
         """Leave the kernel as publications have left it, and the time that it is."""
+        self._is_over = until_s < np.inf
         busy_until = float(self._brokers.busy_until.max())
-        self._kernel.now = max(self._kernel.now, min(busy_until, until_s))
+        at_s = until_s if self._is_over else max(busy_until, rounds_until_s)
+        self._kernel.now = max(self._kernel.now, at_s)
         for node in self._nodes:
             self._tell(node, self._kernel.now)
 
@@ -313,6 +324,12 @@ class Crossing:
 
     def _published(self, events: Sequence[Event], from_s: float) -> loop.Publications:
         """Return the arrays of publications, made as clients would make them."""
+        unknown = {(event.client, event.broker) for event in events} - self._publishers
+        if unknown or any(a.at_s > b.at_s for a, b in pairwise(events)):
+            raise LocalError(
+                "events must be in the order of time, and of clients that advertise at their "
+                f"broker{', unlike ' + min(unknown)[0] if unknown else ''}"
+            )
         stamps_us, sizes = [], []
         for event in events:
             self._sequence[event.client] += 1
@@ -348,15 +365,14 @@ class Crossing:
         self._room = self._room._replace(over_time=np.zeros(bins, np.int64))
 
     def _limits(self, until_s: float) -> loop.Limits:
-        setup = self._kernel.setup
-        assert isinstance(setup.options, MeshOptions)
+        setup, options = self._kernel.setup, self._options
         return loop.Limits(
             publication_s=setup.costs.publication_s,
             bytes_per_s=setup.link.bytes_per_s,
             latency_s=setup.link.latency_s,
-            capacity_per_s=setup.options.capacity_per_s,
-            threshold=setup.options.load_threshold,
-            hybrid=setup.options.strategy == "SH",
+            capacity_per_s=options.capacity_per_s,
+            threshold=options.load_threshold,
+            hybrid=options.strategy == "SH",
             until_s=until_s,
             curve_s=CURVE_S,
         )
@@ -385,9 +401,16 @@ class Crossing:
         )
 
 
-def _check(kernel: Kernel, nodes: Sequence[Node]) -> None:
-    """Check that brokers do nothing with publications but what the loop does."""
-    costs, setup = kernel.costs, kernel.setup
+def _checked(kernel: Kernel, nodes: Sequence[Node]) -> MeshOptions:
+    """Return the options that all brokers share, but for the length of their rounds; check that
+    brokers do nothing with publications but what the loop does."""
+    costs, setup, options = kernel.costs, kernel.setup, kernel.setup.options
+    if not isinstance(options, MeshOptions) or not all(node.links for node in nodes):
+        raise LocalError("the loop knows meshes of two brokers or more, with options of their own")
+    for own in setup.broker_options.values():
+        assert isinstance(own, MeshOptions), "a mesh has no others"
+        if msgspec.structs.replace(own, round_s=options.round_s) != options:
+            raise LocalError("the loop knows brokers that differ in the length of rounds alone")
     if costs.matched_row_s or costs.table_row_s or costs.copy_s:
         raise LocalError("the loop knows no costs but one for each publication")
     if setup.links or setup.faults or setup.link.jitter_s or setup.sender != "broker":
@@ -396,8 +419,13 @@ def _check(kernel: Kernel, nodes: Sequence[Node]) -> None:
             "sender of their broker: use the kernel for others"
         )
     busy = any(node.queue or node.leaving or node.urgent for node in nodes)
-    if busy or any(out.flight for node in nodes for out in node.links.values()):
-        raise LocalError("the loop begins with a network without messages under way")
+    busy = busy or any(out.flight for node in nodes for out in node.links.values())
+    if busy or kernel.interventions or kernel.published:
+        raise LocalError(
+            "the loop knows networks where nothing is under way or planned, before the first "
+            "publication"
+        )
+    return options
 
 
 def _broker_arrays(nodes: Sequence[Node]) -> loop.Brokers:

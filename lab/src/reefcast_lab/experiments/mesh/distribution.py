@@ -107,9 +107,7 @@ class _Tree:
         return sums
 
 
-def matching(
-    claims: Sequence[Claim], events: Sequence[Event]
-) -> Iterator[tuple[Ints, NDArray[np.int64]]]:
+def matching(claims: Sequence[Claim], events: Sequence[Event]) -> Iterator[tuple[Ints, Ints]]:
     """Yield, by batch, the subscriptions that each publication matches, by their numbers in
     `claims`: the offsets of each publication's, and all numbers."""
     index = new_index()

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reefcast.matching.kernel_cache import njit
+from reefcast.routing.links import WINDOW_S
+from reefcast.routing.mesh.overlay import RATE_S
 from reefcast_lab.experiments.under_way import (
     CLIENT,
     HEAP,
@@ -32,7 +34,7 @@ from reefcast_lab.experiments.under_way import (
 Flags = NDArray[np.bool_]
 Places = NDArray[np.int16]
 
-WAITS, ROOM, TIMER = range(3)
+WAITS, FULL, TIMER = range(3)
 """Why the loop stopped: a control message is due, or nothing is under way; there is no room for
 another publication; a timer comes first, that of the broker `WHERE`."""
 NEXT, DELIVERIES, SENT, WHERE = range(KEPT, KEPT + 4)
@@ -42,8 +44,6 @@ MOST = 62
 """The most neighbours of a broker: a bit for each, in an int64."""
 HERE, NONE = -1, -2
 """In place of an anchor: the subscriber is at this broker; the broker has no such row."""
-RATE_S = 1.0
-"""`routing.mesh.overlay.RATE_S` and `routing.links.WINDOW_S`, which are the same."""
 
 
 class Brokers(NamedTuple):
@@ -207,7 +207,7 @@ def _rate(brokers: Brokers, broker: int, copies: int, start: float, limits: Limi
 @njit(cache=True)
 def count_copy(links: Links, rank: int, start: float) -> None:
     """Count a copy for the rate of a primary link (`routing.links.Links`)."""
-    window = int(start / RATE_S)
+    window = int(start / WINDOW_S)
     if links.window[rank] != window:
         follows = links.window[rank] == window - 1
         links.before[rank] = links.in_window[rank] if follows else 0
@@ -325,7 +325,7 @@ def run(
         if arrival > due or (arrival == due and top >= rank):
             return WAITS
         if now[SPARE] < MOST or now[DELIVERIES] == len(room.delay_s):
-            return ROOM
+            return FULL
         client = top == CLIENT
         pub = now[NEXT]
         broker = publications.broker[pub] if client else links.target[top]

@@ -31,7 +31,14 @@ from reefcast.simulation.recording import microseconds
 from reefcast.simulation.sizes import publication_size, wire_bytes
 from reefcast_lab.experiments.octopia import loop
 from reefcast_lab.experiments.octopia.measuring import MeasuringKernel
-from reefcast_lab.experiments.under_way import CLIENT, begin, longer_way, nothing_under_way, twice
+from reefcast_lab.experiments.under_way import (
+    CLIENT,
+    begin,
+    free_list,
+    longer_way,
+    nothing_under_way,
+    twice,
+)
 
 ROUTINGS = frozenset({"spr", "idr", "tid-s", "tid-d"})
 REMEMBERS = "tid-d"
@@ -187,7 +194,7 @@ class _Passage:
         self._way = longer_way(self._way, now)
         longer = {name: twice(getattr(room, name)) for name in ("pub", "place", "queue_end")}
         size = len(room.queue_next)
-        more = np.append(np.arange(size + 1, 2 * size), now[loop.QUEUE_FREE])
+        more = free_list(size, 2 * size, int(now[loop.QUEUE_FREE]))
         now[loop.QUEUE_FREE] = size
         self._room = room._replace(queue_next=np.concatenate((room.queue_next, more)), **longer)
 
@@ -371,7 +378,7 @@ def _empty_room(messages: int, deliveries: int) -> loop.Room:
         pub=np.zeros(messages, np.int64),
         place=np.zeros(messages, np.int64),
         queue_end=np.zeros(messages),
-        queue_next=np.append(np.arange(1, messages), -1),
+        queue_next=free_list(0, messages, -1),
         at_s=np.zeros(deliveries),
         delay_s=np.zeros(deliveries),
         width=np.zeros(deliveries, np.int64),
