@@ -99,7 +99,7 @@ class Crossing:
         self._is_over = False
         self._number = {node.name: node.index for node in self._nodes}
         self._claims = [claim for claim in claims if not claim.advertises]
-        self._anchors = self._found_anchors()
+        anchors = self._found_anchors()
         self._sequence: Counter[str] = Counter()
         self._senders = [next(iter(node.links.values())).sender for node in self._nodes]
         self._known: list[object] = [None] * len(self._nodes)
@@ -110,6 +110,7 @@ class Crossing:
         ranks = 1 + max(out.rank for node in self._nodes for out in node.links.values())
         self._links = _link_arrays(size, ranks)
         self._now = np.zeros(loop.NOW, np.int64)
+        self._network = loop.Network(self._brokers, self._real, self._tried, anchors, self._links)
         self._way = nothing_under_way(ranks + size * size, ROOM, self._now)
         self._room = _empty_room(ROOM)
         for node in self._nodes:
@@ -193,18 +194,7 @@ class Crossing:
         """Pass on what arrives before this; return the node whose timer comes before it."""
         while True:
             stopped = loop.run(
-                self._brokers,
-                self._real,
-                self._tried,
-                self._anchors,
-                self._links,
-                publications,
-                self._way,
-                self._room,
-                self._now,
-                limits,
-                due,
-                rank,
+                self._network, publications, self._way, self._room, self._now, limits, due, rank
             )
             if stopped == loop.TIMER:
                 return self._nodes[int(self._now[loop.WHERE])]

@@ -89,6 +89,17 @@ class Links(NamedTuple):
     before: Numbers
 
 
+class Network(NamedTuple):
+    """`real`, `tried`: the maps of links, and of these and candidates. `anchors`: by subscription
+    and broker."""
+
+    brokers: Brokers
+    real: Maps
+    tried: Maps
+    anchors: Places
+    links: Links
+
+
 class Publications(NamedTuple):
     """In the order in which they are published. `stamp_s`: when, as it stands in them. Each matches
     subscriptions `matched` from its place in `first` to the next one's."""
@@ -251,11 +262,7 @@ def _send(
 
 @njit(cache=True)
 def _serve(
-    brokers: Brokers,
-    real: Maps,
-    tried: Maps,
-    anchors: Places,
-    links: Links,
+    network: Network,
     publications: Publications,
     way: UnderWay,
     room: Room,
@@ -268,6 +275,7 @@ def _serve(
     start: float,
 ) -> None:
     """Serve a publication that came from the broker `source`, -1 for a client."""
+    brokers, real, tried, anchors, links = network
     at = start + limits.publication_s
     brokers.busy_until[broker] = at
     left, here = _found(real, broker, anchors, publications, pub, source)
@@ -304,11 +312,7 @@ def _serve(
 
 @njit(cache=True)
 def run(
-    brokers: Brokers,
-    real: Maps,
-    tried: Maps,
-    anchors: Places,
-    links: Links,
+    network: Network,
     publications: Publications,
     way: UnderWay,
     room: Room,
@@ -318,7 +322,8 @@ def run(
     rank: int,
 ) -> int:
     """Serve the publications that arrive before what is `due` on the link of this `rank`; return
-    why that ended. `anchors`: by subscription and broker."""
+    why that ended."""
+    brokers, links = network.brokers, network.links
     while now[HEAP]:
         top = way.heap[0]
         arrival = way.due[top]
@@ -343,23 +348,7 @@ def run(
             one = take(way, now)
             pub, hops = room.pub[one], room.hops[one]
         if start < limits.until_s:
-            _serve(
-                brokers,
-                real,
-                tried,
-                anchors,
-                links,
-                publications,
-                way,
-                room,
-                now,
-                limits,
-                broker,
-                source,
-                pub,
-                hops,
-                start,
-            )
+            _serve(network, publications, way, room, now, limits, broker, source, pub, hops, start)
     return WAITS
 
 
