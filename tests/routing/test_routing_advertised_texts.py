@@ -61,6 +61,14 @@ def test_nothing_is_left_of_texts_that_came_and_went(changes: Sequence[tuple[boo
     for _, text in reversed(changes):
         known.remove(parse_filter(text))
     assert not any(vars(known).values())
+    stays = parse_filter("a = 'z'")
+    alone = AdvertisedTexts()
+    for one in (alone, known):
+        one.add(stays)
+    for change in (known.add, known.remove):
+        for _, text in changes:
+            change(parse_filter(text))
+    assert vars(known) == vars(alone)
 
 
 def test_a_subscription_is_compared_with_few_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
