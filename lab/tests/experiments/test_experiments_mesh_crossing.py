@@ -378,6 +378,18 @@ def test_a_network_that_is_not_at_rest_is_refused() -> None:
         Crossing(kernel, [])
 
 
+def test_a_network_with_a_message_on_a_link_alone_is_refused() -> None:
+    simulated, kernel = simulation_of()
+    simulated.advance()
+    simulated.advertise("p", "b00", "a >= 0", simulated.now_s)
+    nodes = list(kernel.nodes.values())
+    while not any(out.flight for node in nodes for out in node.links.values()):
+        kernel.step()
+    assert not any(node.queue or node.leaving or node.urgent for node in nodes)
+    with pytest.raises(LocalError, match="nothing is under way or planned"):
+        Crossing(kernel, [])
+
+
 def test_a_broker_of_too_many_links_is_refused() -> None:
     star = [f"b{number:02}" for number in range(loop.MOST + 2)]
     simulated, kernel = simulation_of(graph=graph(star, [(star[0], leaf) for leaf in star[1:]]))
