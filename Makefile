@@ -88,7 +88,7 @@ check: $(STAMP) ## format, lint, types, structure and reference pages
 	$(BIN)/python tools/tidy.py
 	$(BIN)/python tools/make_docs.py --check
 
-format: $(STAMP) ## format and mend what can be mended by itself
+format: $(STAMP) ## format, and fix what can be fixed automatically
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -25,6 +25,17 @@ def leaves(command: click.Command, path: Path) -> Iterator[tuple[Path, click.Com
         yield from leaves(child, (*path, name))
 
 
+def groups(command: click.Command, path: Path) -> Iterator[tuple[Path, click.Group]]:
+    """Yield the commands that have sub-commands; `path`: the words that call the first one."""
+    if isinstance(command, click.Group):
+        yield path, command
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from groups(child, (*path, name))
+
+
 def options_of(command: click.Command) -> list[click.Option]:
     return [each for each in command.params if isinstance(each, click.Option)]
 
@@ -40,14 +51,34 @@ def sentences(sections: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 
 def check_example(path: Path, command: click.Command) -> None:
     """Check that help has an example, and that it parses."""
+    examples = _examples(path, command)
+    for words in examples:
+        command.make_parser(click.Context(command)).parse_args(list(words[len(path) :]))
+
+
+def check_group(path: Path, group: click.Group) -> None:
+    """Check that help has an example of one of the sub-commands, and shows the whole first
+    sentence of each."""
+    by_path = dict(leaves(group, path))
+    for words in _examples(path, group):
+        leaf = max((each for each in by_path if each == words[: len(each)]), key=len)
+        arguments = list(words[len(leaf) :])
+        by_path[leaf].make_parser(click.Context(by_path[leaf])).parse_args(arguments)
+    help = " ".join(group.get_help(click.Context(group)).split())
+    for name in group.list_commands(click.Context(group)):
+        child = group.get_command(click.Context(group), name)
+        assert child is not None and f" {name} {first_sentence(child)}" in help
+
+
+def _examples(path: Path, command: click.Command) -> list[Path]:
+    """Return the examples of the help, in words."""
     help = cleandoc(command.help or "")
     examples = [line.strip() for line in help.splitlines() if line.startswith(f"    {path[0]} ")]
     assert examples, "no example"
-    for example in examples:
-        assert len(example) <= 76, "the example would be wrapped on a terminal"
-        words = tuple(shlex.split(example))
-        assert words[: len(path)] == path
-        command.make_parser(click.Context(command)).parse_args(list(words[len(path) :]))
+    assert all(len(each) <= 76 for each in examples), "it would be wrapped on a terminal"
+    found = [tuple(shlex.split(each)) for each in examples]
+    assert all(words[: len(path)] == path for words in found)
+    return found
 
 
 def check_options(command: click.Command) -> None:

@@ -8,10 +8,12 @@ import pytest
 from conventions import (
     Path,
     check_example,
+    check_group,
     check_json,
     check_options,
     differing,
     first_sentence,
+    groups,
     leaves,
     sentences,
 )
@@ -30,6 +32,7 @@ DIFFERENT = {
 """Where options of the same name may differ, in what, and why."""
 ALL = list(leaves(group, ("reefcast",)))
 IDS = [" ".join(path[1:]) for path, _ in ALL]
+GROUPS = list(groups(group, ("reefcast",)))
 
 
 COMMANDS = sentences(SECTIONS)
@@ -46,6 +49,13 @@ def test_help_begins_with_a_sentence_and_an_example_that_parses(
     path: Path, command: click.Command
 ) -> None:
     check_example(path, command)
+
+
+@pytest.mark.parametrize(("path", "command"), GROUPS, ids=[" ".join(path) for path, _ in GROUPS])
+def test_help_of_a_group_has_an_example_and_whole_sentences(
+    path: Path, command: click.Group
+) -> None:
+    check_group(path, command)
 
 
 @pytest.mark.parametrize(("path", "command"), ALL, ids=IDS)

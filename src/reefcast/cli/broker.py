@@ -65,7 +65,7 @@ HTTP clients are served on {listen}; in two more terminals:
         http://{listen}/v1/events"""
 
 
-@click.command(epilog="Exit codes: 6 an operator wished the broker to be started again.")
+@click.command(epilog="Exit codes: 6 an operator asked for a restart.")
 @click.argument("network", type=INPUT_FILE, required=False)
 @click.argument("name", required=False)
 @click.option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reefcast.cli.command_line import Group
 from reefcast.cli.options import Whole, json_option, network_argument
 from reefcast.network.file import read_network
 from reefcast.network.rewriting import rewrite_text
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
     from reefcast.network.certifying import Issued
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Make certificates for a network of brokers, from an authority of its own.
+
+        reefcast certificates make net.toml
 
     They are for trying out, and for networks that have no other authority. NETWORK is the network
     file.

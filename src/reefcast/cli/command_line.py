@@ -18,6 +18,17 @@ from reefcast.extras import extra_for
 from reefcast.logs import tell
 
 
+class Group(click.Group):
+    """Sub-commands of which help shows the whole first sentence."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = [self.get_command(ctx, name) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(each.name or "", each.get_short_help_str(1000)) for each in commands if each]
+            )
+
+
 class LazyGroup(click.Group):
     """Sub-commands live in modules of `package`, each as `command`; help needs none of them.
 

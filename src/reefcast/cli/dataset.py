@@ -9,15 +9,18 @@ import click
 
 from reefcast import sync
 from reefcast.cli.broker_url import split_words, words_argument
+from reefcast.cli.command_line import Group
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import json_option
 from reefcast.cli.secured import given
 from reefcast.client import Options
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Look at the events that storages keep as a table.
+
+        reefcast dataset schema "topic = 'flights'"
 
     To turn a public data set into events: `reefcast-lab dataset`.
     """

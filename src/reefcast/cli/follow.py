@@ -63,19 +63,19 @@ Told = dict[str, Any]
     default=0.0,
     help="End after this many seconds; by default (0) never.",
 )
-@json_option("a line for each way")
+@json_option("a line for each path")
 def command(*, network: Path, filter: str, count: int, timeout_s: float, as_json: bool) -> None:
     """Follow publications through a running network, broker by broker.
 
         reefcast follow net.toml "symbol = 'IBM'"
 
-    Of each publication that matches FILTER, by default of all, it prints the way: each broker that
+    Of each publication that matches FILTER, by default of all, it prints the path: each broker that
     had it, how long after the publisher sent it (by their clocks), from whom, what was decided, and
     to whom it went, with the length of the queue there. Ctrl-C ends it. It needs the right
     "status", and shows what your roles let you subscribe to.
 
-    A way is printed when it is whole, and again when more of it comes later. Of a network that is
-    busy only a share is followed, which is said.
+    A path is printed when it is complete, and again when more of it comes later. In a busy network
+    only a share of the publications is followed; the command says which.
     """
     described = load_network(network)
     check_filters([filter])

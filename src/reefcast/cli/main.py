@@ -11,12 +11,10 @@ SECTIONS = {
     "Run a network": {
         "broker": "Run one broker: alone, or one of a network file.",
         "network": "Check, run and inspect a whole network of brokers.",
-        "top": "Show a running network live: brokers, links, and clients that do not keep up.",
         "certificates": "Make certificates for a network of brokers, from an authority of its own.",
         "peer": "Run a peer: a broker of routing gossip that is in no network file.",
         "user": "Add, remove and list the users of a network.",
-        "storage": "Run a storage, which keeps what is published under some topics, and answers "
-        "for it.",
+        "storage": "Run a storage, which stores the events of some topics, and serves them later.",
     },
     "Use it": {
         "publish": "Publish events from the command line, a file or standard input.",
@@ -31,7 +29,8 @@ SECTIONS = {
         "explain": "Explain why a filter matches an event, or not.",
         "cesql": "Evaluate an expression of CESQL, the language of CloudEvents, for events.",
     },
-    "Look at what happened": {
+    "Look at it": {
+        "top": "Show a running network live: brokers, links, and clients that do not keep up.",
         "follow": "Follow publications through a running network, broker by broker.",
         "analyze": "Turn a trace into tables and an HTML report, with Spark.",
     },
@@ -59,6 +58,8 @@ OF_THE_LABORATORY = ("bench", "burst", "demo", "experiment", "gossip", "torture"
 @click.version_option(package_name="reefcast")
 def group() -> None:
     """A publish/subscribe network that routes by content.
+
+        reefcast broker
 
     Publishers send events with attributes; subscribers state a filter, such as "dest = 'SFO' AND
     dep_delay > 30"; a network of brokers carries each event only to where a filter matches.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reefcast import logs
+from reefcast.cli.command_line import Group
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.network_apply import command as apply_command
 from reefcast.cli.network_custody import command as custody_command
@@ -41,9 +42,11 @@ if TYPE_CHECKING:
     from reefcast.server.supervisor import Overlay
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Check, run and inspect a whole network of brokers.
+
+        reefcast network up net.toml
 
     NETWORK is the network file, which describes all of it.
     """
@@ -62,7 +65,7 @@ command.add_command(roll_command)
 
 @command.command(epilog="Exit codes: 0 all ended well when told to stop; 1 one did not.")
 @network_argument
-@click.option("--no-restart", is_flag=True, help="Leave a broker or a storage that dies alone.")
+@click.option("--no-restart", is_flag=True, help="Do not restart a broker or storage that dies.")
 @log_options
 @json_option("a line when it is up")
 def up(
@@ -246,7 +249,7 @@ def plan_of(network: NetworkFile, file: Path) -> dict[str, Any]:
     type=Number(0.1),
     is_flag=False,
     flag_value=2.0,
-    help="Show it again every so many seconds (2 if none are given), until Ctrl-C.",
+    help="Show it again every this many seconds (2 if none are given), until Ctrl-C.",
 )
 @json_option("the answers by broker; with --watch a line each time")
 def status(

@@ -44,14 +44,14 @@ Row = dict[str, Any]
 @click.option("--dry-run", is_flag=True, help="Only say what would be applied.")
 @json_option("a list of changes: change, before, after, outcome, why, brokers")
 def command(network: Path, dry_run: bool, as_json: bool) -> None:
-    """Have all brokers read NETWORK again, and say what they took over.
+    """Have all brokers read NETWORK again, and say what they applied.
 
         reefcast network apply net.toml
 
     Brokers take over users, certificates and roles, the files that these are in, their own
     certificates, [limits], [trace] and the levels of [log]. On a tree, and a mesh, they make links
-    to brokers that are new in NETWORK (start these, too), and part with brokers that it no longer
-    has, if those are drained leaves without durable sessions, and end them.
+    to brokers that are new in NETWORK (start these, too). They remove brokers that NETWORK no
+    longer has, and stop them; each must be a drained leaf without durable sessions.
 
     Each change is in one list: "applied", "needs a restart", or "refused", with the reason. On
     several machines, copy NETWORK to all of them first: a broker reads its own copy, and refuses if

@@ -22,8 +22,13 @@ from reefcast.network.file import NetworkFile, load_network
 @own_options
 @click.argument("broker")
 @click.argument("neighbour")
-@click.option("--drop", "wish", flag_value="drop", help="Drop it; who waits is told so.")
-@click.option("--reroute", "wish", flag_value="reroute", help="Route it again by the rows.")
+@click.option(
+    "--drop",
+    "wish",
+    flag_value="drop",
+    help="Drop these publications; publishers that wait for them are told.",
+)
+@click.option("--reroute", "wish", flag_value="reroute", help="Route them again by the tables.")
 @json_option("broker, neighbour, and how much waits, is in custody, was rerouted or dropped")
 def command(network: Path, broker: str, neighbour: str, wish: str | None, as_json: bool) -> None:
     """Show what BROKER keeps for a NEIGHBOUR that is away, or give it up.

@@ -26,7 +26,9 @@ CERTIFICATE_KEY, TEXT, MANIFESTS = "tls.crt", "net.toml", "reefcast.yaml"
     show_default=True,
     help="The image that pods run, made from deploy/Containerfile.",
 )
-@click.option("--namespace", default="default", show_default=True, help="The namespace of all.")
+@click.option(
+    "--namespace", default="default", show_default=True, help="The namespace of all objects."
+)
 @click.option(
     "--domain", default="cluster.local", show_default=True, help="The domain of the cluster."
 )

@@ -75,7 +75,7 @@ def wait_option(default_s: float, until: str) -> Callable[[C], C]:
         type=Number(0),
         default=default_s,
         show_default=True,
-        help=f"Wait at most so many seconds {until}.",
+        help=f"Wait at most this many seconds {until}.",
     )
 
 
@@ -97,7 +97,7 @@ rows_option = click.option(
     type=Whole(0),
     default=5,
     show_default=True,
-    help="At most so many rows of each table, for each broker.",
+    help="Show at most this many rows of each table, for each broker.",
 )
 """`--table` and `--rows` are what `inspection` shows of brokers."""
 

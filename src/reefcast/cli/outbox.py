@@ -20,8 +20,8 @@ def command(outbox: Path, as_json: bool) -> None:
 
         reefcast outbox orders.outbox
 
-    These events are published, and not known to be where they must be; the next program that
-    publishes with this file sends them again. No program may have the file open meanwhile.
+    These events are published but not confirmed; the next program that publishes with this file
+    sends them again. No program may have the file open meanwhile.
     """
     from reefcast.client.outbox_file import read_outbox
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from reefcast.cli.command_line import Group
 from reefcast.cli.options import (
     DIRECTORY,
     INPUT_FILE,
@@ -43,9 +44,11 @@ NAMES = {
 }
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Plan a network: its storages, clusters, soft links and covering.
+
+        reefcast plan covering subscriptions.parquet
 
     Spark computes a plan from a log or a trace of the past, or from tables of what is expected. The
     plan is printed beside figures to compare it with, and written as a table and a picture.
@@ -72,7 +75,7 @@ def _written(plan: str) -> Callable[[C], C]:
 @click.option(
     "--rates",
     type=INPUT_FILE,
-    help="Requests: CSV with the heads broker,topic,rate_per_s (requests a second).",
+    help="Requests: CSV with the header broker,topic,rate_per_s (requests a second).",
 )
 @click.option(
     "--log",
@@ -278,7 +281,7 @@ SHOWN = 20
     type=Whole(1),
     default=1000,
     show_default=True,
-    help="Events, at most, that interests are told from.",
+    help="Compute interests from at most this many events.",
 )
 @master_option
 @seed_option
@@ -406,7 +409,7 @@ def links(
 def covering(
     subscriptions: Path, master: str, out: Path | None, draw: Path | None, as_json: bool
 ) -> None:
-    """Say what covering would spare, and what an unsubscription would cause.
+    """Say what covering would save, and what an unsubscription would cause.
 
         reefcast plan covering subscriptions.parquet
 

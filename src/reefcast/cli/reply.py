@@ -37,7 +37,7 @@ def command(
         reefcast reply "kind = 'price'" symbol=IBM price=99.5
 
     Each reply has the same attributes, the NAME=VALUE pairs. It goes on until Ctrl-C. Events that
-    ask for no reply are none of its business. URL is the broker's, reefcast://host:port; by default
+    ask for no reply are ignored. URL is the broker's, reefcast://host:port; by default
     that of REEFCAST_URL, or of a broker on this machine.
     """
     url, rest = split_words(words, "FILTER NAME=VALUE...")

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from reefcast.cli.broker_url import split_words, words_argument
+from reefcast.cli.command_line import Group
 from reefcast.cli.options import Whole, json_option
 from reefcast.cli.secured import connect
 from reefcast.cli.subscribe import record_of, text_line
@@ -30,9 +31,11 @@ owner_option: Callable[[C], C] = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """List, show, drain and close durable sessions.
+
+        reefcast session list
 
     URL is that of a broker: reefcast://host:port; by default that of REEFCAST_URL, or of a broker
     on this machine. `list` prints the sessions that this broker keeps; the other commands find a
@@ -71,13 +74,13 @@ def list_command(*, words: tuple[str, ...], owner: str, as_json: bool) -> None:
     "--events",
     type=Whole(0, MOST_LETTERS),
     default=0,
-    help="Show so many of the oldest events that it owes, too; by default (0) none.",
+    help="Show this many of the oldest events that it owes, too; by default (0) none.",
 )
 @click.option(
     "--dead-letters",
     type=Whole(0, MOST_LETTERS),
     default=0,
-    help="Show so many of its oldest dead letters, too; by default (0) none.",
+    help="Show this many of its oldest dead letters, too; by default (0) none.",
 )
 @json_option("one object")
 def show(
@@ -121,7 +124,7 @@ def drain(*, words: tuple[str, ...], owner: str, as_json: bool) -> None:
 
         reefcast session drain billing
 
-    What consumers have in their hands is dropped, too.
+    Events that consumers have not acknowledged are dropped, too.
     """
     _count(words, owner, DurableSession.drain, "dropped", as_json=as_json)
 
@@ -151,7 +154,7 @@ def close(*, words: tuple[str, ...], owner: str, as_json: bool) -> None:
 
         reefcast session close billing
 
-    Its consumers are told so, and what was owed is gone.
+    Its consumers are told; the events that it owed are dropped.
     """
     url, name = _name(words)
     _run(url, lambda client: client.session(name, owner=owner).close())

@@ -86,7 +86,7 @@ ALONE = "storage"
 )
 @log_options
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
-@json_option("a line whenever it has said for which topics it answers")
+@json_option("a line whenever the topics that it serves change")
 @click.pass_context
 def command(
     context: click.Context,
@@ -105,7 +105,7 @@ def command(
     until_eof: bool,
     as_json: bool,
 ) -> None:
-    """Run a storage, which keeps what is published under some topics, and answers for it.
+    """Run a storage, which stores the events of some topics, and serves them later.
 
         reefcast storage net.toml s1
 

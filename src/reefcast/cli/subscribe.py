@@ -76,7 +76,7 @@ class Job(msgspec.Struct):
     type=Number(0, MOST_ORDER_S),
     default=0.0,
     help="Hold events back for up to this many seconds, so that those of a publisher arrive in its "
-    "order; by default (0) they come as they come.",
+    "order; by default (0) events are printed as they arrive.",
 )
 @click.option(
     "--session",

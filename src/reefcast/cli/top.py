@@ -39,9 +39,9 @@ BAD = "bold red"
     type=Number(0.1),
     default=1.0,
     show_default=True,
-    help="Ask the brokers every so many seconds.",
+    help="Ask the brokers again after this many seconds.",
 )
-@click.option("--times", type=Whole(1), help="End after so many times; by default with Ctrl-C.")
+@click.option("--times", type=Whole(1), help="End after this many updates; by default with Ctrl-C.")
 @json_option("a line each time: brokers, links, slow_clients")
 def command(network: Path, every_s: float, times: int | None, as_json: bool) -> None:
     """Show a running network live: brokers, links, and clients that do not keep up.

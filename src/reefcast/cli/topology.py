@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reefcast.cli.command_line import Group
 from reefcast.cli.options import OUTPUT_FILE, clusters_option, json_option, tree_option
 from reefcast.errors import ConfigurationError
 
@@ -15,9 +16,14 @@ if TYPE_CHECKING:
     from reefcast.overlay.scot import Scot
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
-    """Design an overlay: classify it, draw it, write its network file."""
+    """Design an overlay: classify it, draw it, write its network file.
+
+        reefcast topology scot --tree path:3 --clusters 4 --draw scot.svg
+
+    A network file with any other overlay can be written by hand.
+    """
 
 
 @command.command()

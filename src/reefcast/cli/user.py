@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reefcast.cli.command_line import Group
 from reefcast.cli.options import OUTPUT_FILE, json_option
 from reefcast.errors import ConfigurationError
 
@@ -25,9 +26,11 @@ users_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Add, remove and list the users of a network.
+
+        reefcast user list --users users.toml
 
     Brokers read the users file again when it changes: a user who is removed is disconnected, and
     changed roles count at once.
@@ -151,7 +154,7 @@ def list_users(file: Path, as_json: bool) -> None:
 
         reefcast user list --users users.toml
 
-    Nothing of a password is shown but whether there is one.
+    Of a password, it shows only whether there is one.
     """
     from reefcast.security.users import read_users
 

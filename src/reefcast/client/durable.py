@@ -320,8 +320,8 @@ class DurableSession:
 
     async def ack_positions(self, positions: Iterable[int], *, wait: bool = False) -> None:
         """Acknowledge events by their positions: those that a program has noted with its results,
-        before it was started again. Whoever has these events now, they come no more; nothing
-        happens for those that are owed no more. `wait` as in `OwedEvent.ack`; a position that was
+        before it was started again. Whoever has these events now, they do not come again; nothing
+        happens for those that are no longer owed. `wait` as in `OwedEvent.ack`; a position that was
         never handed out is refused (`RefusedError`)."""
         self._attached()
         chosen = tuple(positions)

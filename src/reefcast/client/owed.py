@@ -47,7 +47,7 @@ class OwedEvent(Event):
 
     @property
     def late(self) -> bool:
-        """Whether it came so late that the session may have had it before: it may be a double."""
+        """Whether it came so late that it may be a duplicate of what the session had before."""
         return self._owed.late
 
     async def ack(self, *, wait: bool = False) -> None:

@@ -110,7 +110,7 @@ class Recalling:
         self.changed.fire()
 
     def fail(self, error: ReefcastError) -> None:
-        """Note why no more comes."""
+        """Note why nothing more comes."""
         self.error = error
         self.changed.fire()
 
@@ -160,14 +160,14 @@ class Retaining:
             self.tell(Forget(token=token))
 
     def again(self) -> list[ControlMessage]:
-        """Return what is to be said to a broker that knows nothing of it; questions are no more."""
+        """Return the orders to send to a new broker; fail the questions that are open."""
         recalls, self._recalls = self._recalls, {}
         for recalling in recalls.values():
             recalling.unknown()
         return [order.message for order in self._orders.values()]
 
     def end(self, why: ReefcastError) -> None:
-        """End all of them, for the client ended."""
+        """End all of them, because the client ended."""
         self._ended = why
         for order in self._orders.values():
             order.finish(why)

@@ -124,7 +124,7 @@ ROUTES: tuple[Route, ...] = (
         _SESSION,
         "closeSession",
         "End a session, with all that it owes.",
-        {204: Answer("It is no more.")},
+        {204: Answer("It is removed.")},
     ),
     Route(
         "POST",
@@ -192,7 +192,7 @@ ROUTES: tuple[Route, ...] = (
         _PUSH,
         "deleteSubscription",
         "End a subscription, with all that it owes.",
-        {200: Answer("It is no more; this is what it was.", Subscription)},
+        {200: Answer("It is removed; this is what it was.", Subscription)},
     ),
     *(
         Route(

@@ -347,7 +347,7 @@ class TakenOut(msgspec.Struct, frozen=True):
 
 class Leave(msgspec.Struct, frozen=True):
     """This broker is about to stop: the neighbours at the other ends of `links` are to hold back
-    what is for it. Said again with fewer of them: it waits for the others no more."""
+    what is for it. Said again with fewer of them: it no longer waits for the others."""
 
     links: tuple[LinkName, ...]
 

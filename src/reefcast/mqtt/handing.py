@@ -164,7 +164,7 @@ class Handing:
                 self._asking.begin(self._forget(session, own_id(position), position))
 
     def ended(self, ended: ConsumerEnded) -> None:
-        """Handle that the client is a consumer of a session no more."""
+        """Handle that the client is no longer a consumer of a session."""
         session = self._attached.pop(ended.consumer, None)
         if session is None or session.consumer != ended.consumer:
             return

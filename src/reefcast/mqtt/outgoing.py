@@ -149,7 +149,7 @@ class Outgoing:
         return packet_id
 
     def give_back(self, packet_id: int) -> None:
-        """Reserve an identifier no more."""
+        """Release a reserved packet identifier."""
         self._reserved.discard(packet_id)
 
     def restore(self, delivery: Delivery, packet_id: int) -> None:

@@ -87,7 +87,7 @@ class RecallOn(Asked, frozen=True, kw_only=True, tag="recall_on"):
 
 
 class Forget(Asked, frozen=True, kw_only=True, tag="forget_recall"):
-    """The client wants no more for the `Recall` with this token."""
+    """The client cancels the `Recall` with this token."""
 
 
 # --- to clients ----------------------------------------------------------------------------------

@@ -358,7 +358,7 @@ class SessionRelay(Service):
         self._hosting.users.left(name)
 
     def _break(self, entry: _Entry) -> list[Send]:
-        """Tell the clients of a circuit that it is no more."""
+        """Tell the clients of a circuit that it has ended."""
         del self._entries[entry.id], self._by_key[entry.key]
         return [send for client in list(entry.asked) for send in self._end_for(entry, client)]
 

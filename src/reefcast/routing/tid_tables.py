@@ -216,7 +216,7 @@ class Bindings:
         return new
 
     def unbind(self, row: Row, trees: Iterable[Tree], link: LinkName) -> list[Tree]:
-        """Unbind a row from trees; return those that it was bound to by `link`, and is no more."""
+        """Unbind a row from trees; return those to which only `link` bound it."""
         gone = [tree for tree in trees if tree.bound.get(row) == link]
         mine = self._trees.get(row, {})
         for tree in gone:

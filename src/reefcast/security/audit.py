@@ -46,7 +46,7 @@ class Audit:
         """Note that it is `now` (seconds)."""
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the log; later lines are ignored."""
 
 
 class AuditFile(Audit):

@@ -220,7 +220,7 @@ class Clients:
         self.memory.most = self._host.limits.queue_bytes
 
     def regrant(self, renewed: Renew) -> None:
-        """Have all clients do what their users may do now; end those whose user is no more."""
+        """Apply to all clients what their users may do now; disconnect those of removed users."""
         for session in list(self.sessions.values()):
             principal, subject = session.principal, subject_of(session.principal)
             now = None if subject is None else renewed(subject)

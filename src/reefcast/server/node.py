@@ -367,8 +367,8 @@ class Node:
 
         `roles`: those of the network file, if they have changed; `renewed`: returns what a user is
         now, with his roles and claims, and None if there is no such user any more. What a client
-        must not see any more is matched no more, and dropped where it waits in this broker; what it
-        may see besides comes as soon as its rows have settled. Raises `ConfigurationError`, and
+        must no longer see is not matched for it, and dropped where it waits in this broker; what
+        it may see besides comes as soon as its rows have settled. Raises `ConfigurationError`, and
         changes nothing, for roles that contradict themselves."""
         granting, hosting = self.host.core.granting, self.host.core.delivering.hosting
         before = granting.grants
@@ -435,7 +435,7 @@ class Node:
         self.regrant(renewed=self._renewed)
 
     def _end_line(self, line: Line) -> None:
-        """End a connection whose proof counts no more."""
+        """End a connection whose proof no longer counts."""
         user = line.principal.user
         if line.principal.proof != TOKEN:
             line.close(f"user {user!r} was removed")

@@ -328,7 +328,7 @@ class Proving(Authenticator):
         return self._names.user(principal.user, principal.proof, granted, **more)
 
     def _granted_now(self, principal: Principal) -> Iterable[str] | None:
-        """Return the roles that this user has by now; None if its proof counts no more."""
+        """Return the roles that this user has by now; None if its proof no longer counts."""
         if principal.proof == TOKEN:
             counts = not principal.signed_by or self._tokens.trusts(principal.signed_by)
             return principal.granted if counts else None

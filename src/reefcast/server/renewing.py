@@ -91,5 +91,5 @@ class Renewing:
             self._timer = self._set_timer()
 
     def stop(self) -> None:
-        """Ask no more, and end nothing."""
+        """Stop checking; leave the connection open."""
         self._timer.cancel()

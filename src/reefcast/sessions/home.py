@@ -372,7 +372,7 @@ class Home:
         reply: object = None,
     ) -> None:
         """Owe an event again that this consumer has, not before `delay_s` have passed. Nothing
-        happens if it has it no more. Raises as `acknowledge`."""
+        happens if it no longer has it. Raises as `acknowledge`."""
         session, attached = self._consumer(consumer)
         entry = session.find(position)
         if entry is not None and attached.out.get(position) is entry:
@@ -415,8 +415,8 @@ class Home:
     def fetched(
         self, bodies: Mapping[EventNumber, bytes], missing: Iterable[EventNumber], now: float
     ) -> None:
-        """Take bodies out of the store; those that are `missing` (damaged) are owed no more, which
-        is told."""
+        """Hand out entries whose bodies were read from the store; drop those whose bodies are
+        `missing` (damaged), and report them."""
         missing = set(missing)
         for number, body in bodies.items():
             self._events.load(number, body)
@@ -427,7 +427,7 @@ class Home:
             self._touch(session, now)
 
     def _lose(self, lost: set[EventNumber], now: float) -> None:
-        """Owe no more what is damaged. It is rare: all queues are searched."""
+        """Drop damaged events from all queues. It is rare, so all of them are searched."""
         for session in self._sessions.values():
             places = (*session.queue.entries.values(), *session.queue.dead.values())
             for entry in [each for each in places if each.event.number in lost]:

@@ -1,4 +1,4 @@
-"""How a publication gets into the queues of sessions: doubles, limits, and what waits for room."""
+"""How a publication gets into the queues of sessions: duplicates, limits, waiting for room."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ class Failed(ServiceMessage, frozen=True, kw_only=True, tag="failed"):
 
 class Owed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An event for a consumer. `subscriptions`: numbers of the session's that match; `tries`: how
-    often it may have been handed out, this time included; `late`: it may be a double."""
+    often it may have been handed out, this time included; `late`: it may be a duplicate."""
 
     position: int
     tries: int
@@ -223,9 +223,8 @@ class Handed(ServiceMessage, frozen=True, kw_only=True, tag="handed"):
 
 
 class ConsumerEnded(ServiceMessage, frozen=True, kw_only=True, tag="consumer_ended"):
-    """The consumer is attached no more, for its session ended, or another one took over
-    (`Attach.alone`); `again`: or because the way to the session's home broke, so that it may attach
-    again."""
+    """The consumer is no longer attached: its session ended, or another one took over
+    (`Attach.alone`). `again`: the path to the session's home broke, and it may attach again."""
 
     consumer: Count
     reason: str

@@ -46,7 +46,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     """Hand an event to a consumer.
 
     `subscriptions`: those of the session that match, ascending; `tries`: how often it may have been
-    handed out with this time, so it is *redelivered* from 2 on; `late`: it may be a double.
+    handed out with this time, so it is *redelivered* from 2 on; `late`: it may be a duplicate.
     """
 
     consumer: ConsumerName
@@ -66,7 +66,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """A consumer is attached no more, for its session ended, or another one took over: `reason`
+    """A consumer is no longer attached: its session ended, or another one took over; `reason`
     says which."""
 
     consumer: ConsumerName

@@ -109,7 +109,7 @@ class Queue:
         return entry
 
     def remove(self, entry: Entry) -> None:
-        """Owe an entry no more, be it a dead letter or not."""
+        """Remove an entry, also a dead letter."""
         if entry.state is State.DEAD:
             del self.dead[entry.position]
         else:
@@ -168,7 +168,7 @@ class Queue:
 
     @property
     def due_s(self) -> float:
-        """When the next entry is worth nothing any more, in seconds UTC; inf: never."""
+        """When the next entry expires, in seconds UTC; inf: never."""
         expiring = self._next_to_expire()
         return min(self._age_s, FOREVER_S if expiring is None else expiring[0])
 

@@ -262,7 +262,7 @@ class Session:
                 self.queue.remove(each)
 
     def find(self, position: Position) -> Entry | None:
-        """Return the entry that a consumer speaks of; None: it is owed no more. Raises `LocalError`
+        """Return the entry that a consumer names; None: it is no longer owed. Raises `LocalError`
         for one that no consumer can have."""
         if not 0 < position <= self._mark:
             raise LocalError(
@@ -277,7 +277,7 @@ class Session:
         return entry
 
     def remove(self, entry: Entry) -> None:
-        """Owe an entry no more, wherever it is."""
+        """Remove an entry, wherever it is."""
         if entry.state is State.OUT and (holder := self.consumers.holder(entry)) is not None:
             del holder.out[entry.position]
         self.queue.remove(entry)

@@ -189,8 +189,8 @@ async def _live(
     told_to_stop: Coroutine[Any, Any, None],
     follow: Follow,
 ) -> None:
-    """Run a storage until it is told to stop, or `follow` returns: then it is part of the network
-    no more, and nothing must wait for it."""
+    """Run a storage until it is told to stop, or `follow` returns: then it is no longer part of
+    the network, and nothing must wait for it."""
     removed = False
 
     async def followed() -> None:

@@ -95,7 +95,7 @@ class Relay:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Take no more connections; those that there are end with their clients."""
+        """Stop listening; open connections end with their clients."""
         self._listening.close()
 
     def _accept(self) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reefcast.cli.command_line import Group
 from reefcast.cli.options import (
     DIRECTORY,
     OUTPUT_FILE,
@@ -67,9 +68,14 @@ _profile_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
-    """Measure the live broker, the simulator, and the indexes."""
+    """Measure the live broker, the simulator, and the indexes.
+
+        reefcast-lab bench match --n 1000
+
+    Each prints a table, with ratios to what it is compared with in the same run.
+    """
 
 
 command.add_command(delivery)
@@ -83,7 +89,7 @@ command.add_command(spark)
 @whole_option(
     "--publications",
     1_000_000,
-    "At most so many publications a run; fewer if that takes longer than a moment.",
+    "At most this many publications a run; fewer if that takes longer than a moment.",
 )
 @click.option(
     "--points",

@@ -21,7 +21,7 @@ from reefcast_lab.cli.options import page_option, positive_option, whole_option
     help="Measure this broker: nats, 'nats, sync always', rabbitmq, mosquitto or reefcast; by "
     "default all that are installed; may be repeated.",
 )
-@positive_option("--seconds", 3.0, "Publish for so many seconds for each row.")
+@positive_option("--seconds", 3.0, "Publish for this many seconds for each row.")
 @whole_option("--backlog", 100_000, "Events to drain; 0: no such row.", least=0)
 @whole_option("--idle", 10_000, "Sessions to which nothing is published; 0: no such row.", least=0)
 @page_option("docs/explanation/performance.md")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from reefcast.cli.command_line import Group
 from reefcast.cli.exit_codes import NO
 from reefcast.cli.options import DIRECTORY, OUTPUT_FILE, Whole, json_option, master_option
 from reefcast.errors import ConfigurationError
@@ -26,9 +27,14 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
-    """Run the papers' evaluations, and show them beside the papers' figures."""
+    """Run the papers' evaluations, and show them beside the papers' figures.
+
+        reefcast-lab experiment list
+
+    Results are kept under out/: what was run is not run again.
+    """
 
 
 @command.command("list")

@@ -42,6 +42,8 @@ SECTIONS = {
 def group() -> None:
     """The laboratory of Reefcast, a publish/subscribe network that routes by content.
 
+        reefcast-lab demo
+
     It repeats the papers' experiments, measures brokers and indexes beside others, makes data sets
     and workloads, and shows live networks at work.
     """

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reefcast.cli.command_line import Group
 from reefcast.cli.options import (
     DIRECTORY,
     INPUT_FILE,
@@ -56,9 +57,11 @@ ZIPF = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Make events, subscriptions and advertisements of a given kind, with Spark.
+
+        reefcast-lab workload events out --publications 1000000 --zipf 1
 
     Every table is measured by matching events with it; what was asked and what was
     reached is printed, and written to measured.parquet beside the table.

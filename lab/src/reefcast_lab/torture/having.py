@@ -16,7 +16,7 @@ from reefcast_lab.torture.durable import Wanted
 
 def queue_of(network: Brokers, wanted: Wanted) -> list[PublicationId]:
     """Return the events that a session owes, as its home's disk has them after a power cut now;
-    those that may be doubles are left out."""
+    those that may be duplicates are left out."""
     contents = network.disks[wanted.home].synced
     for stored in contents.sessions.values():
         if wanted.life is not None and stored.record.link == wanted.life.link:

@@ -19,7 +19,7 @@ class Life:
       moved dead letters back, or dropped them.
     - `tries`: position -> the highest count with which an event was handed out.
     - `given`: positions with counts, as they were handed out.
-    - `handed`: the events that were handed out and are no doubles -> their position.
+    - `handed`: the events that were handed out and are no duplicates -> their position.
     - `holders`: position -> the consumer that has the event, and since when.
     - `delays`: position -> before when nobody is to get it, for a consumer has rejected it.
     - `alone_since_s`: since when it has no consumer, None while it has some.
@@ -50,7 +50,7 @@ class Life:
         self.alone_since_s = None
 
     def detach(self, consumer: str, now: float) -> None:
-        """Note that a consumer is attached no more: it has nothing any more."""
+        """Note that a consumer is no longer attached, and has no events."""
         self.attached.discard(consumer)
         for position in [at for at, (who, _) in self.holders.items() if who == consumer]:
             del self.holders[position]

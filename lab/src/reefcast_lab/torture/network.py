@@ -312,7 +312,7 @@ class Network:
 
     def want(self, name: str, home: str, filter: str, options: Options | None = None) -> None:
         """Add a subscription to a durable session, which is at this home, or new there if there is
-        none, or no more. `options`: of a new one."""
+        none, or it has ended. `options`: of a new one."""
         before = self.sessions.get(name)
         if before is None or before.is_over:
             if before is not None:

@@ -3,7 +3,8 @@ of their session through the network.
 
 They use the client library's own state machine. What they are handed may have been on its way for
 long; so they are held to less than `consumers`: the same event under the same count comes to one of
-them only, and what the home said that it has on disk comes no more to who acknowledged it."""
+them only, and what the home said that it has on disk does not come again to the consumer that
+acknowledged it."""
 
 from __future__ import annotations
 

@@ -45,8 +45,7 @@ class Owners:
         return self.of.nbytes + self.exact.nbytes + self.sizes.nbytes
 
     def with_all(self, conjunctions: Array) -> Array:
-        """Return whether all conjunctions of each filter are among these, of which a table says
-        which they are."""
+        """Return which filters have all their conjunctions marked in `conjunctions`."""
         owners = self.of[np.flatnonzero(conjunctions)]
         counts = np.bincount(owners, minlength=len(conjunctions))
         whole: Array = (counts > 0) & (counts == self.sizes[: len(counts)])

@@ -59,7 +59,7 @@ from reefcast.matching.machine import (
 from reefcast.matching.vectors import GROUP_WORDS
 
 FULL = MOST_ROWS * 3 // 4
-"""If a block of the largest size has more rows than this when it is rebuilt, it accepts no more: it
+"""If a block of the largest size has more rows than this when it is rebuilt, it is full: it
 would soon have to be rebuilt again."""
 
 FITTED = 2048

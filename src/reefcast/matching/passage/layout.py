@@ -15,7 +15,7 @@ from __future__ import annotations
     K_RUN,  # the publications of the run
     K_RUN_ROOM,
     K_ODD,  # how many of them are not plain
-    K_STAMP,  # counts what is done, so that what was noted before counts no more
+    K_STAMP,  # counts what is done, so that what was noted before no longer counts
     K_CALL,  # its value at the beginning of the call
     K_OUT,  # handles that the index found
     K_OUT_ROOM,

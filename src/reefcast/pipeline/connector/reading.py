@@ -212,7 +212,7 @@ class Missing:
         self.count = len(self._expected)
 
     def among(self, bodies: list[bytes]) -> list[bytes]:
-        """Return the events that were missing, each once: they are no more."""
+        """Return those of `bodies` that were missing, each once, and count them as found."""
         import numpy as np
 
         if not self.count:

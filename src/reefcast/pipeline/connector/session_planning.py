@@ -82,8 +82,8 @@ class Queue(Protocol):
         ...
 
     def take(self, *, final: bool) -> Mapping[int, bytes]:
-        """Return what was handed out since the last call, by position; wait a little for it, and
-        where it is `final` that there is nothing, until the home has no more."""
+        """Return the events handed out since the last call, by position. Wait for them a little; if
+        `final`, until the home has no more."""
         ...
 
     def read(self, positions: Sequence[int]) -> Mapping[int, bytes]:

@@ -63,8 +63,8 @@ class TopicHistory(NamedTuple):
 
 
 def narrowed(slices: Iterable[Slice], times: TopicTimes, filter: str) -> Iterator[Slice]:
-    """Yield slices that read each topic in its time only. What a slice expects was found so, and is
-    read as it is."""
+    """Yield slices limited to the times of each topic; slices with expected events stay as they
+    are."""
     for part in slices:
         if part.expected is not None:
             yield part

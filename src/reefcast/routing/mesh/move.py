@@ -45,7 +45,7 @@ what it asks for, and what that caused has settled (`settlement`).
 - *End* (wrap-up, along T1, from A to B before all others): the new tables take the place of the
   old ones. What only the old ones wanted said is taken back. Copies are stamped on, and messages
   still come as `Beside`, for others may have both tables yet: so what comes plainly is for tables
-  that are no more.
+  that are gone.
 - *Forget*: no stamps and no `Beside` any more. N closes the link to A, and A tells the coordinator.
   A broker does so only if all that it passed the *end* on to have answered. When two brokers give
   each other up, their answers to A are missing, and its *forget* may come before an *end* that

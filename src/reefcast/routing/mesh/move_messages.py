@@ -162,8 +162,8 @@ class Beside(PeerMessage, frozen=True, kw_only=True, tag="beside"):
 
 
 def beside(id: EntityId) -> EntityId:
-    """Return what settlement calls an id where it is said between new tables: it is said twice
-    then."""
+    """Return the id under which settlement handles a message for the new tables, beside that for
+    the old ones."""
     return (id[0] + BESIDE, id[1])
 
 

@@ -453,7 +453,7 @@ class Moving:
         return self.drained()
 
     def drained(self) -> list[Action]:
-        """Return what is to be said because of what was heard."""
+        """Return the `MoveDrained` messages that are due now."""
         if not self._switched or self._reported or self.left:
             return []
         actions: list[Action] = []

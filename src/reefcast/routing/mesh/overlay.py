@@ -290,7 +290,7 @@ class MeshOverlay:
         return actions
 
     def _sets(self) -> LinkSets:
-        """Return the links in sets. Those that are not up yet, or no more, count as the other
+        """Return the links in sets. Those that are not up yet, or no longer, count as the other
         end's: they take room."""
         opened = {x for x, state in self.soft_links.items() if state is SoftLink.OPENED}
         return LinkSets(

@@ -177,7 +177,7 @@ class Consumers:
     # --- life -------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Have consumers leave by which nobody fetches any more; `now`: seconds of the loop."""
+        """Detach consumers whose programs stopped fetching; `now`: seconds of the loop."""
         for key, fetcher in list(self._fetchers.items()):
             if now > fetcher.until_s or fetcher.over:
                 del self._fetchers[key]

@@ -65,7 +65,7 @@ class Writer:
         return ()
 
     async def end(self, error: Exception) -> None:
-        """Say why there are no more events, as the last one, `end`."""
+        """Write the last event, `end`, with the reason why no more follow."""
         told = None if isinstance(error, StopAsyncIteration) else error_of(error)
         data = b"{}" if told is None else msgspec.json.encode(told.problem)
         await self.write(event_bytes(data, name="end"))

@@ -30,7 +30,7 @@ PAUSE_S = 0.02
 MOST_PUBLISHERS, MOST_AWAITED = 32, 4
 """Publishers whose confirmations are awaited at a time, and publications of each."""
 FORGET_S = 600.0
-"""Seconds after which a confirmation that has not come is awaited no more; it counts as that
+"""Seconds after which a confirmation that has not come is given up; it counts as that
 late."""
 COUNTED_OF_READ = 8
 """Publications of a read whose deliveries are counted for their subscriptions."""

@@ -147,7 +147,7 @@ class Dashboard:
         def ended() -> str:
             now = self._broker.shared.authenticator.review(principal)
             if now is None or now_us() / 1e6 > principal.expires_at_s:
-                return "what you have shown counts no more: sign in again"
+                return "what you signed in with no longer counts: sign in again"
             try:
                 require_status(now, self._broker.host.core.granting.grants)
             except ProtocolError as error:

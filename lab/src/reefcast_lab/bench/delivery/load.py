@@ -89,7 +89,7 @@ class _Publishing(_Line):
         return not self._made and self._last >= self.most
 
     def stop(self) -> None:
-        """Publish no more."""
+        """Stop publishing."""
         self.most = self._last
 
     def fill(self) -> None:

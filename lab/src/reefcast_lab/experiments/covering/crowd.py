@@ -148,7 +148,7 @@ class Crowd:
         ]
 
     def leavers(self, number: int, seed: int) -> list[Subscription]:
-        """Return who unsubscribes: roots in random order, and when there are no more, others."""
+        """Return who unsubscribes: roots in random order, then others."""
         rng = random.Random(f"{seed}/covering/leavers")
         roots, others = self.roots, [one for one in self.subscriptions if not one.root]
         rng.shuffle(roots)
