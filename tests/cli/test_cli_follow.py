@@ -187,22 +187,22 @@ def seen(broker: str, by: str, *to: str, **fields: Any) -> dict[str, Any]:
     return {**base, **outcome, "to": hops, "hops_out": len(to), "clients": [], **fields}
 
 
-def way(*sightings: dict[str, Any], id: str = "w#1") -> dict[str, Any]:
+def path(*sightings: dict[str, Any], id: str = "w#1") -> dict[str, Any]:
     told = {"id": id, "published_us": 0, "topics": [], "attributes": '{"a":1}', "payload": 0}
     return {**told, "cut": False, "sightings": list(sightings)}
 
 
 def test_a_way_is_held_back_until_it_is_whole() -> None:
     waiting = Waiting("abc")
-    part = way(seen("a", "w", "b"))
+    part = path(seen("a", "w", "b"))
     waiting.add([part], 0.0)
     assert waiting.ready({}, 0.1) == []
     assert list(waiting.awaited(part, {}, 1.0)) == ["b"]
-    whole = way(seen("a", "w", "b", "peer of no file"), seen("b", "a"))
+    whole = path(seen("a", "w", "b", "peer of no file"), seen("b", "a"))
     waiting.add([whole], 0.2)
     assert waiting.ready({}, 0.2) == [whole]
     assert waiting.ready({}, 9.9) == []
-    held = way(seen("a", "w", outcome="held"))
+    held = path(seen("a", "w", outcome="held"))
     del held["sightings"][0]["matched"]
     for each, silent in ((part, {}), (held, {}), (part, {"b": "down"})):
         waiting.add([each], 1.0)
@@ -233,7 +233,7 @@ def test_a_share_is_said_once_and_publications_are_counted_once(
 
 def test_what_is_printed_cannot_steer_a_terminal_and_times_are_short() -> None:
     hops = {"hops_out": 3, "again": True, "confirm": True, "clients": ["c\x1b"], "delivered": 2}
-    told = way(seen("a", "w", "b", outcome="delivered", **hops), id="w\x1b#1")
+    told = path(seen("a", "w", "b", outcome="delivered", **hops), id="w\x1b#1")
     told |= {"topics": ["t\n"], "payload": 7, "cut": True}
     assert plain(told, {"b": "is silent: \x07"}) == (
         "1970-01-01T00:00:00.000000Z  w\\x1b#1  a=1  topics=t\\n  payload=7 bytes  (in part)\n"

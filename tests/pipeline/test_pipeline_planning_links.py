@@ -35,11 +35,11 @@ def way_of(graph, start, ends):
     return hops
 
 
-def slow_carried(ways, delta):
+def slow_carried(paths, delta):
     """Count, for each pair of brokers, the publications that a link between them could have
     carried."""
     found = {}
-    for hops, served in ways:
+    for hops, served in paths:
         for a in {hop[0] for hop in hops}:
             chains = [[a, b] for x, b in hops if x == a]
             while chains:
@@ -58,16 +58,16 @@ def slow_carried(ways, delta):
 @settings(max_examples=3)
 def test_what_links_would_have_carried(spark, rng, delta):
     graph = topology.random_tree(topology.names(8), random.Random(rng.random()))
-    messages, deliveries, ways = [], [], []
+    messages, deliveries, paths = [], [], []
     for seq in range(12):
         start, ends = rng.choice(list(graph)), rng.sample(list(graph), rng.randrange(1, 4))
         hops = way_of(graph, start, ends)
-        ways.append((hops, set(ends)))
+        paths.append((hops, set(ends)))
         messages += [(seq, a, b, "publish", "p", seq) for a, b in hops]
         messages += [(seq, a, "a client", "publish", "p", seq) for a, _ in hops]
         deliveries += [(end, "p", seq) for end in ends]
     found = links.carried(
-        links.ways(
+        links.paths(
             spark.createDataFrame(messages, MESSAGES),
             spark.createDataFrame(deliveries, DELIVERIES),
             list(graph),
@@ -75,7 +75,7 @@ def test_what_links_would_have_carried(spark, rng, delta):
         delta,
     )
     got = {(row["a"], row["b"], row["distance"]): row["publications"] for row in found.collect()}
-    assert got == slow_carried(ways, delta)
+    assert got == slow_carried(paths, delta)
 
 
 PATH = topology.path(["a", "b", "c", "d"])

@@ -82,7 +82,7 @@ def test_the_jobs_of_an_analysis(
     )
     messages = analysis.read_kind(spark, tmp_path, "message")
     deliveries = analysis.read_kind(spark, tmp_path, "delivery")
-    check(plan(links.carried(links.ways(messages, deliveries, ["a", "b", "c"]), 2)))
+    check(plan(links.carried(links.paths(messages, deliveries, ["a", "b", "c"]), 2)))
     rates = plan(links.sent_per_s(messages, ["a", "b", "c"]))
     check(rates)
     check_shuffles(rates)

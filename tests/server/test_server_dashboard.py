@@ -236,7 +236,7 @@ async def test_events_outside_of_a_grant_are_not_seen(
         await client.publish(desk="fx")
         seen = []
         async for _, update in news:
-            seen += [json.loads(way["attributes"]) for way in update["ways"]]
+            seen += [json.loads(path["attributes"]) for path in update["paths"]]
             if seen:
                 break
         assert seen == [{"desk": "fx"}]

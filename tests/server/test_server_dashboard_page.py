@@ -181,7 +181,7 @@ async def test_explain(page: Page, place: Town) -> None:
     await expect(page.locator(".node.decisive")).to_contain_text("price > 10")
     await expect(page.locator(".tree .hint")).to_contain_text("hint:")
     await place.publish(1, note="a recent one")
-    await page.locator(".ways button", has_text="a recent one").click()
+    await page.locator(".paths button", has_text="a recent one").click()
     await expect(page.locator(".verdict")).to_contain_text("matches")
     await expect(page.get_by_label("Event:")).to_have_value(
         '{"symbol":"IBM","price":50,"note":"a recent one"}'
@@ -204,7 +204,7 @@ async def test_follow(page: Page, place: Town) -> None:
     await until(lambda: all("note = 'followed'" in each._watches for each in watching))
     await place.publish(1, note="followed")
     await place.publish(1, note="another")
-    await page.locator(".ways button").click()
+    await page.locator(".paths button").click()
     await expect(page.locator(".steps li")).to_have_count(3)
     steps = [await each.inner_text() for each in await page.locator(".steps li").all()]
     assert [step[0] for step in steps] == ["a", "b", "c"]

@@ -1,4 +1,4 @@
-"""A whole network as one process sees it: the overview, pages, and the ways of publications."""
+"""A whole network as one process sees it: the overview, pages, and the paths of publications."""
 
 from __future__ import annotations
 
@@ -243,13 +243,13 @@ def test_what_gets_most_stays_among_many() -> None:
 # --- following -----------------------------------------------------------------------------------
 
 
-async def ways(following: Following, when: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    """All ways by their ids, as soon as `when` holds for them."""
+async def paths(following: Following, when: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """All paths by their ids, as soon as `when` holds for them."""
     found: dict[str, Any] = {}
     async with asyncio.timeout(PATIENCE_S):
         while True:
             update = await following.update()
-            found |= {way["id"]: way for way in update.ways}
+            found |= {path["id"]: path for path in update.paths}
             if when(found):
                 return found
             await asyncio.sleep(0.02)
@@ -272,8 +272,8 @@ async def test_the_way_of_a_publication(live: Live) -> None:
         for price in (5, 20):
             await writer.publish(symbol="IBM", price=price)
         await writer.publish(symbol="SUN", price=20)
-        found = await ways(
-            following, lambda found: [len(way["sightings"]) for way in found.values()] == [1, 3]
+        found = await paths(
+            following, lambda found: [len(path["sightings"]) for path in found.values()] == [1, 3]
         )
         low, high = found.values()
         assert json.loads(low["attributes"]) == {"symbol": "IBM", "price": 5}
@@ -296,8 +296,8 @@ async def test_what_is_refused_is_seen(live: Live) -> None:
         following = Following(view, "")
         await following.update()
         client.publish(a=1)
-        (way,) = (await ways(following, len)).values()
-        (seen,) = way["sightings"]
+        (path,) = (await paths(following, len)).values()
+        (seen,) = path["sightings"]
         assert seen["outcome"] == "refused"
         assert "outside what this client advertised" in seen["why"]
 
@@ -313,7 +313,7 @@ async def test_a_broker_that_is_silent_for_a_moment_tells_nothing_twice(
         await overview(view, lambda told: lines(told)["b1"]["up"])
         await following.update()
         await writer.publish(a=1)
-        await ways(following, lambda found: _outcomes(found)[-1:] == ["unwanted"])
+        await paths(following, lambda found: _outcomes(found)[-1:] == ["unwanted"])
 
         async def fails(asked: object) -> dict[str, Any]:
             raise ConnectionLostError("for a moment")
@@ -323,17 +323,17 @@ async def test_a_broker_that_is_silent_for_a_moment_tells_nothing_twice(
             assert (await following.update()).silent["b1"] == "for a moment"
         await writer.publish(a=2)
         await overview(view, lambda told: lines(told)["b1"]["up"])
-        found = await ways(following, lambda found: _outcomes(found)[-1:] == ["unwanted"])
-        assert [way["attributes"] for way in found.values()] == ['{"a":2}']
+        found = await paths(following, lambda found: _outcomes(found)[-1:] == ["unwanted"])
+        assert [path["attributes"] for path in found.values()] == ['{"a":2}']
         following._after.clear()  # as after a restart that the overview does not know yet
-        assert (await following.update()).ways == []
+        assert (await following.update()).paths == []
         await live.crash(nodes["b2"])
         await overview(view, lambda told: not lines(told)["b2"]["up"])
         assert "cannot be reached" in (await following.update()).silent["b2"]
 
 
 def _outcomes(found: dict[str, Any]) -> list[str]:
-    return [seen["outcome"] for way in found.values() for seen in way["sightings"]]
+    return [seen["outcome"] for path in found.values() for seen in path["sightings"]]
 
 
 async def test_watching_ends_when_nobody_asks(live: Live) -> None:
@@ -370,7 +370,7 @@ async def test_a_busy_broker_looks_at_a_share(live: Live, monkeypatch: pytest.Mo
         assert update.share < 0.5
         for node in nodes.values():
             assert node.host.watching._looked < 3000
-        whole = [way for way in update.ways if len(way["sightings"]) == 2]
+        whole = [path for path in update.paths if len(path["sightings"]) == 2]
         assert whole  # the same ones are seen at both
 
 
@@ -418,8 +418,8 @@ async def test_nobody_sees_events_outside_of_his_grant(live: Live, tmp_path: Pat
         assert (await his.overview())["brokers"][0]["up"]
         for desk in ("hr", "fx"):
             await client.publish(desk=desk)
-        found = await ways(following, len)
-        assert [json.loads(way["attributes"]) for way in found.values()] == [{"desk": "fx"}]
+        found = await paths(following, len)
+        assert [json.loads(path["attributes"]) for path in found.values()] == [{"desk": "fx"}]
 
 
 async def test_wishes_need_rights(live: Live, tmp_path: Path) -> None:
@@ -448,9 +448,9 @@ async def test_a_mesh_and_a_scot_are_seen(live: Live) -> None:
         following = Following(view, "")
         await following.update()
         await writer.publish(a=1)
-        found = await ways(following, lambda found: found and _seen(found) == 3)
-        (way,) = found.values()
-        assert {each["broker"] for each in way["sightings"]} == {"a", "b", "c"}
+        found = await paths(following, lambda found: found and _seen(found) == 3)
+        (path,) = found.values()
+        assert {each["broker"] for each in path["sightings"]} == {"a", "b", "c"}
 
 
 def _seen(found: dict[str, Any]) -> int:

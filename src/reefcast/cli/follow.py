@@ -1,8 +1,8 @@
-"""`reefcast follow`: the ways of publications through a running network, live.
+"""`reefcast follow`: the paths of publications through a running network, live.
 
 Rules
 -----
-- A way is printed when it is whole: every broker that it was sent to has told of it, or is silent;
+- A path is printed when it is whole: every broker that it was sent to has told of it, or is silent;
   or when nobody has told more of it for `PATIENCE_S`. It is printed again, whole, when somebody
   tells more later, as a broker that was away.
 - What brokers saw before the command began is not printed, though some have it for others who
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from reefcast.server.view.following import Update
 
 EVERY_S, PATIENCE_S = 0.3, 1.5
-"""Seconds between two questions to the brokers, and without news of a way until it is printed as it
-is."""
+"""Seconds between two questions to the brokers, and without news of a path until it is printed as
+it is."""
 MOST_COUNTED = 10_000
 Told = dict[str, Any]
 
@@ -129,52 +129,52 @@ async def _print_news(following: Following, shown: Shown) -> None:
 
 
 class Waiting:
-    """Ways that have changed and are not printed yet."""
+    """Paths that have changed and are not printed yet."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(names)
         self._changed: dict[str, tuple[Told, float]] = {}
 
-    def add(self, ways: Iterable[Told], now: float) -> None:
-        """Note ways with news. `now`: seconds."""
-        self._changed |= {way["id"]: (way, now) for way in ways}
+    def add(self, paths: Iterable[Told], now: float) -> None:
+        """Note paths with news. `now`: seconds."""
+        self._changed |= {path["id"]: (path, now) for path in paths}
 
     def ready(self, silent: Mapping[str, str], now: float) -> list[Told]:
-        """Return the ways to print now, and drop them: the first published come first."""
+        """Return the paths to print now, and drop them: the first published come first."""
         found = [
-            way
-            for way, changed_s in self._changed.values()
-            if now - changed_s >= PATIENCE_S or self._is_whole(way, silent)
+            path
+            for path, changed_s in self._changed.values()
+            if now - changed_s >= PATIENCE_S or self._is_whole(path, silent)
         ]
-        for way in found:
-            del self._changed[way["id"]]
-        return sorted(found, key=lambda way: (way["published_us"], way["id"]))
+        for path in found:
+            del self._changed[path["id"]]
+        return sorted(found, key=lambda path: (path["published_us"], path["id"]))
 
-    def _is_whole(self, way: Told, silent: Mapping[str, str]) -> bool:
-        sightings = way["sightings"]
+    def _is_whole(self, path: Told, silent: Mapping[str, str]) -> bool:
+        sightings = path["sightings"]
         came = {(seen["by"], seen["broker"]) for seen in sightings}
         held = {seen["broker"] for seen in sightings if seen["outcome"] == "held"}
         decided = {seen["broker"] for seen in sightings if "matched" in seen}
-        reached = all(pair in came or pair[1] in silent for pair in self._sent(way))
+        reached = all(pair in came or pair[1] in silent for pair in self._sent(path))
         return reached and held <= decided
 
-    def awaited(self, way: Told, silent: Mapping[str, str], share: float) -> dict[str, str]:
-        """Return the brokers that a way was sent to and that have not told of it, and why."""
-        told = {seen["broker"] for seen in way["sightings"]}
+    def awaited(self, path: Told, silent: Mapping[str, str], share: float) -> dict[str, str]:
+        """Return the brokers that a path was sent to and that have not told of it, and why."""
+        told = {seen["broker"] for seen in path["sightings"]}
         unknown = (
             "has not told of it" if share == 1 else "has not told of it: it looks at a share only"
         )
-        sent = {name for _, name in self._sent(way)} - told
+        sent = {name for _, name in self._sent(path)} - told
         return {
             name: f"is silent: {silent[name]}" if name in silent else unknown
             for name in sorted(sent)
         }
 
-    def _sent(self, way: Told) -> set[tuple[str, str]]:
+    def _sent(self, path: Told) -> set[tuple[str, str]]:
         """Return from which broker to which it was sent, as far as these can tell."""
         return {
             (seen["broker"], hop["to"])
-            for seen in way["sightings"]
+            for seen in path["sightings"]
             for hop in seen.get("to", ())
             if hop["to"] in self._names
         }
@@ -207,15 +207,15 @@ class Shown:
         self._remark(update)
 
     async def show(self, update: Update, now: float) -> None:
-        """Print what is new, and the ways that are whole."""
+        """Print what is new, and the paths that are whole."""
         self._remark(update)
-        self._waiting.add(update.ways, now)
+        self._waiting.add(update.paths, now)
         pieces = []
-        for way in self._waiting.ready(update.silent, now):
+        for path in self._waiting.ready(update.silent, now):
             if self.enough:
                 break
-            pieces.append(self._line(way, update))
-            self._note(way["id"])
+            pieces.append(self._line(path, update))
+            self._note(path["id"])
         if pieces:
             await self._output.write(pieces)
 
@@ -226,13 +226,13 @@ class Shown:
         if len(self._ids) > MOST_COUNTED:
             del self._ids[next(iter(self._ids))]
 
-    def _line(self, way: Told, update: Update) -> str:
-        awaited = self._waiting.awaited(way, update.silent, update.share)
+    def _line(self, path: Told, update: Update) -> str:
+        awaited = self._waiting.awaited(path, update.silent, update.share)
         if self._as_json:
-            return text.json_line(way, awaited, update.share)
+            return text.json_line(path, awaited, update.share)
         if self._console.is_terminal:
-            return _drawn(self._console, way, awaited)
-        return text.plain(way, awaited)
+            return _drawn(self._console, path, awaited)
+        return text.plain(path, awaited)
 
     def _remark(self, update: Update) -> None:
         """Say what has changed about what is followed."""
@@ -265,9 +265,9 @@ class Shown:
         _say(f"{self._printed:,} {publications}{missed}")
 
 
-def _drawn(console: Console, way: Told, awaited: dict[str, str]) -> str:
+def _drawn(console: Console, path: Told, awaited: dict[str, str]) -> str:
     with console.capture() as drawn:
-        console.print(text.coloured(way, awaited), soft_wrap=True, highlight=False)
+        console.print(text.coloured(path, awaited), soft_wrap=True, highlight=False)
     return drawn.get().rstrip("\n")
 
 

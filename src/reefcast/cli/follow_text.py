@@ -1,4 +1,4 @@
-"""What `reefcast follow` prints of the way of a publication: lines for people, or one of JSON."""
+"""What `reefcast follow` prints of the path of a publication: lines for people, or one of JSON."""
 
 from __future__ import annotations
 
@@ -27,61 +27,61 @@ STYLES = {
 QUIET, BAD = "dim", "bold red"
 
 
-def json_line(way: Told, awaited: Told, share: float) -> str:
-    """Return a way as a line of JSON. `awaited`: the brokers it was sent to that have not told of
+def json_line(path: Told, awaited: Told, share: float) -> str:
+    """Return a path as a line of JSON. `awaited`: the brokers it was sent to that have not told of
     it, and why; `share`: of the publications that are followed."""
-    attributes = msgspec.Raw(way["attributes"].encode())
-    record = {**way, "attributes": attributes, "awaited": awaited, "share": share}
+    attributes = msgspec.Raw(path["attributes"].encode())
+    record = {**path, "attributes": attributes, "awaited": awaited, "share": share}
     return msgspec.json.encode(record).decode()
 
 
-def plain(way: Told, awaited: Told) -> str:
-    """Return lines about a way: the publication, then a line for each broker."""
-    return "\n".join("".join(text for text, _ in line) for line in _lines(way, awaited))
+def plain(path: Told, awaited: Told) -> str:
+    """Return lines about a path: the publication, then a line for each broker."""
+    return "\n".join("".join(text for text, _ in line) for line in _lines(path, awaited))
 
 
-def coloured(way: Told, awaited: Told) -> Text:
+def coloured(path: Told, awaited: Told) -> Text:
     """Return the same lines with colours."""
     from rich.text import Text
 
-    lines = [Text.assemble(*line) for line in _lines(way, awaited)]
+    lines = [Text.assemble(*line) for line in _lines(path, awaited)]
     return Text("\n").join(lines)
 
 
-def _lines(way: Told, awaited: Told) -> Iterator[list[Piece]]:
-    yield _head(way)
-    brokers = [*(seen["broker"] for seen in way["sightings"]), *awaited]
+def _lines(path: Told, awaited: Told) -> Iterator[list[Piece]]:
+    yield _head(path)
+    brokers = [*(seen["broker"] for seen in path["sightings"]), *awaited]
     width = max(map(len, brokers), default=0)
-    for seen in way["sightings"]:
-        yield _step(way, seen, width)
+    for seen in path["sightings"]:
+        yield _step(path, seen, width)
     for broker, why in awaited.items():
         yield [(f"  {broker:{width}}  ", "bold"), (printable(why), BAD)]
 
 
-def _head(way: Told) -> list[Piece]:
+def _head(path: Told) -> list[Piece]:
     """Return the publication as `reefcast subscribe` prints an event."""
-    time = datetime.fromtimestamp(way["published_us"] / 1e6, UTC)
-    attributes = msgspec.json.decode(way["attributes"])
+    time = datetime.fromtimestamp(path["published_us"] / 1e6, UTC)
+    attributes = msgspec.json.decode(path["attributes"])
     parts = [f"{name}={_value(value)}" for name, value in attributes.items()]
-    if way["topics"]:
-        parts.append(f"topics={','.join(way['topics'])}")
-    if way["payload"]:
-        parts.append(f"payload={way['payload']} bytes")
-    if way["cut"]:
+    if path["topics"]:
+        parts.append(f"topics={','.join(path['topics'])}")
+    if path["payload"]:
+        parts.append(f"payload={path['payload']} bytes")
+    if path["cut"]:
         parts.append("(in part)")
     rest = printable("  ".join(["", *parts]))
     stamp = f"{time:%Y-%m-%dT%H:%M:%S.%f}Z  "
-    return [(stamp, QUIET), (printable(way["id"]), "bold"), (rest, "")]
+    return [(stamp, QUIET), (printable(path["id"]), "bold"), (rest, "")]
 
 
 def _value(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _step(way: Told, seen: Told, width: int) -> list[Piece]:
+def _step(path: Told, seen: Told, width: int) -> list[Piece]:
     """Return what one broker saw: when, from whom, what it decided, and for whom."""
     outcome = seen["outcome"]
-    after = f"+{duration(seen['at_us'] - way['published_us'])}".replace("+-", "-")
+    after = f"+{duration(seen['at_us'] - path['published_us'])}".replace("+-", "-")
     from_whom = f"from {seen['by']}" if seen["hops"] else "from its publisher"
     parts: list[Piece] = [
         (f"  {seen['broker']:{width}}  ", "bold"),

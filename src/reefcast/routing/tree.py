@@ -231,8 +231,8 @@ class SubscriptionTree:
         old = self.prt.by(message.id, link)
         ids = [message.id, *(id for id, _ in message.subscriptions)]
         if old is None or any(self.prt.told(id, link) for id in ids):
-            way = None if old is None else old.next_hop
-            rows = [Row(id, filter, link, False, way) for id, filter in message.subscriptions]
+            next_hop = None if old is None else old.next_hop
+            rows = [Row(id, filter, link, False, next_hop) for id, filter in message.subscriptions]
             sends = [send for row in rows for send in self.subscribe(row)]
             return sends + self.unsubscribe([message.id], link)
         entered = [entry for entry in message.subscriptions if entry[0] not in self.prt]

@@ -26,7 +26,9 @@ class BrokerEnd(End):
         self.queue = queue
         self.codec = host.codec
         self.connection: Connection | None = None
-        self.way = None if host.passage is None else host.passage.way(host.codec, MOST_HOPS)
+        self.path = (
+            None if host.passage is None else host.passage.compiled_path(host.codec, MOST_HOPS)
+        )
         self._host = host
         queue.end = self
         self.limit()
@@ -60,9 +62,9 @@ class BrokerEnd(End):
         self._host.driver.handle_publications(batch, self.name)
 
     def run(self, run: Run) -> None:
-        if self.way is None:
+        if self.path is None:
             raise self._out_of_place("PUBLISH")
-        self._host.driver.handle_run(run, self.way, self.name)
+        self._host.driver.handle_run(run, self.path, self.name)
 
     def control(self, message: ControlMessage) -> None:
         done = self._host.driver.handle(message, self.name)

@@ -128,7 +128,7 @@ class ClientSession(End):
         self._away = away
         self._ended = ended
         self._loop = asyncio.get_running_loop()
-        self.way = None if host.passage is None else host.passage.way(self.codec)
+        self.path = None if host.passage is None else host.passage.compiled_path(self.codec)
         self.slow_since_s: float | None = None
         self._said_slow = False
         self._dropped_before = 0
@@ -193,7 +193,7 @@ class ClientSession(End):
         self._settle()
 
     def run(self, run: Run) -> None:
-        if self.way is None:
+        if self.path is None:
             raise self._out_of_place("PUBLISH")
         if run.size > self._host.limits.publication_bytes:
             self.publications(run.fresh(0, run.count))  # one of them may be too large
@@ -203,7 +203,7 @@ class ClientSession(End):
             self._charge(run.count, run.size)
         run.last = self.last_seq
         try:
-            self._host.driver.handle_run(run, self.way, self.name)
+            self._host.driver.handle_run(run, self.path, self.name)
         finally:
             self.last_seq = run.last
         self._settle()

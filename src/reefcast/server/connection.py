@@ -118,8 +118,8 @@ class Connection(asyncio.Protocol):
         link, run = self.link, None
         if link.over:
             return
-        if self.end is not None and self.end.way is not None and not self._paused:
-            link.cut_publications(self.end.way.cutter)
+        if self.end is not None and self.end.path is not None and not self._paused:
+            link.cut_publications(self.end.path.cutter)
             run, data = link.receive_run(data)
         if run is None:
             self._handle(link.receive(data))
@@ -260,8 +260,8 @@ class Connection(asyncio.Protocol):
         for that must learn first of refusals."""
         assert self.end is not None
         self.link.took(len(batch))
-        if self.end.way is not None:
-            self.end.way.rested(len(batch))
+        if self.end.path is not None:
+            self.end.path.rested(len(batch))
         self.end.publications(batch)
         self._acknowledge_soon()
 
@@ -362,7 +362,7 @@ class Connection(asyncio.Protocol):
         if end is None or self.link.over:
             return
         self.end = end
-        self.link.cut_publications(None if end.way is None else end.way.cut)
+        self.link.cut_publications(None if end.path is None else end.path.cut)
         self.greeted = True
         self.link.answer = None
         self.link.admit(end.silence_s, end.ping_s, self._loop.time())

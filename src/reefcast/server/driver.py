@@ -34,7 +34,7 @@ from reefcast.routing.failures import PartlyFailed
 from reefcast.server.effects import Effector, LinkOpener, fed_links
 from reefcast.server.keeper import Keeping
 from reefcast.server.looks.watching import Watching
-from reefcast.server.metrics.sampling import Samples, Ways
+from reefcast.server.metrics.sampling import Samples, Timable
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Output, Run
 from reefcast.server.tracing import Journal
@@ -101,16 +101,16 @@ class Driver:
             self._busy = False
         self._end_input(failures)
 
-    def handle_run(self, run: Run, way: Ways, link: LinkName) -> None:
+    def handle_run(self, run: Run, path: Timable, link: LinkName) -> None:
         """Handle publications that have a compiled path; some of them may not be plain."""
         failures = 0
         effects: list[Effect] = []
         outputs: list[Output] = []
         if self._samples is not None and self._samples.armed:
-            way = self._samples.timed(way)
+            path = self._samples.timed(path)
         self._busy = True
         try:
-            for part in way.parts(run, link, self._loop.time):
+            for part in path.parts(run, link, self._loop.time):
                 if isinstance(part, tuple):
                     self._effector.hand_out(part)
                     outputs += part

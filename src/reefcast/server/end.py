@@ -12,7 +12,7 @@ from reefcast.model.operations import OperatorWish
 from reefcast.model.wire import Codec, Congestion, StatusRequest
 from reefcast.protocol.principal import Principal
 from reefcast.server.client_port import Line
-from reefcast.server.passage import Run, Way
+from reefcast.server.passage import CompiledPath, Run
 
 
 class NativeLine(Line, Protocol):
@@ -35,7 +35,7 @@ class End:
     """After how many seconds without a frame the connection is given up."""
     ping_s: float = wire.BROKER_PING_S
     """After how many seconds without another frame this side sends a PING."""
-    way: Way | None = None
+    path: CompiledPath | None = None
     """The compiled path of publications, if there is one."""
 
     def run(self, run: Run) -> None:

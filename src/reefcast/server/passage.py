@@ -1,12 +1,12 @@
 """The compiled path of publications: from the bytes of a read to the bytes of each connection, in
 two compiled calls, however many there are (`matching.passage`).
 
-A *run* is a sequence of PUBLISH frames from one read. `Way.cut` makes a run; the end of the
-connection handles it like a batch of publications; `Way.parts` gives the driver the results, in
-order: what was passed on, and the publications that are not plain (`routing.plain`), which take the
-readable path. Both paths have the same results; so how many publications try the compiled path is
-only a matter of cost. If one was not plain, the next ones may not be plain either: twice as many as
-the last time are not tried, until one passes.
+A *run* is a sequence of PUBLISH frames from one read. `CompiledPath.cut` makes a run; the end of
+the connection handles it like a batch of publications; `CompiledPath.parts` gives the driver the
+results, in order: what was passed on, and the publications that are not plain (`routing.plain`),
+which take the readable path. Both paths have the same results; so how many publications try the
+compiled path is only a matter of cost. If one was not plain, the next ones may not be plain either:
+twice as many as the last time are not tried, until one passes.
 
 The first publication allocates the memory of these calls."""
 
@@ -124,10 +124,10 @@ class Passage:
         if self._desk is not None:
             self._desk.want_below(number)
 
-    def way(self, codec: Codec, most_hops: int = 0) -> Way | None:
+    def compiled_path(self, codec: Codec, most_hops: int = 0) -> CompiledPath | None:
         """Return the compiled path for one link; None if nothing is ever plain there. `most_hops`:
         the header of publications that have come further is longer."""
-        return Way(self, codec, most_hops) if self.core.exists else None
+        return CompiledPath(self, codec, most_hops) if self.core.exists else None
 
     @property
     def desk(self) -> Desk:
@@ -154,7 +154,7 @@ class Passage:
         return port is not None and port.takes_frames
 
 
-class Way:
+class CompiledPath:
     """The compiled path of one link."""
 
     def __init__(self, passage: Passage, codec: Codec, most_hops: int) -> None:

@@ -59,14 +59,14 @@ def read(
 ) -> tuple[list[Row], dict[str, float]]:
     """Read the pairs (`PAIRS`), and the rates of brokers, from a trace."""
     messages = read_kind(spark, directory, "message")
-    found = ways(messages, read_kind(spark, directory, "delivery"), brokers)
+    found = paths(messages, read_kind(spark, directory, "delivery"), brokers)
     pairs: list[Row] = [row.asDict() for row in carried(found, delta).collect()]
     rates = sent_per_s(messages, brokers).collect()
     return pairs, {row["broker"]: row["rate"] or 0.0 for row in rates}
 
 
-def ways(messages: DataFrame, deliveries: DataFrame, brokers: Sequence[str]) -> DataFrame:
-    """Return way, publications, hops (array of sender, receiver), served (array of brokers): a row
+def paths(messages: DataFrame, deliveries: DataFrame, brokers: Sequence[str]) -> DataFrame:
+    """Return path, publications, hops (array of sender, receiver), served (array of brokers): a row
     for each different path that publications took, with how many took it."""
     id = ("publisher", "seq")
     between = (F.col("message") == "publish") & F.col("link").isin(list(brokers))
@@ -80,28 +80,28 @@ def ways(messages: DataFrame, deliveries: DataFrame, brokers: Sequence[str]) -> 
         F.sort_array(F.collect_set("at")).alias("served"),
     ).where(F.size("hops") > 0)
     counted = taken.groupBy("hops", "served").agg(F.count("*").alias("publications"))
-    way = F.xxhash64("hops", "served").alias("way")
-    return counted.select(way, "publications", "hops", "served")
+    path = F.xxhash64("hops", "served").alias("path")
+    return counted.select(path, "publications", "hops", "served")
 
 
-def carried(ways: DataFrame, delta: int) -> DataFrame:
+def carried(paths: DataFrame, delta: int) -> DataFrame:
     """Return a, b, distance, publications: what a link from a to b would have carried in place of
     those between (`PAIRS`), for each distance from 2 to `delta`."""
-    steps = ways.select("way", "publications", "served", F.explode("hops").alias("hop")).select(
-        "way", "publications", "served", F.col("hop.broker").alias("a"), F.col("hop.to").alias("b")
+    steps = paths.select("path", "publications", "served", F.explode("hops").alias("hop")).select(
+        "path", "publications", "served", F.col("hop.broker").alias("a"), F.col("hop.to").alias("b")
     )
-    onward = steps.groupBy("way", F.col("a").alias("relay")).agg(
+    onward = steps.groupBy("path", F.col("a").alias("relay")).agg(
         F.count("*").alias("copies"),
         F.first("b").alias("next"),
         F.first(F.array_contains("served", F.col("a"))).alias("ends"),
     )
-    relays = onward.where((F.col("copies") == 1) & ~F.col("ends")).select("way", "relay", "next")
-    chains = steps.select("way", "publications", "a", "b")
+    relays = onward.where((F.col("copies") == 1) & ~F.col("ends")).select("path", "relay", "next")
+    chains = steps.select("path", "publications", "a", "b")
     found = []
     for distance in range(2, delta + 1):
         chains = chains.join(
-            relays, (chains["way"] == relays["way"]) & (chains["b"] == relays["relay"])
-        ).select(chains["way"], "publications", "a", F.col("next").alias("b"))
+            relays, (chains["path"] == relays["path"]) & (chains["b"] == relays["relay"])
+        ).select(chains["path"], "publications", "a", F.col("next").alias("b"))
         found.append(chains.withColumn("distance", F.lit(distance).cast("bigint")))
     every = found[0]
     for more in found[1:]:
@@ -131,8 +131,8 @@ def check(run: Mapping[str, Any], graph: Graph, given: Rules) -> None:
     message, an overlay that is no tree, or rules that leave no room."""
     if run.get("level", "full") != "full":
         raise ConfigurationError(
-            f"the trace is of level {run['level']}: which way a publication took is told by all of "
-            "its messages, so take one of level full"
+            f"the trace is of level {run['level']}, which lacks messages that tell the path of "
+            "a publication: take one of level full"
         )
     if not is_tree(graph):
         raise ConfigurationError(
@@ -181,11 +181,11 @@ def plan_links(
 def between(graph: Graph, a: str, b: str) -> list[str]:
     """Return the brokers between two others on the path in a tree."""
     hops = hops_from(graph, b)
-    way, here = [], a
+    path, here = [], a
     while hops[here] > 1:
         here = next(near for near in graph[here] if hops[near] == hops[here] - 1)
-        way.append(here)
-    return way
+        path.append(here)
+    return path
 
 
 def _chosen(graph: Graph, rows: Sequence[Row], given: Rules) -> list[Row]:

@@ -50,13 +50,14 @@ class Ghost:
 
 
 class Incremental(Packing):
-    """See the module's docstring. `counters`: where it counts ghosts that come and go."""
+    """See the module's docstring. `counters`: where it counts ghosts that come and go. `suspicion`:
+    the test that condemns them."""
 
     prunes = True
 
     def __init__(self, theta: float, counters: Counter[str]) -> None:
         super().__init__()
-        self._suspicion = Suspicion(1 - theta)
+        self.suspicion = Suspicion(1 - theta)
         self._counters = counters
         self.ghosts: dict[EntityId, Ghost] = {}
         self._overdue: dict[EntityId, None] = {}
@@ -130,8 +131,8 @@ class Incremental(Packing):
     def _saw(self, id: EntityId, ghost: Ghost, useless: bool) -> None:
         ghost.seen += 1
         ghost.false += useless
-        ghost.suspicion = self._suspicion.after(ghost.suspicion, useless)
-        if self._suspicion.is_certain(ghost.suspicion):
+        ghost.suspicion = self.suspicion.after(ghost.suspicion, useless)
+        if self.suspicion.is_certain(ghost.suspicion):
             self._overdue[id] = None
 
     def collect_overdue(self) -> list[tuple[EntityId, Filter, Change]]:

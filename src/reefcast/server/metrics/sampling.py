@@ -39,8 +39,8 @@ LARGEST = 1 << 16
 NOTHING: Mapping[int, float] = MappingProxyType({})
 
 
-class Ways(Protocol):
-    """The compiled path of one link (`passage.Way`)."""
+class Timable(Protocol):
+    """The compiled path of one link (`passage.CompiledPath`)."""
 
     def parts(self, run: Run, link: LinkName, clock: Callable[[], float]) -> Iterator[Part]:
         """Yield the results of a run."""
@@ -78,10 +78,10 @@ class Samples:
 
     # --- publications -----------------------------------------------------------------------------
 
-    def timed(self, way: Ways) -> Ways:
-        """Return a way that does the same, and is looked at; nothing else is for a while."""
+    def timed(self, path: Timable) -> Timable:
+        """Return a path that does the same, and is timed; nothing else is for a while."""
         self._rest()
-        return _Timed(way, self)
+        return _Timed(path, self)
 
     def see(
         self,
@@ -178,16 +178,16 @@ class Samples:
 
 
 class _Timed:
-    """A way whose work is timed: matching, routing and writing frames in memory, but not what is
+    """A path whose work is timed: matching, routing and writing frames in memory, but not what is
     done with its results."""
 
-    def __init__(self, way: Ways, samples: Samples) -> None:
-        self._way = way
+    def __init__(self, path: Timable, samples: Samples) -> None:
+        self._path = path
         self._samples = samples
 
     def parts(self, run: Run, link: LinkName, clock: Callable[[], float]) -> Iterator[Part]:
-        """Yield what the way yields."""
-        parts, count, took_ns = self._way.parts(run, link, clock), run.count, 0
+        """Yield what the path yields."""
+        parts, count, took_ns = self._path.parts(run, link, clock), run.count, 0
         while True:
             began_ns = perf_counter_ns()
             part = next(parts, None)

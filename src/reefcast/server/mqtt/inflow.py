@@ -94,8 +94,8 @@ class Inflow:
         if taken:
             self.credit -= taken
             gateway.publishing.flush()
-            if self._session is not None and self._session.way is not None:
-                self._session.way.rested(taken)
+            if self._session is not None and self._session.path is not None:
+                self._session.path.rested(taken)
         return taken > 0
 
     def _read(self) -> bool:
@@ -125,7 +125,7 @@ class Inflow:
     def _pass_on(self, data: bytes) -> Taken:
         """Pass on the plain publications that these bytes begin with by the compiled path."""
         session, gateway, version = self._session, self._gateway, self._decoder.version
-        cutter = None if session is None or session.way is None else session.way.cutter
+        cutter = None if session is None or session.path is None else session.path.cutter
         if session is None or gateway is None or cutter is None or version is None:
             return NOTHING
         taken = gateway.publishing.take_frames(data, version, self._most_bytes, self.credit)

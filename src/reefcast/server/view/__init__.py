@@ -1,5 +1,5 @@
 """A whole network as one process sees it, by asking all brokers: `NetworkView` (the overview,
-pages, wishes), and `Following` (the ways of publications, hop by hop). The dashboard of the admin
+pages, wishes), and `Following` (the paths of publications, hop by hop). The dashboard of the admin
 listener and commands use it."""
 
 from reefcast.server.view.asking import Asker, BrokerAsker, OwnAsker, askers_of

@@ -1,5 +1,5 @@
 """Following publications through a network, hop by hop: all brokers are asked what they have seen
-of those that match a filter, and what they say of one publication becomes its *way*."""
+of those that match a filter, and what they say of one publication becomes its *path*."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Told = dict[str, Any]
 
 
 class Update(NamedTuple):
-    """What is new. `ways`: publications with all of their sightings so far, in the order of hops
+    """What is new. `paths`: publications with all of their sightings so far, in the order of hops
     and times: {`id`, the fields of `OF_EVENT`, `sightings`: a list of what each broker saw}.
     `share`: the part of the publications that every broker looks at (0 to 1); `missed`: sightings
     that were forgotten before they were asked for; `silent`: why a broker tells nothing, also one
     that is down; `more`: some broker has more to tell already."""
 
-    ways: list[Told]
+    paths: list[Told]
     share: float
     missed: int
     silent: dict[str, str]
@@ -32,13 +32,13 @@ class Update(NamedTuple):
 
 
 class Following:
-    """The ways of the publications that match `filter`, from the first `update` on."""
+    """The paths of the publications that match `filter`, from the first `update` on."""
 
     def __init__(self, view: NetworkView, filter: str) -> None:
         self._view = view
         self._filter = filter
         self._after: dict[str, tuple[str, int]] = {}
-        self._ways: OrderedDict[str, Told] = OrderedDict()
+        self._paths: OrderedDict[str, Told] = OrderedDict()
 
     async def update(self) -> Update:
         """Ask all brokers; return what is new since the last time."""
@@ -57,27 +57,27 @@ class Following:
         for name, answer in told.items():
             self._after[name] = (lives[name], answer["last"])
             for seen in answer["seen"]:
-                way = self._add(name, seen, share)
-                if way is not None:
-                    changed[way["id"]] = way
+                path = self._add(name, seen, share)
+                if path is not None:
+                    changed[path["id"]] = path
         missed = sum(answer["missed"] for answer in told.values())
         more = any(len(answer["seen"]) == MOST_SEEN for answer in told.values())
         return Update(list(changed.values()), share, missed, silent, more)
 
     def _add(self, broker: str, seen: Told, share: float) -> Told | None:
-        """Add a sighting to its way; return the way. None if it is there already (a broker that was
+        """Add a sighting to its path; return that. None if it is there already (a broker that was
         started again since the overview tells from the beginning twice), and for a publication
         outside of `share`, of which only some brokers would tell."""
         id = f"{seen['publisher']}#{seen['seq']}"
-        way = self._ways.get(id)
-        if way is None:
+        path = self._paths.get(id)
+        if path is None:
             if id_hash((seen["publisher"], seen["seq"])) > share * MOST_HASH:
                 return None
             event = {name: seen[name] for name in OF_EVENT}
-            way = self._ways[id] = {"id": id, **event, "sightings": []}
-            if len(self._ways) > MOST_WAYS:
-                self._ways.popitem(last=False)
-        sightings = way["sightings"]
+            path = self._paths[id] = {"id": id, **event, "sightings": []}
+            if len(self._paths) > MOST_WAYS:
+                self._paths.popitem(last=False)
+        sightings = path["sightings"]
         own = {name: value for name, value in seen.items() if name not in OF_EVENT}
         sighting = {"broker": broker, **own}
         if sighting in sightings:
@@ -85,4 +85,4 @@ class Following:
         sightings.append(sighting)
         sightings.sort(key=lambda each: (each["hops"], each["at_us"]))
         del sightings[MOST_SIGHTINGS:]
-        return way
+        return path

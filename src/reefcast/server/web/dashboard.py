@@ -1,4 +1,4 @@
-"""What the dashboard's page asks: the network as it is now, pages of long lists, the ways of
+"""What the dashboard's page asks: the network as it is now, pages of long lists, the paths of
 publications, why a filter matches, and wishes of who has the right to them.
 
 Everything comes from `server.view`, which asks all brokers as operators do, with the credentials of
@@ -236,9 +236,9 @@ async def _news(following: Following) -> AsyncIterator[tuple[str, bytes]]:
     while True:
         update = await following.update()
         state = (update.share, update.silent)
-        if update.ways or update.missed or state != before or loop.time() - said_s > QUIET_S:
+        if update.paths or update.missed or state != before or loop.time() - said_s > QUIET_S:
             said_s, before = loop.time(), state
-            yield "ways", msgspec.json.encode(update._asdict())
+            yield "paths", msgspec.json.encode(update._asdict())
         await asyncio.sleep(FOLLOW_S)
 
 

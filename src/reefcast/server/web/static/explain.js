@@ -2,7 +2,7 @@
 
 import { post } from "./api.js";
 import { badge, el, heading, notice } from "./dom.js";
-import { followed, inLine, when } from "./ways.js";
+import { followed, inLine, when } from "./paths.js";
 
 const KIND = { TRUE: "good", FALSE: "bad", UNKNOWN: "warn" };
 
@@ -23,22 +23,22 @@ export function explain(main, event = '{"symbol": "IBM", "price": 5}', topics = 
       result.replaceChildren(notice("bad", el("span", { class: "pre" }, error.message)));
     }
   };
-  const recent = el("ul", { class: "ways", "aria-label": "Recent events" });
+  const recent = el("ul", { class: "paths", "aria-label": "Recent events" });
   const said = el("div");
-  const take = (way) => {
-    attributes.value = way.attributes;
-    topic.value = way.topics.join("\n");
+  const take = (path) => {
+    attributes.value = path.attributes;
+    topic.value = path.topics.join("\n");
     ask();
   };
   const fail = (text) => said.replaceChildren(notice("warn", text));
   let shown = [];
-  const stop = followed("", (ways) => {
-    said.replaceChildren(...(ways.length ? [] : [el("p", { class: "hint" }, "Waiting for publications …")]));
+  const stop = followed("", (paths) => {
+    said.replaceChildren(...(paths.length ? [] : [el("p", { class: "hint" }, "Waiting for publications …")]));
     if (recent.contains(document.activeElement) || recent.matches(":hover")) return;
-    shown = ways.slice(0, 30);
-    recent.replaceChildren(...shown.map((way) =>
-      el("li", {}, el("button", { type: "button", onclick: () => take(way) },
-        el("span", { class: "time" }, when(way)), el("span", { class: "event" }, inLine(way))))));
+    shown = paths.slice(0, 30);
+    recent.replaceChildren(...shown.map((path) =>
+      el("li", {}, el("button", { type: "button", onclick: () => take(path) },
+        el("span", { class: "time" }, when(path)), el("span", { class: "event" }, inLine(path))))));
   }, fail);
   main.append(
     heading("Explain"),
