@@ -32,7 +32,7 @@ packages."""
 
 # Lowest first; a module may import from its own layer and from those before it.
 LAYERS = (
-    ("errors",),
+    ("errors", "words"),
     ("directories", "extras", "logs"),
     ("model",),
     ("cesql",),

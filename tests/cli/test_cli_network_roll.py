@@ -128,8 +128,8 @@ def test_what_is_missing_has_names() -> None:
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ({"clients": 2, "custody": 1}, "b still has 2 clients and 1 publications in custody"),
-        ({"homes": ["x/y"]}, "b is empty; on its disk are 1 durable sessions: x/y"),
+        ({"clients": 2, "custody": 1}, "b still has 2 clients and 1 publication in custody"),
+        ({"homes": ["x/y"]}, "b is empty; on its disk is 1 durable session: x/y"),
         (
             {"homes": [str(n) for n in range(12)]},
             "sessions: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more",

@@ -54,7 +54,7 @@ async def test_a_session_from_the_command_line(url: str, children: Children) -> 
         code, output, _ = await children.run(*arguments)
         first, *lines = output.splitlines()
         assert first.startswith(
-            "billing  owner anonymous  home a  1 subscriptions  0 consumers  2 ev"
+            "billing  owner anonymous  home a  1 subscription  0 consumers  2 ev"
         )
         assert "  subscription 1: n > 0" in lines
         assert [line.rsplit("  ", 1)[-1] for line in lines[-3:]] == ["n=2", "n=3", "n=1"]

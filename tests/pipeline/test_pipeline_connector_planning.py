@@ -380,7 +380,7 @@ def test_a_batch_that_cannot_be_read_again_is_an_error() -> None:
     query.plan(None)
     query.restart()
     storage.events = storage.events[1:]
-    with pytest.raises(ConnectionLostError, match=r"1 events of a batch .* not stored any more"):
+    with pytest.raises(ConnectionLostError, match=r"1 event of a batch .* not stored any more"):
         query.run()
 
 

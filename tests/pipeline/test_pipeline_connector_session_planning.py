@@ -255,7 +255,7 @@ def test_what_the_session_does_not_owe_any_more_is_data_loss() -> None:
     end = planner.latest(start, None)
     del home.queue[2]
     again = SessionPlanner(home, RULES)
-    with pytest.raises(LocalError, match=r"1 events of a batch .* session 's' .* failOnDataLoss"):
+    with pytest.raises(LocalError, match=r"1 event of a batch .* session 's' .* failOnDataLoss"):
         again.handfuls(start, end)
     [rest] = SessionPlanner(home, RULES._replace(fail=False)).handfuls(start, end)
     assert rest.bodies == (b"1", b"3")

@@ -844,7 +844,7 @@ def test_who_was_taken_out_is_waited_for_by_no_end_of_its_link_that_restarts() -
 
 def test_who_has_advertised_something_is_not_taken_out_where_no_table_is_on_disk() -> None:
     core = movable(CHAIN).cores["c"]
-    assert "d still has 1 subscriptions or advertisements" in core.objection_to_leaving("d")
+    assert "d still has 1 subscription or advertisement," in core.objection_to_leaving("d")
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ async def test_a_trace_that_cannot_be_written_any_more_costs_only_itself(
     monkeypatch.setattr(TraceRecorder, "write", full)
     await carry(live, tmp_path, "full")
     assert not rows(tmp_path, "publish")
-    assert "rows of the trace are lost: [Errno 28] No space left on device" in caplog.text
+    assert " of the trace lost: [Errno 28] No space left on device" in caplog.text
 
 
 async def test_whatever_goes_wrong_with_the_trace_costs_only_itself(
@@ -118,7 +118,7 @@ async def test_whatever_goes_wrong_with_the_trace_costs_only_itself(
 
     monkeypatch.setattr(TraceRecorder, "write", fault)
     await carry(live, tmp_path, "full")
-    assert "rows of the trace are lost: a fault of the recorder" in caplog.text
+    assert " of the trace lost: a fault of the recorder" in caplog.text
     assert has_traceback(caplog)
 
 
@@ -133,4 +133,4 @@ async def test_rows_with_numbers_beyond_64_bits_are_lost_and_no_others(
     await node.stop()
     told = {row["table"]: row["rows"] for row in rows(tmp_path, "table")}
     assert told["even"] == 2 and "odd" not in told and "PRT" in told
-    assert "1 rows of the trace are lost: numbers beyond 64 bits" in caplog.text
+    assert "1 row of the trace lost: numbers beyond 64 bits" in caplog.text

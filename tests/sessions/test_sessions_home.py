@@ -234,7 +234,7 @@ def test_a_refusal_names_the_session_and_a_retry_is_taken():
     driver.home.create("", "billing", LINK, options, 0.0)
     one, two = publish(publication("p", 1)), publish(publication("p", 2))
     assert not driver.home.owe(one, {LINK: [1]}, 0.0).refused
-    assert "session 'billing' is full (1 events" in driver.home.owe(two, {LINK: [1]}, 0.0).refused
+    assert "session 'billing' is full (1 event," in driver.home.owe(two, {LINK: [1]}, 0.0).refused
     driver.settle()
     driver.home.drain("", "billing", 0.0)
     assert not driver.home.owe(two, {LINK: [1]}, 0.0).refused

@@ -42,6 +42,7 @@ from reefcast.cesql.values import (
     matches,
     type_of,
 )
+from reefcast.words import counted
 
 REQUIRED = frozenset({"id", "source", "specversion", "type"})
 """The attributes that every CloudEvent has: EXISTS is true of them (section 3.4.4)."""
@@ -329,7 +330,7 @@ def _unknown(e: Call, functions: Functions) -> str:
     known = functions.named(e.function)
     count = len(e.arguments)
     if known:
-        given = f"{count} argument{'' if count == 1 else 's'}"
+        given = counted(count, "argument")
         return f"{e.function} is called with {given}; there is {' and '.join(known)}"
     return f"there is no function {e.function}; pass it as one of `functions`, or use another"
 

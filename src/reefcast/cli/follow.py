@@ -29,6 +29,7 @@ from reefcast.cli.secured import own_files, own_options
 from reefcast.cli.terminal import plain_console
 from reefcast.errors import ConnectionLostError, PeerError
 from reefcast.network.file import NetworkFile, load_network
+from reefcast.words import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -202,8 +203,7 @@ class Shown:
     def begin(self, update: Update) -> None:
         """Say that what is published from now on is followed."""
         up = len(self._names) - len(update.silent)
-        brokers = "broker" if len(self._names) == 1 else "brokers"
-        _say(f"following at {up} of {len(self._names)} {brokers}")
+        _say(f"following at {up} of {counted(len(self._names), 'broker')}")
         self._remark(update)
 
     async def show(self, update: Update, now: float) -> None:
@@ -260,9 +260,8 @@ class Shown:
     def finish(self) -> None:
         """Write the rest, and say how much there was."""
         self._output.finish()
-        publications = "publication" if self._printed == 1 else "publications"
         missed = f"; {self._missed:,} sightings came too fast" if self._missed else ""
-        _say(f"{self._printed:,} {publications}{missed}")
+        _say(f"{counted(self._printed, 'publication')}{missed}")
 
 
 def _drawn(console: Console, path: Told, awaited: dict[str, str]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from reefcast.model.wording import printable
+from reefcast.words import counted
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -99,8 +100,7 @@ def _remarks(seen: Told) -> str:
     text += ", to be confirmed" if seen["confirm"] else ""
     matched = seen.get("matched")
     if matched is not None:
-        rows = "row" if matched == 1 else "rows"
-        text += f"; {matched} {rows} matched, {duration(seen['took_us'])}"
+        text += f"; {counted(matched, 'row')} matched, {duration(seen['took_us'])}"
     return text
 
 

@@ -14,6 +14,7 @@ from reefcast.cli.options import Time, Whole, json_option
 from reefcast.cli.secured import connect
 from reefcast.cli.subscribe import json_line, text_line
 from reefcast.client.loop import new_event_loop
+from reefcast.words import counted
 
 
 @click.command()
@@ -59,4 +60,4 @@ def command(
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         printed = runner.run(ask())
-    click.echo(f"reefcast: {printed:,} {'event' if printed == 1 else 'events'}", err=True)
+    click.echo(f"reefcast: {counted(printed, 'event')}", err=True)

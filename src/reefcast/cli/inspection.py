@@ -16,6 +16,7 @@ from reefcast.cli.terminal import plain_console
 from reefcast.errors import ConfigurationError
 from reefcast.model.wording import printable
 from reefcast.routing.router import COUNTED
+from reefcast.words import noun
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -113,8 +114,8 @@ def owed_in_words(answers: Mapping[str, Answer]) -> Iterator[str]:
             down = "" if owed["away_s"] is None else f", down for {_duration(owed['away_s'])}"
             parts = []
             if waiting := max(owed["waiting"], owed["held"]):
-                noun = "publication waits" if waiting == 1 else "publications wait"
-                parts.append(f"{waiting} {noun} for broker {link}{down}")
+                wait = noun(waiting, "publication waits", "publications wait")
+                parts.append(f"{waiting} {wait} for broker {link}{down}")
             if owed["unsettled"] and down:
                 parts.append(f"{owed['unsettled']} changes of tables wait for its answer")
             if count := owed.get("in_custody", 0):

@@ -35,6 +35,7 @@ from reefcast.cli.secured import own_files, own_options
 from reefcast.cli.terminal import plain_console
 from reefcast.matching import telling_of_compiling
 from reefcast.network.file import NetworkFile, load_network
+from reefcast.words import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -142,9 +143,9 @@ def _say_up(overlay: Overlay, as_json: bool) -> None:
 
 
 def _size(network: NetworkFile) -> str:
-    parts = [_several(len(network.broker), "broker"), _several(len(network.link), "link")]
+    parts = [counted(len(network.broker), "broker"), counted(len(network.link), "link")]
     if network.storage:
-        parts.append(_several(len(network.storage), "storage"))
+        parts.append(counted(len(network.storage), "storage"))
     return ", ".join(parts)
 
 
@@ -325,7 +326,3 @@ def _storages(network: NetworkFile) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def _several(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

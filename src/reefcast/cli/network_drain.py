@@ -14,6 +14,7 @@ from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.options import json_option, network_argument, wait_option
 from reefcast.cli.secured import own_files, own_options
 from reefcast.network.file import NetworkFile, load_network
+from reefcast.words import counted, noun
 
 if TYPE_CHECKING:
     from reefcast.server.admin import AdminConnection
@@ -87,8 +88,11 @@ def in_words(broker: str, state: dict[str, Any]) -> str:
     if state["state"] == "no":
         return f"{broker} takes clients"
     left = [
-        f"{state[name]} {words}"
-        for name, words in (("clients", "clients"), ("custody", "publications in custody"))
+        counted(state[name], *words)
+        for name, words in (
+            ("clients", ("client",)),
+            ("custody", ("publication in custody", "publications in custody")),
+        )
         if state[name]
     ]
     said = f"{broker} is empty" if not left else f"{broker} still has {' and '.join(left)}"
@@ -96,7 +100,5 @@ def in_words(broker: str, state: dict[str, Any]) -> str:
     if not homes:
         return said
     more = f" and {len(homes) - MOST_SHOWN} more" if len(homes) > MOST_SHOWN else ""
-    return (
-        f"{said}; on its disk are {len(homes)} durable sessions: "
-        f"{', '.join(homes[:MOST_SHOWN])}{more}"
-    )
+    there = f"{noun(len(homes), 'is', 'are')} {counted(len(homes), 'durable session')}"
+    return f"{said}; on its disk {there}: {', '.join(homes[:MOST_SHOWN])}{more}"

@@ -32,6 +32,7 @@ from reefcast.cli.secured import connect
 from reefcast.client import Client
 from reefcast.client.loop import new_event_loop
 from reefcast.errors import ConfigurationError, InvalidValueError
+from reefcast.words import counted
 
 AHEAD_S = 0.002
 """With --rate, events that are due within this time go together."""
@@ -163,8 +164,7 @@ def _carry_out(job: Job, as_json: bool) -> int:
     if as_json:
         click.echo(msgspec.json.encode({"published": job.published, "seconds": round(seconds, 3)}))
     else:
-        events = "event" if job.published == 1 else "events"
-        click.echo(f"published {job.published:,} {events} in {seconds:.2f} s", err=True)
+        click.echo(f"published {counted(job.published, 'event')} in {seconds:.2f} s", err=True)
     return code
 
 

@@ -14,6 +14,7 @@ from reefcast.cli.secured import connect
 from reefcast.cli.subscribe import json_line, text_line
 from reefcast.client.event import TO
 from reefcast.client.loop import new_event_loop
+from reefcast.words import counted
 
 
 @click.command()
@@ -63,5 +64,4 @@ def command(
             runner.run(answer())
     except (KeyboardInterrupt, BrokenPipeError):
         pass  # the usual ways to end it
-    replies = "reply" if replied == 1 else "replies"
-    click.echo(f"reefcast: {replied:,} {replies}", err=True)
+    click.echo(f"reefcast: {counted(replied, 'reply', 'replies')}", err=True)

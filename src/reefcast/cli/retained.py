@@ -17,6 +17,7 @@ from reefcast.cli.subscribe import record_of, text_line
 from reefcast.client import Client, Event
 from reefcast.client.loop import new_event_loop
 from reefcast.client.retaining import RetainedValue, retained_values
+from reefcast.words import counted
 
 
 @click.command()
@@ -49,8 +50,8 @@ def command(*, words: tuple[str, ...], clear: bool, as_json: bool) -> None:
         found = runner.run(_look(url, filter, clear=clear))
     for value in found:
         sys.stdout.write(f"{json_line(value) if as_json else text_line(value.event)}\n")
-    values, done = "value" if len(found) == 1 else "values", "cleared" if clear else "retained"
-    click.echo(f"reefcast: {len(found):,} {values} {done}", err=True)
+    done = "cleared" if clear else "retained"
+    click.echo(f"reefcast: {counted(len(found), 'value')} {done}", err=True)
 
 
 async def _look(url: str, filter: str, *, clear: bool) -> list[RetainedValue]:

@@ -18,6 +18,7 @@ from reefcast.cli.subscribe import record_of, text_line
 from reefcast.client import Client, DurableSession, QueuedEvent
 from reefcast.client.loop import new_event_loop
 from reefcast.sessions.messages import MOST_LETTERS, SessionRow
+from reefcast.words import counted, noun
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Callable[..., Any])
@@ -177,7 +178,7 @@ def _count(
     if as_json:
         _print_json({"session": name, done: count})
     else:
-        click.echo(f"session {name}: {count:,} {'event' if count == 1 else 'events'} {done}")
+        click.echo(f"session {name}: {counted(count, 'event')} {done}")
 
 
 def _name(words: tuple[str, ...]) -> tuple[str, str]:
@@ -221,13 +222,14 @@ def _line(row: SessionRow) -> str:
         f"{row.name}",
         f"owner {row.owner}",
         f"home {row.home}",
-        f"{len(row.subscriptions)} subscriptions",
-        f"{len(row.consumers)} consumers",
-        f"{row.events:,} events ({row.bytes:,} bytes) owed",
+        counted(len(row.subscriptions), "subscription"),
+        counted(len(row.consumers), "consumer"),
+        f"{counted(row.events, 'event')} ({counted(row.bytes, 'byte')}) owed",
     ]
-    parts += [f"{row.dead_letters:,} dead letters"] if row.dead_letters else []
-    parts += [f"{row.waiting:,} publications wait for room"] if row.waiting else []
-    parts += [f"{row.notes:,} notes"] if row.notes else []
+    parts += [counted(row.dead_letters, "dead letter")] if row.dead_letters else []
+    wait = noun(row.waiting, "publication waits", "publications wait")
+    parts += [f"{row.waiting:,} {wait} for room"] if row.waiting else []
+    parts += [counted(row.notes, "note")] if row.notes else []
     parts += [f"{row.dropped:,} dropped"] if row.dropped else []
     return "  ".join(parts)
 
@@ -247,7 +249,7 @@ def _event_line(event: QueuedEvent) -> str:
     why = f"  dead: {event.dead}" if event.dead else ""
     late = "  late" if event.late else ""
     return (
-        f"  {event.position}  handed out {event.deliveries} times{late}{why}  "
+        f"  {event.position}  handed out {counted(event.deliveries, 'time')}{late}{why}  "
         f"{text_line(event.event)}"
     )
 

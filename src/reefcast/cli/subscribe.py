@@ -31,6 +31,7 @@ from reefcast.client.history import MOST_HANDOVER_S
 from reefcast.client.loop import new_event_loop
 from reefcast.model.messages import MOST_ORDER_S
 from reefcast.model.wire import QUEUE_POLICIES
+from reefcast.words import counted
 
 
 class Job(msgspec.Struct):
@@ -160,9 +161,8 @@ def command(
         pass  # the usual ways to end it: Ctrl-C, or whoever read our output has enough
     job.output.finish()
     printed = job.output.lines
-    events = "event" if printed == 1 else "events"
     lacking = f", and {job.dropped:,} that were dropped" if job.dropped else ""
-    click.echo(f"reefcast: {printed:,} {events}{lacking}", err=True)
+    click.echo(f"reefcast: {counted(printed, 'event')}{lacking}", err=True)
     sys.exit(NO if printed < job.count and timeout else DONE)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from reefcast.words import noun
+
 
 def count(value: float | None) -> str:
     """Write 1234567 as "1 234 567" (thin spaces)."""
@@ -10,7 +12,7 @@ def count(value: float | None) -> str:
 
 def counted(number: int, what: str) -> str:
     """Write 1 and "link" as "1 link", 2 as "2 links"."""
-    return f"{count(number)} {what}{'' if number == 1 else 's'}"
+    return f"{count(number)} {noun(number, what)}"
 
 
 def short(value: float) -> str:

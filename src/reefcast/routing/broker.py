@@ -94,6 +94,7 @@ from reefcast.routing.standing import STANDING_TIMER
 from reefcast.routing.tables import IndexFactory
 from reefcast.sessions.home import Home
 from reefcast.sessions.messages import FROM_CLIENTS
+from reefcast.words import counted
 
 ROUND_TIMER = "round"
 NO_ROWS: Rows = {}
@@ -388,9 +389,10 @@ class Broker(Observed):
             rows += 0 if table is self.router.prt else len(table.from_hop(link))
         if not rows:
             return ""
+        what = counted(rows, "subscription or advertisement", "subscriptions or advertisements")
         return (
-            f"{link} still has {rows} subscriptions or advertisements, its own or those of brokers "
-            "behind it: drain it (reefcast network drain), and take out leaves first"
+            f"{link} still has {what}, its own or those of brokers behind it: drain it (reefcast "
+            "network drain), and take out leaves first"
         )
 
     # --- links and timers -------------------------------------------------------------------------

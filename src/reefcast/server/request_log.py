@@ -9,6 +9,7 @@ from reefcast.history.request_log import RequestLog, Rows
 from reefcast.logs import part
 from reefcast.network.sections import RequestsSection
 from reefcast.timing import now_us
+from reefcast.words import counted
 
 log = part("trace")
 
@@ -49,7 +50,7 @@ class LiveRequestLog:
             lost += len(rows[0])
             log.error("the log of requests: %s", error)
         if lost:
-            log.error("%d rows of the log of requests are lost", lost)
+            log.error("%s of the log of requests lost", counted(lost, "row"))
 
     async def finish(self) -> None:
         """Write everything that is left."""

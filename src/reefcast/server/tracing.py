@@ -33,6 +33,7 @@ from reefcast.server.floods import Floods
 from reefcast.timing import now_us
 from reefcast.traces.files import TraceRecorder
 from reefcast.traces.vocabulary import FOUND_OVERLOADED
+from reefcast.words import counted
 
 QueueOf = Mapping[LinkName, int]
 log = part("trace")
@@ -134,10 +135,10 @@ class LiveTrace:
         except Exception as error:
             lost = sum(len(columns[0]) for columns in rows.values())
             unforeseen = None if isinstance(error, OSError) else error
-            log.error("%d rows of the trace are lost: %s", lost, error, exc_info=unforeseen)
+            log.error("%s of the trace lost: %s", counted(lost, "row"), error, exc_info=unforeseen)
         else:
             if odd:
-                log.error("%d rows of the trace are lost: numbers beyond 64 bits", odd)
+                log.error("%s of the trace lost: numbers beyond 64 bits", counted(odd, "row"))
 
     @property
     def _busy(self) -> bool:

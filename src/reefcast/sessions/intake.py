@@ -9,6 +9,7 @@ from reefcast.sessions.events import Event, Events, body_of, expiry_of
 from reefcast.sessions.outcome import TAKEN, Told, Verdict
 from reefcast.sessions.session import Session
 from reefcast.sessions.waiting import Waiting
+from reefcast.words import counted
 
 MOST_WAITING = 10_000
 """Publications that wait for room in one queue; who publishes more without waiting for
@@ -140,7 +141,8 @@ def _refusal(session: Session, size: int) -> str:
     name, options = session.record.name, session.queue.options
     if size > options.max_bytes:
         return f"session {name!r} takes no event of {size} bytes: its max_bytes is smaller"
+    queue = session.queue
     return (
-        f"session {name!r} is full ({len(session.queue.entries)} events, {session.queue.bytes} "
-        "bytes): publish again when its consumers have acknowledged some"
+        f"session {name!r} is full ({counted(len(queue.entries), 'event')}, "
+        f"{counted(queue.bytes, 'byte')}): publish again when its consumers have acknowledged some"
     )

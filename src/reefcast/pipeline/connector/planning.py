@@ -39,6 +39,7 @@ from reefcast.pipeline.connector.ids import Hashes, Ids, joined, no_ids
 from reefcast.pipeline.connector.offsets import Late, Offset, Seen, late_hashes, late_of
 from reefcast.pipeline.connector.reading import Slice, data_loss
 from reefcast.pipeline.connector.sketches import Sketch
+from reefcast.words import counted, noun
 
 BUCKETS = 4
 """Buckets in the time of `late`."""
@@ -285,10 +286,10 @@ class Planner:
                 fail=self._rules.fail,
             )
             return ids
-        if len(difference.less):
+        if lost := len(difference.less):
             data_loss(
-                f"{len(difference.less)} events of a batch that must be read again are not stored "
-                "any more",
+                f"{counted(lost, 'event')} of a batch that must be read again "
+                f"{noun(lost, 'is', 'are')} not stored any more",
                 fail=self._rules.fail,
             )
         return ids.without(difference.more)

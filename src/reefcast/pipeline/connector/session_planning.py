@@ -27,6 +27,7 @@ from reefcast.errors import ConfigurationError, LocalError
 from reefcast.pipeline.connector.cutting import tasks_for
 from reefcast.pipeline.connector.reading import data_loss
 from reefcast.sessions.collecting import runs
+from reefcast.words import counted, noun
 
 MOST_BATCH_BYTES = 64 << 20
 """Bodies in one batch, unless its first one is larger: they travel through Spark's driver."""
@@ -208,7 +209,8 @@ class SessionPlanner:
 
     def _lost(self, count: int) -> None:
         data_loss(
-            f"{count} events of a batch that must be run again are not in the queue of session "
+            f"{counted(count, 'event')} of a batch that must be run again "
+            f"{noun(count, 'is', 'are')} not in the queue of session "
             f"{self._rules.name!r} any more: another consumer of the session has had them, or they "
             "were dropped by its limits, or are among its dead letters",
             fail=self._rules.fail,
