@@ -171,7 +171,7 @@ def comes_back(seed: int, how: str) -> list[str]:
         network.start("b")
         goes_on(network)
     if how == "resumes":
-        network.mend(("b", "c"))
+        network.repair(("b", "c"))
     else:
         network.start("c")
     for x in range(2, 40):

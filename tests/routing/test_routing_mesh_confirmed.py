@@ -724,7 +724,7 @@ def test_nobody_forgets_a_move_before_those_behind_it_have_come_to_its_end() -> 
     run_until(network, lambda: "d" in router_of(network, "b").brokers)
     network.break_link(("b", "d"))
     network.part(("b", "d"), "bd")
-    network.mend(("b", "d"))
+    network.repair(("b", "d"))
     network.run(10_000)
     assert waits_for_disk(network, "b", MoveWave) == {"a", "c"}
     for name in "abc":

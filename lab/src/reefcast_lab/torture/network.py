@@ -446,7 +446,7 @@ class Network:
             self.let_go.update(each.publication.id for each in state.held if not each.confirm)
 
     def break_link(self, edge: Directed) -> None:
-        """Let nothing pass between the two ends of a link, until it is mended."""
+        """Let nothing pass between the two ends of a link, until it is repaired."""
         self.record.step(f"cut {edge}")
         self.disturbed = True
         self.cut.add(edge)
@@ -461,11 +461,11 @@ class Network:
             if name in self.cores and self.links.pop((name, other), None) is not None:
                 self.put(name, LinkDown(), other)
 
-    def mend(self, edge: Directed) -> None:
+    def repair(self, edge: Directed) -> None:
         """Let a link work again that was cut; if an end has given it up, it begins anew."""
         if edge not in self.cut:  # it has left the overlay since
             return
-        self.record.step(f"mend {edge}")
+        self.record.step(f"repair {edge}")
         self.cut.discard(edge)
         one, other = edge
         if {one, other} <= self.cores.keys():
@@ -475,10 +475,10 @@ class Network:
                 self.connect(one, other)
 
     def settle(self, limit: int = MOST_STEPS) -> None:
-        """Start all brokers, mend all links and disks, and let everything happen that is to happen.
+        """Start all brokers, repair all links and disks, and let everything happen that is to happen.
         Raises `NeverQuietError`."""
         for edge in sorted(self.cut):
-            self.mend(edge)
+            self.repair(edge)
         for name in self.names:
             self.disks[name].fails = False
             if name not in self.cores:

@@ -360,7 +360,7 @@ class Torture:
             return
         one, other = sorted(self.rng.choice(network.edges))
         if (one, other) in network.cut:
-            network.mend((one, other))
+            network.repair((one, other))
         else:
             network.break_link((one, other))
 
@@ -382,7 +382,7 @@ class Torture:
         """Let everything work again, so that moves come to their ends."""
         network = self.network
         for edge in sorted(network.cut):
-            network.mend(edge)
+            network.repair(edge)
         for name in self._down():
             network.start(name)
         for disk in network.disks.values():
