@@ -475,8 +475,8 @@ class Network:
                 self.connect(one, other)
 
     def settle(self, limit: int = MOST_STEPS) -> None:
-        """Start all brokers, repair all links and disks, and let everything happen that is to happen.
-        Raises `NeverQuietError`."""
+        """Start all brokers, repair all links and disks, and let everything happen that is to
+        happen. Raises `NeverQuietError`."""
         for edge in sorted(self.cut):
             self.repair(edge)
         for name in self.names:
