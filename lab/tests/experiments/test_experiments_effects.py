@@ -61,13 +61,27 @@ def test_pairs_are_of_one_seed_one_size_and_the_preset(spark):
     assert ours(frame, claim("effect"), claim("difference")) == [pytest.approx(0.75), 2.5]
 
 
-def test_a_claim_may_be_about_the_least_or_the_largest_size_alone(spark):
+def test_a_claim_may_be_about_one_end_of_the_sizes_or_about_those_between(spark):
     """These are the sizes that both of its routings have."""
     frame = results(spark, *TWO_SIZES, result("slow", 5, 0, 1000), result("slow", 30, 0, 1000))
     least, most = (dataclasses.replace(claim("effect"), where=where) for where in ("least", "most"))
     assert ours(frame, least, most) == [pytest.approx(0.5), pytest.approx(1.0)]
     alone = dataclasses.replace(claim("level", against=""), where="most")
     assert ours(frame, alone, dataclasses.replace(alone, where="least")) == [1000.0, 1000.0]
+    assert ours(frame, dataclasses.replace(alone, where="between")) == [pytest.approx(5.5)]
+
+
+def test_runs_are_final_or_not_at_the_sizes_of_the_claim(spark):
+    """One run of `slow` at the smaller size did not end; the other size is not concerned."""
+    stable = (
+        result(routing, x, 0, (routing, x) != ("slow", 10), metric="stable")
+        for routing in ("slow", "fast")
+        for x in (10, 20)
+    )
+    frame = results(spark, *TWO_SIZES, *stable)
+    asked = dataclasses.replace(claim("difference"), settled="stable")
+    cases = [dataclasses.replace(asked, where=where) for where in ("all", "least", "most")]
+    assert [row.unsettled for row in rows(frame, cases)] == [("slow",), ("slow",), ()]
 
 
 def test_places_on_a_curve_count_as_one_value(spark):

@@ -10,7 +10,7 @@ from toy_paper import toy_paper
 
 from reefcast.errors import ConfigurationError, DamagedError
 from reefcast_lab.experiments import overview, page
-from reefcast_lab.experiments.campaign import Measured
+from reefcast_lab.experiments.campaign import Measured, PaperPoint
 from reefcast_lab.experiments.evaluation import evaluation
 from reefcast_lab.experiments.overview import Line
 from reefcast_lab.experiments.registry import papers
@@ -57,6 +57,23 @@ def test_the_index(toy, tmp_path):
     assert "| [toy/T1](toy.md) | delay, slow over fast | +40 % | +50 % | reproduced |  |" in text
     assert "| Another | none yet |" in text
     assert "There is no page yet of toy/T1, toy/T2, toy/T3" in text
+
+
+def test_the_index_leads_to_the_curves(toy, tmp_path):
+    """Those that show the paper's points first; none whose picture is not there."""
+    one = toy.plots[0]
+    point = PaperPoint("fast", 1.0, "Fig. 1")
+    plots = [
+        dataclasses.replace(one, name=name, title=name.title(), points=points)
+        for name, points in (("ours", ()), ("both", (point,)), ("lost", (point,)))
+    ]
+    drawn = dataclasses.replace(toy, plots=tuple(plots))
+    write_page(tmp_path, drawn, [])
+    (tmp_path / page.picture(drawn, plots[-1])).unlink()
+    text = overview.text(tmp_path, {"toy": drawn})
+    assert "Curves beside the paper's points: [Both](toy-both.svg).\n" in text
+    assert "Curves of ours: [Ours](toy-ours.svg).\n" in text
+    assert "Lost" not in text
 
 
 def test_the_index_says_why_a_figure_is_missed(toy, tmp_path):

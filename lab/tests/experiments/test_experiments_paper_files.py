@@ -32,11 +32,13 @@ from reefcast_lab.experiments.sharing.claims import FILES as SHARING
 from reefcast_lab.experiments.skew.claims import FILES as SKEW
 from reefcast_lab.experiments.storage.claims import FILES as STORAGE
 from reefcast_lab.experiments.tenfold.claims import FILES as TENFOLD
+from reefcast_lab.experiments.undone.claims import FILES as UNDONE
 
 DOCS = Path(__file__).parents[3] / "docs" / "reproduction"
 PAIRED = {"effect", "difference", "gap", "wins"}
 """The kinds of claims that compare two routings."""
-ALL_FILES = (OCTOPIA, COVERING, MESH, GOSSIP, STORAGE, SHARING, OUTAGE, SKEW, CLUSTERS, TENFOLD)
+PAPERS = (OCTOPIA, COVERING, MESH, GOSSIP, STORAGE)
+ALL_FILES = (*PAPERS, UNDONE, SHARING, OUTAGE, SKEW, CLUSTERS, TENFOLD)
 FILES = {files.name: files for files in ALL_FILES}
 
 

@@ -179,14 +179,15 @@ def report(
 
         reefcast-lab experiment report octopia --scale paper
 
-    PAPER is octopia, covering, mesh, gossip or storage, or one of our own: sharing (OctopiA's
-    burst, by what links share), outage (a broker that dies), skew (interests that are skewed or
-    move), clusters (covering inside them), tenfold (ten times the papers' sizes); without one, all
-    of them. Beside the pages stands an index, README.md: the state of every row of every page that
-    is there. A run is a task of Spark, the longest first. How long all of them will take is said
-    before, by what runs took that were measured earlier, or by a table; what was measured with the
-    same code is not run again. A page says whether its data were generated or read from the file
-    that REEFCAST_STOCKS (or the paper's own variable, see `experiment run --help`) names.
+    PAPER is octopia, covering, mesh, gossip or storage, or one of our own: undone (what each change
+    of covering's set-up does), sharing (OctopiA's burst, by what links share), outage (a broker
+    that dies), skew (interests that are skewed or move), clusters (covering inside them), tenfold
+    (ten times the papers' sizes); without one, all of them. Beside the pages stands an index,
+    README.md: the state of every row of every page that is there. A run is a task of Spark, the
+    longest first. How long all of them will take is said before, by what runs took that were
+    measured earlier, or by a table; what was measured with the same code is not run again. A page
+    says whether its data were generated or read from the file that REEFCAST_STOCKS (or the paper's
+    own variable, see `experiment run --help`) names.
     """
     from reefcast_lab.experiments import overview, registry, renewal
     from reefcast_lab.experiments.evaluation import evaluation

@@ -28,7 +28,7 @@ the same x and seed, of the preset alone (variant "").
 - wins: the share of the pairs in which value(of) is below value(against)
 """
 
-Where = Literal["all", "least", "most"]
+Where = Literal["all", "least", "between", "most"]
 
 Cause = Literal["ours", "set-up", "paper", "taken"]
 """Why a figure is not reproduced, as its claim's note shows.
@@ -136,9 +136,10 @@ class Claim:
     metric: what it is, with its unit, as a reader wants it. measure: the `Measure.metric` that it
     is computed from. paper: None where the paper gives no figure. explained: the note shows why
     ours must differ, so that the claim is never `reproduced`. cause: what the note says, in a word,
-    of a figure that may be missed. where: of which x, all or the least or largest that there are.
-    settled: the measure that is 1 for the runs whose value is final; the others' values are lower
-    bounds, and the row says so. source: where the figure stands in the paper; "" for our own rows.
+    of a figure that may be missed. where: of which x, all or the least or largest that there
+    are, or those between these two. settled: the measure that is 1 for the runs whose value is
+    final; the others' values are lower bounds, and the row says so. source: where the figure stands
+    in the paper; "" for our own rows.
     """
 
     id: str

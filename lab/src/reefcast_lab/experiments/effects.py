@@ -97,7 +97,8 @@ def _chosen(pairs: DataFrame) -> DataFrame:
     sizes = {"least_x": F.min(x).over(of_a_claim), "most_x": F.max(x).over(of_a_claim)}
     least = (where == "least") & (x == F.col("least_x"))
     most = (where == "most") & (x == F.col("most_x"))
-    chosen = pairs.withColumns(sizes).where((where == "all") | least | most)
+    between = (where == "between") & (x > F.col("least_x")) & (x < F.col("most_x"))
+    chosen = pairs.withColumns(sizes).where((where == "all") | least | between | most)
     return chosen.drop("where", *sizes)
 
 

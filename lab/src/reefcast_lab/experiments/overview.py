@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -171,7 +171,19 @@ def _part(paper: Paper, made: Page | None) -> str:
         parts.append("**Not all of its runs have been run yet**: the page says which.")
     if left := unmade(paper, made):
         parts.append(f"**Made before these rows were added**: {'; '.join(left)}.")
-    return "\n\n".join([head.rstrip(), *parts, _table(paper, made)])
+    return "\n\n".join([head.rstrip(), *parts, *_curves(paper, made), _table(paper, made)])
+
+
+def _curves(paper: Paper, made: Page) -> Iterator[str]:
+    """Yield lists of the curves that are there: with points of the paper, and of ours alone."""
+    pictures = {plot: page.picture(paper, plot) for plot in paper.plots}
+    there = [plot for plot in paper.plots if (made.file.parent / pictures[plot]).is_file()]
+    for what, with_points in (
+        ("Curves beside the paper's points", True),
+        ("Curves of ours", False),
+    ):
+        if some := [plot for plot in there if bool(plot.points) is with_points]:
+            yield f"{what}: {'; '.join(f'[{plot.title}]({pictures[plot]})' for plot in some)}."
 
 
 def _table(paper: Paper, made: Page) -> str:

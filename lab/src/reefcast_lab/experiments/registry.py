@@ -15,6 +15,7 @@ NAMES = (
     "mesh",
     "gossip",
     "storage",
+    "undone",
     "sharing",
     "outage",
     "skew",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reefcast_lab.experiments import effects
-from reefcast_lab.experiments.campaign import Claim, Point, Value
+from reefcast_lab.experiments.campaign import Claim, Point, Value, Where
 from reefcast_lab.experiments.numerals import short
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def rows(results: DataFrame, claims: Sequence[Claim]) -> list[Finding]:
     settled = list(dict.fromkeys(part for claim in claims for part in _settled(claim)))
     asked = [
         *((c.kind, c.campaign, c.measure, c.of, c.against, c.where) for c in claims),
-        *(("level", *part, "", "all") for part in settled),
+        *(("level", campaign, measure, of, "", where) for campaign, measure, of, where in settled),
     ]
     described = [(number, *one) for number, one in enumerate(asked)]
     table = results.sparkSession.createDataFrame(described, effects.CLAIMS)
@@ -105,21 +105,21 @@ def rows(results: DataFrame, claims: Sequence[Claim]) -> list[Finding]:
     return [_row(claim, found.get(number), unsettled) for number, claim in enumerate(claims)]
 
 
-_Part = tuple[str, str, str]
-"""Campaign, measure and routing."""
+_Part = tuple[str, str, str, Where]
+"""Campaign, measure, routing, and of which x."""
 
 
 def _settled(claim: Claim) -> list[_Part]:
     """Return the measures that say whether the values from which this claim is computed are
     final."""
     routings = (claim.of, claim.against) if claim.settled else ()
-    return [(claim.campaign, claim.settled, routing) for routing in routings if routing]
+    return [(claim.campaign, claim.settled, each, claim.where) for each in routings if each]
 
 
 def _row(claim: Claim, figure: Any, unsettled: Collection[_Part]) -> Finding:
     if figure is None:
         return Finding(claim, None, None, 0)
-    routings = tuple(part[-1] for part in _settled(claim) if part in unsettled)
+    routings = tuple(part[2] for part in _settled(claim) if part in unsettled)
     return Finding(claim, figure["ours"], figure["interval"], figure["seeds"], routings)
 
 

@@ -27,7 +27,10 @@ from reefcast_lab.bench.cover.relation_graphs import LeftBehind, SimplifiedGraph
 
 
 class GraphWork:
-    """The graph of one broker's PRT. `taken`: all comparisons."""
+    """The graph of one broker's PRT. `taken`: all comparisons. `removes_free`: what another
+    subscription leaves behind costs nothing."""
+
+    removes_free = False
 
     def __init__(self) -> None:
         self._graph: SimplifiedGraph[Row] = SimplifiedGraph(new_cover_index())
@@ -53,7 +56,8 @@ class GraphWork:
     def remove(self, row: Row) -> None:
         left = self._graph.left_behind(row)
         self._graph.remove(row)
-        self._moved += sum(self._looked_at(left, child) for child in left.children)
+        if not self.removes_free:
+            self._moved += sum(self._looked_at(left, child) for child in left.children)
 
     def _looked_at(self, left: LeftBehind[Row], child: Row) -> float:
         """Return with how many filters a child of the one that went was compared, up to where it

@@ -30,15 +30,16 @@ PADRES_2011 = CostModel(
 )
 """The preset `padres2011`, the paper's broker (Table II): PADRES on cores of 1.86 GHz.
 
-Its times are means of one load, 42 000 subscriptions; here they scale with what is done. Simulated
-with that load (degree 2 100) the five core brokers hold 14 000 rows in the mean (active), 21 000
-(lazy) and 26 000 (none), and a subscription meets 6 400 filters in the graph. So:
+Its times are means of one load, 42 000 subscriptions; here they scale with what is done. It was
+fitted with tables of 14 000 (active), 21 000 (lazy) and 26 000 rows (none) in the five core
+brokers, before there were 20 roots; now they hold some 13 000, 18 000 and 24 000 (the page's
+evidence on C1), and a subscription meets some 6 000 filters in the graph. So:
 
-- a publication takes 0.2 ms and 0.2 us a row: 3.0, 4.5 and 5.4 ms (the paper: 3.0, 6.2, 7.9; tables
+- a publication takes 0.2 ms and 0.2 us a row: 2.8, 3.9 and 4.9 ms (the paper: 3.0, 6.2, 7.9; tables
   of three times the size would make a rate of 100 a second impossible);
-- matching a subscription takes 0.12 us a row: 0.8, 1.3, 1.6 ms (0.81, 1.6, 1.6), the tables being
-  half as large in the mean while they grow;
-- a comparison takes 1.9 us: 12 ms for looking for covering (12 and 27).
+- matching a subscription takes 0.12 us a row of the tables while they grow: 1.1, 1.3 and 1.8 ms
+  (0.81, 1.6, 1.6);
+- a comparison takes 1.9 us: 11 ms for looking for covering (12 and 27).
 """
 
 

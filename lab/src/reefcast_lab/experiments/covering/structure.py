@@ -162,7 +162,11 @@ def _measure(run: Run, degree: int, theta: float) -> Iterator[Measure]:
     entries = section("unsubscribing", run.scale)
     topology, crowd, structure = _placed(entries.roots, degree, entries.selectivity, run.seed)
     gone = crowd.leavers(entries.compared_x, run.seed)
-    found = structure.counts(gone, run.routing, theta)
+    return measures(structure.counts(gone, run.routing, theta), topology)
+
+
+def measures(found: Counts, topology: Topology) -> Iterator[Measure]:
+    """Yield what campaigns measure of counts: what came, and the rows of the mean core broker."""
     core = topology.tiers[0]
     for name, value in figures_of(found.came, topology).items():
         yield Measure(name, 0.0, value)

@@ -8,7 +8,7 @@ domains of the workflow network are joined, and the size of the tiered network's
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,7 +19,6 @@ INNER_OF_CORE = {"A": 2, "B": 2, "C": 2, "D": 2, "E": 4}
 """The paper's Fig. 8 is lost in our copy. Among several overlays of 49 brokers this one was taken
 for its two numbers of triggered subscriptions with *active* (VI-C: 700 at A, almost 20 000 at
 E)."""
-PUBLISHING = "E4"
 EDGES_OF_INNER = (3, 3, 2)
 """Edge brokers of the inner brokers in turn: 12 of them have 32."""
 
@@ -42,12 +41,13 @@ class Topology:
         return next(number for number, tier in enumerate(self.tiers) if broker in tier)
 
 
-def core_topology() -> Topology:
+def core_topology(inner_of_core: Mapping[str, int] = INNER_OF_CORE) -> Topology:
     """Make the topology of Fig. 8: the chain A-B-C-D-E, 12 inner and 32 edge brokers; A's are A1,
-    ..., theirs A1a, .... Publishers are at the three edge brokers of E4, subscribers at the 29
-    others."""
-    core = tuple(INNER_OF_CORE)
-    inner = [f"{name}{i}" for name, number in INNER_OF_CORE.items() for i in range(1, number + 1)]
+    ..., theirs A1a, .... Publishers are at the three edge brokers of E's last inner broker,
+    subscribers at the 29 others. `inner_of_core`: how many inner brokers each of the core has, 12
+    in all."""
+    core = tuple(inner_of_core)
+    inner = [f"{name}{i}" for name, number in inner_of_core.items() for i in range(1, number + 1)]
     below = {
         broker: [broker + letter for letter in "abc"[: EDGES_OF_INNER[-1 - i % 3]]]
         for i, broker in enumerate(inner)
@@ -55,7 +55,7 @@ def core_topology() -> Topology:
     edges = [edge for found in below.values() for edge in found]
     links: list[Edge] = [*pairwise(core), *((broker[0], broker) for broker in inner)]
     links += [(broker, edge) for broker, found in below.items() for edge in found]
-    publishers = below[PUBLISHING]
+    publishers = below[inner[-1]]
     return Topology(
         graph=graph([*core, *inner, *edges], links),
         tiers=(core, tuple(inner), tuple(edges)),

@@ -73,7 +73,11 @@ def _measure(run: Run, degree: int, leavers: int, theta: float) -> list[Measure]
     entries = _section(run)
     settling = population(entries, degree)
     return after_settling(
-        run, settling, costs(run.scale), lambda settled: _rest(run, settled, leavers), theta
+        run,
+        settling,
+        costs(run.scale),
+        lambda settled: after_withdrawals(run, settled, leavers, entries),
+        theta,
     )
 
 
@@ -84,8 +88,10 @@ def population(entries: Section, degree: int) -> Population:
     )
 
 
-def _rest(run: Run, settled: Settled, leavers: int) -> Iterator[Measure]:
-    entries = _section(run)
+def after_withdrawals(
+    run: Run, settled: Settled, leavers: int, entries: Section
+) -> Iterator[Measure]:
+    """Have so many roots unsubscribe under a stream of publications, and measure what follows."""
     topology, crowd, simulated, kernel = settled.network
     core = topology.tiers[0]
     yield Measure("rows_before", 0.0, rows_of(kernel, core))
