@@ -43,8 +43,9 @@ class BackloggedClient(Client):
         self._enqueue: Enqueue
 
     def serve(self, enqueue: Enqueue, replier: Replier, event_type: type[Event]) -> None:
-        """Serve a synchronous client: it numbers all events, replies to those that come, and says
-        what these are."""
+        """Serve a synchronous client. `enqueue` publishes an event behind all others, under the
+        next number; `replier` publishes replies to received events, which are of type
+        `event_type`."""
         self._enqueue = enqueue
         self._session.replier, self._session.event_type = replier, event_type
 

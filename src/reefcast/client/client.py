@@ -394,7 +394,8 @@ class Client(SessionClient, StoringClient, HistoryClient, RetainingClient, Reque
     async def _publish_and_wait(
         self, frame: bytes, seq: int, *, confirm: bool, retain: Retain
     ) -> None:
-        """Publish a frame of which the caller wants to hear more than that it is sent."""
+        """Publish a frame, and wait until it is in the outbox file, if there is one, and confirmed
+        and retained, as far as the caller asks for that."""
         order = None if retain is False else self._retain(frame, retain, seq)
         group = Group()
         if confirm:

@@ -174,7 +174,7 @@ class Attachment:
         return self._acknowledging.keys().isdisjoint(positions)
 
     def take_failure(self) -> ReefcastError | None:
-        """Return why an acknowledgement failed, once."""
+        """Return why an acknowledgement failed, and forget it; None if none failed."""
         failure, self._failure = self._failure, None
         return failure
 
@@ -271,7 +271,7 @@ class Consuming:
         return call
 
     def say(self, message: Asked, attachment: Attachment) -> None:
-        """Send a message of a consumer's, which is worth something on this connection only."""
+        """Send a consumer's message, which is valid on this connection only."""
         self._said[message.token] = (message, attachment)
         if isinstance(message, Attach):
             self._numbers[message.consumer] = None
@@ -409,8 +409,8 @@ class Consuming:
             attachment.answered(message, error)
 
     def _goes_on(self, failed: Failed) -> bool:
-        """Go on after the way to a home broke, or could not be found; return whether that can be
-        done."""
+        """Ask or attach again after the way to a home broke, or could not be found; return False if
+        that was tried often enough."""
         now = failed.again == "now"
         call = self._calls.get(failed.token)
         if call is not None:

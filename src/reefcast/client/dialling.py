@@ -127,7 +127,8 @@ class Dialler:
 
 
 def _named(broker: str, *, tls: bool) -> Address | None:
-    """Return the address that a broker has named another one by."""
+    """Parse the address (host:port) by which a broker has named another one; None if it is no
+    address."""
     host, _, port = broker.rpartition(":")
     if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         return None

@@ -204,7 +204,8 @@ class LastValues:
 
 
 def _keep(kept: OrderedDict[K, V], key: K, value: V) -> None:
-    """Remember something, and forget the oldest of too much."""
+    """Put a value under its key, as the latest; forget the oldest one if there are more than
+    `MOST_KEYS`."""
     kept[key] = value
     kept.move_to_end(key)
     if len(kept) > MOST_KEYS:

@@ -148,7 +148,8 @@ class Moving:
             self._come(found)
 
     def _come(self, found: Iterable[tuple[Left, list[bytes]]]) -> None:
-        """Put what was collected, and behind it what was held, if nothing more is to come."""
+        """Pass on what was collected, and behind it what was held, unless more is to be
+        collected."""
         if self._over:
             return
         self.check = CHECKED

@@ -15,7 +15,7 @@ from reefcast.history.spread import Stretch
 
 
 class _ThenNew(Events):
-    """Something that comes before new events, and then these."""
+    """An iterator over past events or retained values, then over new events."""
 
     def __init__(self, thread: LoopThread, source: AsyncReplay | AsyncLastValues) -> None:
         super().__init__(thread, source)

@@ -176,7 +176,8 @@ def _number_of(reply: Event) -> int:
 
 
 def _free(attributes: Mapping[str, object]) -> Mapping[str, object]:
-    """Return attributes that say nothing of replies."""
+    """Return attributes none of which requests and replies use themselves. Raises
+    `InvalidValueError` for one that they use."""
     for name in (TO, FOR, NUMBER):
         if name in attributes:
             raise InvalidValueError(

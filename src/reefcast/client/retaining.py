@@ -136,7 +136,7 @@ class RetainingClient:
 
 
 def _know(reason: str) -> None:
-    """Take note of why a publication was refused, which its caller learns by another way."""
+    """Ignore why a publication was refused: its caller learns that by another way."""
 
 
 async def retained_values(client: RetainingClient, filter: str) -> list[RetainedValue]:

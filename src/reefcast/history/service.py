@@ -210,8 +210,8 @@ class HistoryService(Service):
         ]
 
     def _is_for_nobody(self, message: OnPath) -> bool:
-        """Return whether this is an answer to a request of a client that must not see it; note the
-        end of a request."""
+        """Return whether to drop this message: it has items for a question that its client, whose
+        view is restricted, has not asked or no longer asks. Note the end of a question."""
         asked = self._asked.get(message.path[0], set())
         known = message.id in asked
         if isinstance(message, End | Cancel):

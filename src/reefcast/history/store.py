@@ -279,8 +279,8 @@ class HistoryStore:
             self._topics.kept, self._topics.forgets = Kept(topics), forget
 
     def whole_us(self, topic: str) -> int | None:
-        """Return up to when (microseconds) nothing of this topic or pattern is lacking here that
-        another storage has; None: everything may be lacking."""
+        """Return the time (microseconds) up to which this storage lacks nothing of a topic or
+        pattern that another storage has; None: it may lack anything."""
         covering = (us for known, us in self._whole.items() if topic_pattern_covers(known, topic))
         return max(covering, default=None)
 

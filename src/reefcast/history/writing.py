@@ -174,8 +174,8 @@ class Writer:
         return new
 
     def _take_back(self) -> None:
-        """Undo everything that is not known to be new yet, but the era: it has rows of these
-        times."""
+        """Roll the transaction back and begin it again, to store the rows one by one; keep the
+        eras, which have rows of these times."""
         eras = list(self._database.execute("SELECT * FROM era"))
         self._database.execute("ROLLBACK")
         self._database.execute("BEGIN IMMEDIATE")

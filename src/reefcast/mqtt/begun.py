@@ -74,7 +74,8 @@ class Begun:
         return began
 
     def ends(self, number: int, said: Match | None) -> None:
-        """Note that what a subscription of the session has said ends with the next change."""
+        """Keep what a subscription of the session has said of deliveries, because it ends with the
+        next change."""
         if self._returns and said is not None and number not in self._ended:
             self._ended[number] = said
             self._changes[f"{ENDED}{number}"] = _encode(said).decode()
@@ -82,7 +83,8 @@ class Begun:
     def changed(
         self, deliveries: Iterable[Delivery], says: Callable[[Delivery], Match | None]
     ) -> None:
-        """Note which deliveries the subscriptions, which have changed, say something else of."""
+        """Keep how deliveries were begun of which the changed subscriptions now say something
+        else."""
         for each in deliveries:
             has_begun = each.state in (State.WAITING, State.SENT) and each.match is not None
             if has_begun and each.position not in self._begun and says(each) != each.match:

@@ -167,7 +167,7 @@ class Gateway:
         return not (is_new or clean)
 
     async def _go_on(self, session: LastingSession, notes: Mapping[str, str]) -> None:
-        """Go on with a session that these notes are of."""
+        """Resume a session with these notes, and become its consumer."""
         for key, note in notes.items():
             if key.startswith(TAKEN):
                 number, _, told = note.partition(" ")

@@ -286,7 +286,8 @@ class Handing:
         return notes
 
     def changed(self) -> None:
-        """Go on after a change of subscriptions, which is noted, or was taken back."""
+        """Hand over the events that were held during a change of subscriptions, which is noted now
+        or was taken back."""
         held, self._held = self._held, None
         if held and self.lasting is not None:
             for owed in held:
@@ -322,15 +323,17 @@ class Handing:
         self.outgoing.send(delivery)
 
     def _begun(self, delivery: Delivery) -> None:
-        """Note a delivery that nobody owes; have done with one of a shared session that goes to
-        nobody else any more."""
+        """Handle that a delivery was sent. Note one that no session owes, unless it is noted
+        already. With QoS 2, acknowledge one of a shared session: it goes to no other client any
+        more."""
         if delivery.kept and not delivery.noted:
             self._note(delivery, delivery.kept)
         if delivery.qos == 2 and delivery.position and not delivery.own:
             self._acknowledge_owed(delivery)
 
     def _delivered(self, delivery: Delivery) -> None:
-        """Have done with a delivery: what owed it forgets it."""
+        """Finish a delivery: acknowledge it to the session that owes it, or remove the notes about
+        it."""
         if delivery.position:
             self._acknowledge_owed(delivery)
             self._options.over(delivery.position if delivery.own else 0)

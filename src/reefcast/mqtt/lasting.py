@@ -222,7 +222,7 @@ class LastingSession:
             self._asking.tell(lambda token: Detach(token=token, consumer=consumer))
 
     def acknowledge(self, position: int) -> None:
-        """Have done with the event at this position, at the next `flush`."""
+        """Acknowledge the event at this position with the next `flush`."""
         self._acknowledged.append(position)
 
     def flush(self) -> None:

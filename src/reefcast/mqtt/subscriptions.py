@@ -135,7 +135,7 @@ class Subscriptions:
         ]
 
     def serves(self, served: Served) -> bool:
-        """Return whether a subscription has its events from there."""
+        """Return whether some subscription gets its events from this source and number."""
         return served in self._served
 
     def matched(self, source: int, numbers: Iterable[int], *, own: bool) -> Match | None:

@@ -106,7 +106,8 @@ def key_of(authority: str) -> str:
 
 
 def _wanted(network: NetworkFile, asked: Asked) -> Iterator[tuple[TlsFiles, tuple[str, Wanted]]]:
-    """Yield for whom there shall be a certificate in which files."""
+    """Yield, for each certificate that there is to be, its files, and for whom it is and what it
+    says."""
     tls, name = network.tls, network.network.name
     members = {*network.names, *(entry.name for entry in network.storage)}
     for entry in network.broker:
@@ -144,7 +145,8 @@ def _hosts(host: str, more: Sequence[str]) -> tuple[str, ...]:
 
 
 def _listening(network: NetworkFile, broker: str) -> Iterator[str]:
-    """Yield where listeners of a broker are that speak TLS, as far as they say."""
+    """Yield the hosts on which listeners of a broker speak TLS, but for those that stand for every
+    address."""
     for each in network.listener:
         for host, _ in each.addresses if each.broker == broker else ():
             if each.speaks_tls(host, True) and host not in EVERYWHERE:

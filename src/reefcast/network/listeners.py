@@ -151,7 +151,7 @@ class TakenAddress(NamedTuple):
     what: str
 
     def meets(self, other: TakenAddress) -> bool:
-        """Return whether both cannot be there."""
+        """Return whether the two addresses conflict: not both can be listened on."""
         (host, port), (others_host, others_port) = self.address, other.address
         if self.machine != other.machine or port != others_port:
             return False

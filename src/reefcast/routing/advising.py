@@ -59,7 +59,8 @@ class Advising:
         return [LinkUp(LinkKind.CLIENT), advertised]
 
     def told(self, advisories: Iterable[Advisory], now: float) -> list[Effect]:
-        """Take note of what happened; return when it is to be published."""
+        """Gather advisories; return the timer at which to publish them, unless a timer that is no
+        later is set already."""
         self._gathered.add(advisories)
         due_s = max(now, self._gathered.due_s())
         if due_s >= self._timer_s:
@@ -86,7 +87,8 @@ class Advising:
 
 
 def attributes_of(advisory: Advisory, broker: str) -> dict[str, Value]:
-    """Return what an advisory event of this broker says; what does not apply is left out."""
+    """Return the attributes of an advisory event of this broker, without those that do not
+    apply."""
     found: dict[str, Value] = {
         "broker": broker,
         "owner": advisory.owner,

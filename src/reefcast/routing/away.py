@@ -93,7 +93,7 @@ class AwayNeighbours:
         return self._then.holding.reopen(link)
 
     def forget(self, link: LinkName) -> None:
-        """Forget a neighbour that is one no longer, and is owed nothing."""
+        """Forget a broker that is no longer a neighbour and is owed nothing."""
         self._returned(link)
         self._told.pop(link, None)
         self._deputies.pop(link, None)
@@ -103,8 +103,9 @@ class AwayNeighbours:
         self._custody.owed.discard(link)
 
     def came_up(self, link: LinkName, wait: Wait, told: Sequence[object], *, lent: bool) -> None:
-        """Handle that a neighbour has come up without memory, and is about to answer what it was
-        `told`; `lent`: some of it is there for publications that wait only."""
+        """Handle that a neighbour has come up without memory and has still to answer what it was
+        `told`. `lent`: some of the advertisements in it serve only publications that wait for the
+        neighbour."""
         self._returned(link)
         deputies = self._deputies.get(link, {})
         if not (deputies or lent):

@@ -209,7 +209,9 @@ class Confirming:
     # --- answers ----------------------------------------------------------------------------------
 
     def answers(self, work: Work) -> list[Send]:
-        """Return the answers to those who wait for nothing any more."""
+        """Return the answers that are due: the final one to each link whose copies have all been
+        answered, and `kept`, once, to each link whose open copies are all in custody. None is due
+        while a session has no room. Forget the work when nothing of it is left."""
         if work.blocked:
             return []
         publisher, seq = work.key[0]
@@ -252,7 +254,8 @@ class Confirming:
         return self._done(link, copy_id) + self._use_room(link, copy_id)
 
     def _done(self, link: LinkName, copy_id: CopyId) -> list[Send]:
-        """Handle that a copy is where it is to be; return the answers that this completes."""
+        """Handle that a copy needs no further answer: it has its final one, or was given up. Return
+        the answers that this completes."""
         work, _ = self._out[link].pop(copy_id)
         out, answers = (link, copy_id), list[Send]()
         for each in (work, *self._also.pop(out, ())):
@@ -304,7 +307,8 @@ class Confirming:
         return [copy for _, copy in self._out.get(link, {}).values()]
 
     def give_up(self, copy: Publish, link: LinkName, refused: str = "") -> list[Send]:
-        """Owe a copy to `link` no longer; return the answers that this completes."""
+        """Stop owing a copy to `link`; return the answers that this completes. `refused`: the
+        reason that they give if the copy was not taken."""
         copy_id = self._copy_id(copy)
         work, _ = self._out[link][copy_id]
         work.refused = work.refused or refused
@@ -313,9 +317,9 @@ class Confirming:
     def move(
         self, copy: Publish, link: LinkName, hops: Iterable[tuple[LinkName, Header]]
     ) -> tuple[Work, list[tuple[LinkName, Publish]]]:
-        """Owe a copy to other hops, too; if it was in custody for `link`, it is in custody for them
-        instead from the same write on. Return its work, and the copies that are to be sent;
-        `give_up` has to follow."""
+        """Owe a copy that `link` has not answered to `hops`, too. If it was in custody for `link`,
+        the same write puts it into custody for them instead. Return its work, and the copies to
+        send; call `give_up` for `link` afterwards."""
         copy_id = self._copy_id(copy)
         work, _ = self._out[link][copy_id]
         waiter, copies = Waiter(), list[tuple[LinkName, Publish]]()
@@ -347,8 +351,8 @@ class Confirming:
     def sent_again(
         self, link: LinkName, kept: Sequence[Publish], waits: Iterable[Publish]
     ) -> tuple[Publish, ...]:
-        """Return what `link` is to get first, in its order: it has come up without memory. `kept`:
-        what it has not acknowledged; `waits`: what waits for it, and follows by itself."""
+        """Return what to send first, in order, to `link`, which has come up without memory. `kept`:
+        what it has not acknowledged; `waits`: what waits for it and is sent afterwards anyway."""
         waiting = self._copy_ids(waits)
         known = waiting | self._copy_ids(kept)
         more = [copy for id, (_, copy) in self._out.get(link, {}).items() if id not in known]
@@ -474,8 +478,7 @@ class Confirming:
         return {self._copy_id(each) for each in publications if each.confirm}
 
     def forgets(self, link: LinkName) -> None:
-        """Handle that what is at the other end of `link` waits for nothing any more: it has lost
-        its memory, or is gone."""
+        """Stop waiting on behalf of `link`, whose other end has lost its memory or is gone."""
         for work in [work for work in self._works.values() if link in work.waiters]:
             del work.waiters[link]
             # If it comes again it may have other ways. What is under way stays: later ones of the

@@ -102,8 +102,8 @@ class Consequences:
         return self.send(PendingWork(), actions)
 
     def send(self, work: PendingWork, actions: Sequence[Action]) -> list[Effect]:
-        """Return the effects of actions, sends with their tokens; and the answers, if there is
-        nothing to wait for."""
+        """Return the effects of actions, with tokens on the messages whose answers `work` waits
+        for; and the answers to its own input if there is nothing to wait for."""
         effects: list[Effect] = []
         for action in actions:
             if isinstance(action, Await):

@@ -34,8 +34,8 @@ class Rows(Enum):
 
 
 class Binds(Protocol):
-    """What rows are bound to: by which link each came. `moved`: those that were bound or unbound
-    since this was last looked at; None as long as nobody does."""
+    """A tree to which rows are bound. `bound`: the link by which each row came; `moved`: the rows
+    that were bound or unbound since somebody last looked, None while nobody looks."""
 
     bound: dict[Row, LinkName]
     moved: list[Row] | None

@@ -226,7 +226,8 @@ class Delivering:
         )
 
     def soft_gone(self, link: LinkName) -> None:
-        """Handle that a soft link is over: what waits for it is for no later one of that name."""
+        """Handle that a soft link has ended: drop the answers that wait for the disk, so that no
+        later link of that name gets them."""
         self._disk.forget(link)
 
     def fetched(self, fetched: Fetched, link: LinkName, now: float) -> list[Effect]:
@@ -245,7 +246,7 @@ class Delivering:
         return []
 
     def regranted(self, item: Regrant, link: LinkName, now: float) -> list[Effect]:
-        """Handle that a client, or the owner of a session, may do something else from now on."""
+        """Handle that what a client, or the owner of a session, may do has changed."""
         self.hosting.regranted(link, item.subject, now)
         return self._then.act(self.relay.regranted(link))
 
@@ -264,9 +265,9 @@ class Delivering:
         return up if again == up.kept else msgspec.structs.replace(up, kept=again)
 
     def begin_anew(self, link: LinkName, *, without: bool = False) -> list[Effect]:
-        """Begin anew, as floods, what a neighbour has not answered that has come up without memory,
-        or (`without`) is one no longer, if the routing needs that: it may lead to other brokers
-        now."""
+        """Flood anew what a neighbour has not answered, if the routing needs that: the neighbour
+        has come up without memory, and may lead to other brokers now, or (`without`) it is a
+        neighbour no longer."""
         router = self._router
         if not (isinstance(router, MovesLinks) and router.floods_anew):
             return []
@@ -358,7 +359,8 @@ class Delivering:
         self.hosting.users.left(link)
 
     def advised(self, now: float) -> tuple[Sequence[Publish], LinkName]:
-        """Return the advisory events that are to be published now, and by which link."""
+        """Return the advisory events to publish now, and the link of their publisher. Raises
+        `LocalError` if this broker publishes none."""
         if self.advising is None:
             raise LocalError("this broker publishes no advisory events")
         return self.advising.due(now), self.advising.link
@@ -421,7 +423,7 @@ class Delivering:
         return self._wishes(effects, now)
 
     def end_input(self, item: Input | None, effects: list[Effect], now: float) -> list[Effect]:
-        """Return the effects of an input with what it means for the sessions and the disk."""
+        """Return the effects of an input, with those that follow for the sessions and the disk."""
         if self._home is None:
             return effects
         effects = self._wishes(effects, now)
@@ -445,8 +447,8 @@ class Delivering:
         return effects + self._then.finish(told) + self.hosting.news(outcome)
 
     def _wishes(self, effects: list[Effect], now: float) -> list[Effect]:
-        """Do what the sessions wish of the core, until they wish for nothing more; what it answers
-        them is no effect."""
+        """Handle the inputs that the sessions ask for, until there are no more. Return the effects
+        without the core's answers, which go to the sessions."""
         rest = self._without_answers(effects, now)
         while wishes := self.hosting.wishes():
             for item, link in wishes:

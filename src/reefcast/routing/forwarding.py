@@ -117,7 +117,8 @@ class Forwarding:
         return self._ends_here(publish, decision, hosted) if effects is None else effects
 
     def _ends_here(self, publish: Publish, decision: Decision, hosted: bool) -> list[Effect]:
-        """Count a publication that goes to nobody: it is unwanted, or a copy too many."""
+        """Count a publication that goes nowhere from here: a duplicate, one that a client of this
+        broker published and nobody wants, or a false positive."""
         if decision.duplicate:
             self._counters["duplicate"] += 1
             return [Discard(publish, "duplicate")]

@@ -90,7 +90,8 @@ class Gate:
     def objection(
         self, client: ClientState, message: TableChange, filter: Filter | None
     ) -> str | None:
-        """Take note of what a client advertises and subscribes to; or return why it must not."""
+        """Return why a client must not make this change to its advertisements and subscriptions. If
+        it may, note the change and return None."""
         found = None
         if isinstance(message, Subscribe) and filter is not None:
             found = self._refuses.objection(filter)
@@ -209,7 +210,7 @@ class Gate:
         return self.release(old)
 
     def patience_is_over(self, client: ClientState, now: float) -> list[Effect]:
-        """Handle the timer of a client that has come due."""
+        """Handle the timer that limits how long publications of a client are held."""
         if self._then.relearning.active:
             return [SetTimer(HOLD_TIMER + client.name, now + HOLD_S)]
         if client.unsettled and any(publish.confirm for publish in client.held):

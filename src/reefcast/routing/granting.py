@@ -119,7 +119,8 @@ class Granting:
     def row_of(
         self, client: ClientState, message: TableChange, filter: Filter | None
     ) -> tuple[TableChange, Filter | None]:
-        """Return a client's change of its subscriptions as it concerns its rows."""
+        """Return a client's change of a subscription as the change of its row: with the narrowed
+        filter, and under the id of the row."""
         link, number = client.name, message.id[1]
         if isinstance(message, Unsubscribe):
             known = self._rows.get(link, {}).pop(number, None)
@@ -148,7 +149,8 @@ class Granting:
         return effects + self._then.act(self._services.granted(client.name, grant))
 
     def _known(self, link: LinkName) -> dict[int, _Narrowed]:
-        """Return a client's subscriptions; those of one that was not restricted are its rows."""
+        """Return a client's subscriptions by number. If the client was not restricted before, its
+        rows have its own filters."""
         rows = self._rows.get(link)
         if rows is None:
             table = self._router.prt.from_hop(link)

@@ -191,8 +191,8 @@ class Holding:
         return wait, self._bounded(link, wait)
 
     def pass_on(self, send: Send) -> Sequence[Effect]:
-        """Return the send; or, if it has to wait, the publications that had to be discarded for
-        it."""
+        """Return the send; if it has to wait, keep it and return the publications that were
+        discarded to make room."""
         wait = self.closed.get(send.link)
         if wait is None or not wait.delays(send.message):
             return (send,)
@@ -225,7 +225,8 @@ class Holding:
         return [SetTimer(TIMER + link, now + ANSWER_S)]
 
     def answers_are_due(self, link: LinkName) -> list[Effect]:
-        """Release what waits: the neighbour has been waited for long enough."""
+        """Release what waits for a neighbour that has relearned: its answers were waited for long
+        enough."""
         wait = self._returns.get(link)
         return self._release(link, wait) if wait is not None and wait.relearned else []
 
@@ -246,7 +247,7 @@ class Holding:
             self._barred.pop(link, None)
 
     def go_on(self, link: LinkName) -> list[Effect]:
-        """Release what waits as far as only bars have delayed it."""
+        """Release what waits for a neighbour whose wait is over and was prolonged only by bars."""
         wait = self.closed.get(link)
         return self._release(link, wait) if wait is not None and wait.over else []
 

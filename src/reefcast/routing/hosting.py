@@ -244,7 +244,8 @@ class Hosting:
         return wishes
 
     def told(self, outcome: Outcome) -> list[Send]:
-        """Return what consumers and other clients are to be told."""
+        """Return the messages to clients that follow from an outcome: answers, events, and the ends
+        of consumers."""
         for reply in outcome.replies:
             if isinstance(reply, _Reply):
                 self._came(reply)
@@ -264,7 +265,7 @@ class Hosting:
         return self.told_alone()
 
     def news(self, outcome: Outcome) -> list[SessionNews]:
-        """Return what owners should hear of: what was lost, or is about to be."""
+        """Return the news for owners of sessions: events that were lost, or are about to be."""
         return [
             SessionNews(each.kind, each.owner, each.session, each.count, each.reason)
             for each in outcome.advisories
@@ -272,7 +273,8 @@ class Hosting:
         ]
 
     def told_alone(self) -> list[Send]:
-        """Return what clients are to be told of what they asked in vain."""
+        """Remove and return the messages collected for clients; of a broker without sessions these
+        are refusals."""
         sends, self._sends = self._sends, []
         return sends
 
@@ -297,8 +299,8 @@ class Hosting:
         self._wishes.append((LinkUp(LinkKind.CLIENT, subject=owner), link))
 
     def _owner_came(self, status: SessionStatus, client: LinkName) -> Subject | None:
-        """Have a session narrowed by what its owner may see now, if he has come himself; return who
-        he is."""
+        """Return the subject of a session's owner. If this client is the owner himself, with
+        another subject than the session has, have the session's subscriptions narrowed by it."""
         subject = self.users.of(client)
         if not self.users.is_owner(status.owner, client) or subject == status.subject:
             return status.subject
@@ -306,7 +308,7 @@ class Hosting:
         return subject
 
     def regranted(self, link: LinkName, subject: Subject | None, now: float) -> None:
-        """Handle that a client, or the owner of a session (by its link), may do something else. A
+        """Handle that what a client, or the owner of a session (by its link), may do has changed. A
         client's consumers end, and attach again, with filters of what it may see now."""
         key = self._links.get(link)
         if key is not None and self._home is not None:

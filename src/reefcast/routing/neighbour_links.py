@@ -134,9 +134,9 @@ class NeighbourLinks:
         yield from self._hands_over.waiting
 
     def _lend(self, link: LinkName, wait: Wait) -> list[Advertise]:
-        """Return advertisements for publications of publishers that have left since: until these
-        have been handed over, an advertisement of this broker's own shows the neighbour where they
-        go."""
+        """Return an advertisement of this broker's own if publications of publishers that have left
+        since wait for the neighbour: until these have been handed over, it shows the neighbour
+        where they go."""
         waiting = (send.message for send in wait.items)
         if all(
             self._hands_over.advertised(publish.publication, link)
@@ -154,7 +154,7 @@ class NeighbourLinks:
         return effects if relearns else [*effects, Send(link, Relearned())]
 
     def lose(self, link: LinkName) -> list[Effect]:
-        """Withdraw what came from a link that has been given up."""
+        """Give up a link: discard what waits for it, and withdraw what came from it."""
         then = self._then
         self._owed.pop(link, None)
         self._router.brokers.remove(link)
@@ -176,7 +176,7 @@ class NeighbourLinks:
         return effects + self._no_longer_absent(link) + self.lost(link)
 
     def taken_out(self, brokers: Sequence[LinkName]) -> list[Effect]:
-        """Forget what is known of moves of links of brokers that were taken out of the network."""
+        """Forget the moved links of brokers that were taken out of the network."""
         return [] if self._moves is None else self._then.act(self._moves.taken_out(brokers))
 
     def ends_for_good(self, _: TakenOut, link: LinkName, now: float) -> list[Effect]:
@@ -201,7 +201,8 @@ class NeighbourLinks:
         return [] if self.away is None else self._hand_over(self.away.is_back(link))
 
     def lost(self, link: LinkName) -> list[Effect]:
-        """Stop waiting for a neighbour, after `lose` is done with."""
+        """Stop waiting, while relearning, for a neighbour that was given up or has left; return the
+        `Synced` messages that can be sent now."""
         return self._tell_synced(self._relearning.went(link))
 
     # --- what neighbours say ----------------------------------------------------------------------

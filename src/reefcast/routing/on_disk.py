@@ -69,8 +69,8 @@ class OnDisk:
         self._changes.append(change)
 
     def behind(self, effects: Iterable[Effect], changes: Sequence[Change]) -> list[Effect]:
-        """Return the effects of an input, with what it writes: the core's rows, then `changes`.
-        Answers wait until all is synced."""
+        """Return the effects of an input, preceded by a `Keep` of what it writes: the core's rows,
+        then `changes`. Hold answers back until everything written so far is synced."""
         onward: list[Effect] = []
         answers: list[Effect] = []
         if self._changes or changes:
@@ -121,8 +121,9 @@ def _is_answer(effect: Effect) -> bool:
 
 
 class RowLog:
-    """Writes what comes to a table and goes from it; of subscriptions those of durable sessions.
-    What comes from this broker's own clients ends with their sessions, or is in these."""
+    """Writes the rows that are added to a table and removed from it; of subscriptions only those of
+    durable sessions. Rows of this broker's own clients are left out: they end with their sessions,
+    or are kept with these."""
 
     def __init__(self, disk: OnDisk, table: str) -> None:
         self._disk = disk

@@ -105,7 +105,8 @@ class PlainWay:
     # --- what the routing has said ----------------------------------------------------------------
 
     def forget(self) -> None:
-        """Forget what the routing has said before the core's tables change, or may have."""
+        """Forget all courses, because the core's tables are about to change or may have changed;
+        first report to the routing how often its choices were used."""
         courses = self._courses
         if courses is not None:
             for link, choice in courses.choices():
@@ -129,8 +130,8 @@ class PlainWay:
         return self._courses
 
     def set_course(self, source: Source, link: LinkName, number: int, header: Header) -> None:
-        """Ask the routing about publications that come from this source, by `link`, with this
-        header, which has this number."""
+        """Ask the routing for the course of publications that come from this source, by `link`,
+        with this header, and enter it under the header's `number`."""
         from reefcast.matching.passage.courses import Directions  # loads what no client has
 
         course, directions = self._sets.course(header, link), None

@@ -230,7 +230,7 @@ class SessionRelay(Service):
         return sends + self._let_go_on(search)
 
     def _let_go_on(self, search: Search) -> list[Send]:
-        """Take part in the searches that waited for the outcome of this one."""
+        """Take part now in the searches that were held until this one had an outcome."""
         return [send for held in search.held for send in self._where(*held)]
 
     def _nobody_has_it(self, search: Search) -> list[Send]:
@@ -285,8 +285,8 @@ class SessionRelay(Service):
         return []
 
     def outward(self, sends: Iterable[Send]) -> list[Send]:
-        """Return what the sessions of this broker say, that to clients behind circuits as messages
-        on these."""
+        """Return the messages of this broker's sessions as they are sent: those to clients behind
+        circuits go by the circuits, unless these have been cut."""
         passed: list[Send] = []
         for send in sends:
             if send.link in self._behind:
@@ -363,7 +363,8 @@ class SessionRelay(Service):
         return [send for client in list(entry.asked) for send in self._end_for(entry, client)]
 
     def _end_for(self, entry: _Entry, client: LinkName) -> list[Send]:
-        """Tell a client that what it has at the end of a circuit has ended."""
+        """Tell a client that its consumers at the end of a circuit have ended, and to ask its open
+        questions again."""
         reason = BROKEN.format(session=entry.key[1])
         sends: list[Send] = []
         for each, number in self._consumers_of(client, entry.key):
@@ -423,7 +424,7 @@ class SessionRelay(Service):
         self._away.discard(link)
 
     def _lost(self, link: LinkName) -> list[Send]:
-        """Cut what went by a link."""
+        """Cut the circuits that use a link which is lost, and stop waiting for it in searches."""
         sends: list[Send] = []
         for id, ends in list(self._between.items()):
             if link in ends:
@@ -436,8 +437,8 @@ class SessionRelay(Service):
         return sends + self._searches.lost(link)
 
     def _left(self, client: LinkName) -> list[Send]:
-        """Handle that a client is gone or away. When it is back it asks anew; what was not answered
-        it is told to ask again."""
+        """Handle that a client is gone or away: detach it from sessions elsewhere, and tell it to
+        ask again what has not been answered. It asks anew when it is back."""
         sends: list[Send] = []
         for key, waiting in self._waiting.items():
             its = [message for who, message in waiting if who == client]

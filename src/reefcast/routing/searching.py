@@ -135,7 +135,8 @@ class Searches:
         return sends
 
     def _look_over(self, search: Search) -> list[Send]:
-        """Answer, if everybody has answered."""
+        """Conclude a search when all links have answered: unless it has found the home, answer the
+        broker that sent it, or end one of this broker's own."""
         if search.waits_for:
             return []
         if search.found:

@@ -34,7 +34,7 @@ LOOKED_AT = 1000
 
 
 class Question(NamedTuple):
-    """Who looks into a session, and what for."""
+    """A client's request to look into a session."""
 
     client: LinkName
     asked: Look
@@ -50,7 +50,7 @@ class SessionUsers:
         self._subjects: dict[LinkName, Subject] = {}
 
     def is_now(self, client: LinkName, subject: Subject | None) -> None:
-        """Note who a client is."""
+        """Set the user of a client; None: one that may do everything."""
         if subject is None:
             self._subjects.pop(client, None)
         else:
@@ -61,7 +61,7 @@ class SessionUsers:
         self._subjects.pop(client, None)
 
     def of(self, client: LinkName) -> Subject | None:
-        """Return who a client is; None for one that may do everything."""
+        """Return the user of a client; None for a client that may do everything."""
         return self._subjects.get(client)
 
     def behind(self) -> dict[LinkName, Subject]:
@@ -73,8 +73,8 @@ class SessionUsers:
         return self.grant_of(self._subjects.get(client))
 
     def owner(self, owner: str, client: LinkName) -> Subject | None:
-        """Return who the owner of a session is that a client makes. Of another user than the
-        client's nothing is known: he may see nothing until he comes himself."""
+        """Return the owner of a session that a client makes. If he is another user than the
+        client's, only his name is known: he may see nothing until he comes himself."""
         subject = self._subjects.get(client)
         return subject if subject is None or subject.user == owner else Subject(owner)
 
@@ -86,7 +86,8 @@ class SessionUsers:
     # --- what clients see -------------------------------------------------------------------------
 
     def narrowed(self, filter: str, client: LinkName) -> str:
-        """Return the filter of a consumer as far as its user may see. Raises `LocalError`."""
+        """Return a consumer's filter, narrowed to what its user may see; "" for everything. Raises
+        `LocalError`."""
         grant = self.grant(client)
         if grant is None:
             return filter
@@ -102,7 +103,8 @@ class SessionUsers:
         return _everything if grant is None else grant.sees
 
     def looks_at(self, asked: Look, client: LinkName) -> int:
-        """Return how many events are read for a client that looks into a session."""
+        """Return how many events to read for a client that looks into a session: as many as it
+        asked for, unless some may have to be hidden from it."""
         return asked.most if self.grant(client) is None else LOOKED_AT
 
     def visible(self, question: Question, letters: Sequence[Letter]) -> Sequence[Letter]:

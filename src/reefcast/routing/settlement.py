@@ -198,8 +198,8 @@ class Settlement:
         return [message.id for message in messages if isinstance(message, Advertise)]
 
     def excuse(self, link: LinkName, id: EntityId) -> list[PendingWork]:
-        """Return the work of an advertisement that waits for this neighbour's answer to it, and
-        does so no longer; each has to be released once."""
+        """Let the work of an advertisement wait no longer for this neighbour's answer to it. Return
+        that work; each piece has to be released once."""
         excused: list[PendingWork] = []
         for sent in self._waiting.get(link, {}).values():
             if isinstance(sent.message, Advertise) and sent.message.id == id:

@@ -49,7 +49,7 @@ class Standing:
             router.change(Advertise(id, filter.text), filter, client, local=True)
 
     def __bool__(self) -> bool:
-        """Return whether some wait for their clients."""
+        """Return whether some advertisements have not been taken up again by their clients."""
         return bool(self._untaken)
 
     def take_up(self, client: LinkName, id: EntityId, filter: Filter) -> bool:
@@ -68,8 +68,8 @@ class Standing:
         self._disk.write(PutRow(STANDING, _encode((client, id)), _encode(filter.text)))
 
     def known_as(self, client: LinkName, message: Unadvertise) -> Unadvertise:
-        """Return the withdrawal of an advertisement under the id by which others know it, and
-        forget that."""
+        """Return the withdrawal with the id by which others know the advertisement; forget the
+        advertisement."""
         id = self._known_as.pop(message.id, message.id)
         self._drop(client, id)
         return msgspec.structs.replace(message, id=id)

@@ -286,7 +286,8 @@ class Table(TableView[R]):
         return list(self._rows)
 
     def told(self, id: EntityId, link: LinkName) -> Row | None:
-        """Return what `link` is told of this id: the rows that came by others."""
+        """Return the row that `link` is told for this id: that of the other links, joined if they
+        have several; None if they have none."""
         several = self._several.get(id)
         if several is None:
             row = self._rows.get(id)
@@ -337,7 +338,7 @@ class Table(TableView[R]):
         self._unconfirmed[link] = dict.fromkeys(self._by_hop.get(link, ()))
 
     def doubts_as(self, other: Table[R], link: LinkName) -> None:
-        """Mark as stale the rows that are stale from this neighbour in another table."""
+        """Take over from another table which rows of this neighbour are stale."""
         self._unconfirmed[link] = dict(other._unconfirmed.get(link, {}))
 
     def unconfirmed(self, link: LinkName) -> list[EntityId]:

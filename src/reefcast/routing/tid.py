@@ -216,7 +216,8 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
         return self._lend()
 
     def _lend(self) -> list[Await]:
-        """Begin a tree for what went astray, unless one is growing."""
+        """Begin a tree of this broker's own for the publications that went astray, unless one is
+        growing."""
         if self._lending or not self.waiting:
             return []
         self._lent += 1
@@ -230,7 +231,8 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
         return [Route(strays, id[0]), Await((), partial(self._take_back, id))]
 
     def _take_back(self, id: EntityId) -> list[Action]:
-        """Withdraw the advertisement when all that went astray has gone down the tree."""
+        """Withdraw this broker's own advertisement: all that went astray has gone down its tree.
+        Begin another tree if more has gone astray meanwhile."""
         self._lending = False
         return [*self.unadvertise(id, id[0]), *self._lend()]
 

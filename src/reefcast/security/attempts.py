@@ -58,8 +58,8 @@ class Attempts:
         return len(self._addresses) + len(self._users)
 
     def begin(self, address: str, user: str, now: float) -> tuple[float, bool]:
-        """Return for how many seconds this attempt waits, and whether it may go on after that; if
-        not, that is when another one may be made. `user`: "" if nobody is named."""
+        """Return for how many seconds this attempt has to wait, and whether it may go on then. If
+        it may not, that is when another attempt may be made. `user`: "" if nobody is named."""
         failures = _found(self._addresses, _place(address), now)
         wait_s = 0.0 if failures is None else max(0.0, failures.free_s - now)
         if wait_s > LONGEST_WAIT_S:

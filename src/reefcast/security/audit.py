@@ -37,7 +37,7 @@ class Audit:
     """The audit log of one broker or storage. This one writes nothing: see `AuditFile`."""
 
     def write(self, event: str, **fields: object) -> None:
-        """Write a line about what few may cause."""
+        """Write a line about something that only few can cause."""
 
     def limited(self, event: str, **fields: object) -> None:
         """Write a line about something that anybody may cause, or count it."""

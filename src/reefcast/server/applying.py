@@ -183,7 +183,7 @@ class Applying:
         return RESTART, ""
 
     def _of_member(self, change: Change, network: NetworkFile) -> tuple[str, str]:
-        """Return what becomes of a broker, or a link, that comes or goes."""
+        """Return the outcome, and the reason for it, of adding or removing a broker or a link."""
         known = self._node.network
         if known.scot() is not None or network.scot() is not None:
             return REFUSED, SCOT

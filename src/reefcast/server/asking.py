@@ -34,8 +34,9 @@ LIMITED = (Advertise, Subscribe, AddFilter, Attach, Recall, Request, Find, Store
 def admit(
     asked: WithFilter | WithTopics, limits: LimitsSection, client: ClientState | None
 ) -> Filter | None:
-    """Look at what a client asks. Raises `LimitError`, which names the limit. The caller keeps the
-    filter that this may return until the broker has handled the message (see `admit_filter`)."""
+    """Check a client's request against the limits. Raises `LimitError`, which names the limit. The
+    caller keeps the filter that this may return until the broker has handled the message (see
+    `admit_filter`)."""
     if isinstance(asked, Find | Stores | Request):
         _check_topics(asked, limits)
     if isinstance(asked, Find | Stores):
@@ -46,12 +47,13 @@ def admit(
 
 
 def filter_limits(limits: LimitsSection) -> FilterLimits:
-    """Return what a filter may be."""
+    """Return the limits of a single filter."""
     return FilterLimits(limits.filter_steps, limits.filter_depth, limits.name_chars)
 
 
 def refusal(asked: WithFilter | WithTopics, reason: str, me: str, client: str) -> ControlMessage:
-    """Return the answer to what exceeds a limit. Raises `ProtocolError` where there is none."""
+    """Return the answer to a request that exceeds a limit. Raises `ProtocolError` for a request
+    that has no such answer."""
     if isinstance(asked, Advertise | Subscribe):
         return Refused(asked.token, reason)
     if isinstance(asked, AddFilter | Attach):
@@ -64,8 +66,8 @@ def refusal(asked: WithFilter | WithTopics, reason: str, me: str, client: str) -
 
 
 def check_for_others(asked: AboutSession | ListSessions, grant: Grant | None) -> None:
-    """Look at what a user asks about a session of another one, whatever his rights. `grant`: what
-    he may do, None for everything. Raises `ProtocolError` for what only a session's own user may
+    """Check a user's request about a session of another user, whatever his rights. `grant`: what he
+    may do, None for everything. Raises `ProtocolError` for what only the session's own user may
     ask."""
     if isinstance(asked, Deposit) and grant is not None:
         raise ProtocolError(

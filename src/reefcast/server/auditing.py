@@ -21,7 +21,8 @@ class Audited(Protocol):
 
 
 def who(connection: Audited) -> dict[str, object]:
-    """Return who is at the other end: what it says, what is proved, and from where it comes."""
+    """Return the fields of audit lines about a connection: what the other end says that it is, what
+    it has proved, and its address."""
     shown, hello, principal = (
         connection.transport.get_extra_info,
         connection.hello,

@@ -34,7 +34,7 @@ class BrokerEnd(End):
         self.limit()
 
     def limit(self) -> None:
-        """Take over the broker's limits of now; they count for the next connection."""
+        """Apply the broker's present limits; they count for the next connection."""
         self.silence_s = self._host.limits.silence_s
         self.ping_s = min(self.silence_s / 5, type(self).ping_s)
 

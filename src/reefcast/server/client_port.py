@@ -63,7 +63,7 @@ class Line(Protocol):
         `too_slow`, `elsewhere`: see `wire.Close`."""
 
     def prove_again(self, principal: Principal) -> None:
-        """Take what is proved of the same user by now, for the session, too."""
+        """Accept a newer proof of the same user, for the session, too."""
 
 
 class Memory(Protocol):
@@ -404,7 +404,7 @@ class ClientPort(Outbox, ABC):
     # --- memory -----------------------------------------------------------------------------------
 
     def _waits_on(self) -> None:
-        """Note that nothing can be written now, and what is kept meanwhile."""
+        """Have what is kept weighed while nothing can be written, or report that it is overdue."""
         if len(self._urgent) > MOST_MESSAGES and self._line is not None:
             self.on_overdue()
         elif self.memory is not None:

@@ -314,8 +314,8 @@ class ClientSession(End):
         return bool(objection)
 
     def _owned(self, asked: AboutSession | ListSessions) -> AboutSession | ListSessions:
-        """Return it with the user whose sessions it is about; who is about others' needs a
-        right."""
+        """Return the request with the owner of the sessions filled in. A request about another
+        user's sessions needs a right. Raises `ProtocolError`."""
         user = self.principal.user
         if asked.owner not in ("", user):
             right = Right.STATUS if isinstance(asked, ListSessions) else Right.DRAIN
@@ -351,8 +351,8 @@ class ClientSession(End):
             self.regrant()
 
     def regrant(self) -> None:
-        """Have its user do from now on what the roles and the principal of now allow. What it must
-        not see any more, and the operating system does not have yet, is not sent."""
+        """Apply what the present roles and the principal allow the client's user. What it must not
+        see any more is dropped, unless the operating system has it already."""
         core, subject = self._host.core, self.subject
         client = core.clients.get(self.name)
         if client is None or client.grant == core.granting.of(subject):
@@ -362,7 +362,8 @@ class ClientSession(End):
         self.say_what_is_missing()
 
     def say_what_is_missing(self) -> None:
-        """Log which roles grant its user nothing for want of a value."""
+        """Log which roles grant the client's user nothing because a value that they need is
+        missing."""
         grant = self._host.core.granting.of(self.subject)
         for lack in () if grant is None else grant.missing:
             words = "client %s of user %s: %s"

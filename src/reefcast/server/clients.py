@@ -215,7 +215,7 @@ class Clients:
         return session
 
     def limit(self) -> None:
-        """Take over the broker's limits of now."""
+        """Apply the broker's present limits."""
         self._rates.limit(self._host.limits)
         self.memory.most = self._host.limits.queue_bytes
 
@@ -328,7 +328,7 @@ class Clients:
         self._leaving.intersection_update(self.sessions.values())
 
     def _returns(self, hello: Hello) -> bool:
-        """Return whether this is a client whose session goes on."""
+        """Return whether this hello continues a session that still exists."""
         session = self.sessions.get(hello.name)
         return session is not None and session.port.keeps and session.ticket == hello.ticket
 

@@ -195,7 +195,7 @@ class Connection(asyncio.Protocol):
         self._loop.call_soon(self._go_on)
 
     def _wait(self, frames: Iterator[Frame], first: Frame | None = None) -> None:
-        """Keep these until `_go_on`, `first` before the others, and read nothing more."""
+        """Hold these frames, `first` before the others, and stop reading until `_go_on`."""
         self._frames, self._held = frames, first
         if not self._paused:
             self._paused = True
@@ -310,7 +310,7 @@ class Connection(asyncio.Protocol):
             self._greeting.proof_came(payload)
 
     def _answer(self, question: bytes) -> bytes | None:
-        """Answer the broker that this one dialled."""
+        """Return the answer to a PROOF frame of the broker that this one dialled."""
         assert self._respondent is not None
         try:
             answer = self._respondent.respond(question)
@@ -374,7 +374,7 @@ class Connection(asyncio.Protocol):
             self._renewing = Renewing(self, self._shared.authenticator, self._shared.audit)
 
     def prove_again(self, principal: Principal) -> None:
-        """Take what is proved of the same user by now."""
+        """Accept a newer proof of the same user."""
         self.principal = principal
         self._shared.audit.limited("proved_again", **who(self))
         if self.end is not None:

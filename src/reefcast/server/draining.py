@@ -54,7 +54,8 @@ class Draining:
 
     @property
     def empty(self) -> bool:
-        """Whether it owes nobody anything, but what is on its disk for durable sessions."""
+        """Whether the broker is drained and empty: it has no clients but storages, and nothing in
+        custody. What its disk has for durable sessions stays."""
         return self.on and not self._clients.handed_over and not self._in_custody
 
     @property

@@ -130,8 +130,8 @@ class Driver:
         self._end_input(failures)
 
     def _publications(self, batch: list[Publish], link: LinkName) -> tuple[list[Effect], int]:
-        """Return the effects, which have been carried out, and the number of failures of the
-        core."""
+        """Handle publications in the core, and carry out the effects; return the effects, and on
+        how many publications the core failed."""
         if self._journal.details is not None and link in self._clients:
             self._journal.details.published(batch)
         if self._samples is not None and link in self._clients:
@@ -156,7 +156,7 @@ class Driver:
             )
 
     def _the_rest(self, partly: PartlyFailed, link: LinkName) -> list[Effect]:
-        """Route the other publications after the core failed on some."""
+        """Log on which publications the core failed, and why; return the effects of the others."""
         for publish, error in partly.failures:
             # Neither its attributes nor its body: what is in events is not for logs.
             what = "afterwards" if publish is None else f"on publication {_named(publish)}"
@@ -194,7 +194,8 @@ class Driver:
             return False
 
     def _enter(self, item: Input, link: LinkName) -> int:
-        """Return how many of the effects failed."""
+        """Handle one input in the core, and carry out its effects; return how many of these
+        failed."""
         self._busy = True
         try:
             try:

@@ -196,7 +196,7 @@ def in_words(effect: Effect) -> str:
 
 
 def fed_links(effects: Sequence[Effect]) -> set[LinkName]:
-    """Return the links to which a publication was sent."""
+    """Return the links to which a publication was sent or delivered, those of clients included."""
     fed: set[LinkName] = set()
     for effect in effects:
         if isinstance(effect, Deliver):

@@ -61,5 +61,5 @@ class Floods:
 
 
 def _harmless(value: object) -> object:
-    """Return what a log line says for a value: a text without what no printer prints."""
+    """Return a value as log lines may have it: of a text, nothing that cannot be printed."""
     return printable(value) if isinstance(value, str) else value

@@ -29,14 +29,15 @@ class Follower(Protocol):
     kind: ClassVar[str]
 
     def become(self, network: NetworkFile) -> None:
-        """Have users prove who they are, and do what they may, as this network file says."""
+        """Authenticate users, and grant them rights, as this network file says."""
 
 
 async def follow_users(node: Follower, file: Path) -> None:
-    """Have it take for ever what `[security]`, the `[[certificate]]`s and the `[[role]]`s
-    of the file say now. A file that cannot be read changes nothing; nor does one without roles, or
-    without `[security]`, where all users might do everything: it may be half written. So it takes a
-    restart to do without, and to begin with them; and the audit log stays where it is."""
+    """Apply `[security]`, the `[[certificate]]`s and the `[[role]]`s of the file whenever the file
+    changes, until cancelled. A file that cannot be read changes nothing; nor does one without
+    roles, or without `[security]`, where all users might do everything: it may be half written. So
+    it takes a restart to do without, and to begin with them; and the audit log stays where it
+    is."""
     watched = Watched(file, load_network)
     while True:
         try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 class Going:
-    """`stores`: it is a storage, and stays. `collects`: it comes back once more for what has come
-    for it, from another broker; `moved`: it has gone, and has not been back yet; `collecting`: it
-    is back for that only."""
+    """What becomes of a client while its broker is drained. `stores`: it is a storage, and stays.
+    `collects`: it is able to come back once more, from another broker, for what has come for it;
+    `moved`: it has gone, and has not been back yet; `collecting`: it is back for that only."""
 
     __slots__ = ("collecting", "collects", "moved", "stores")
 

@@ -381,9 +381,9 @@ class Node:
                 self.host.driver.handle(Regrant(now), link)
 
     def become(self, network: NetworkFile) -> None:
-        """Have users prove who they are, and do what they may, as this network file says: that of
-        now, with other `[security]`, `[[certificate]]`s and `[[role]]`s. Raises
-        `ConfigurationError` for files that are not there or wrong, and then changes nothing."""
+        """Authenticate users, and grant them rights, as this network file says: the present one
+        with other `[security]`, `[[certificate]]`s and `[[role]]`s. Raises `ConfigurationError` for
+        files that are not there or wrong, and then changes nothing."""
         grants_of(network.role)
         self._current.become(network)
         self.network = network
@@ -420,8 +420,8 @@ class Node:
         return self.overlay_links.arrive(connection, hello)
 
     def _review(self) -> None:
-        """Take the users as they are by now: end what those have who are gone, and have the others,
-        and the owners of durable sessions, do what they may do now."""
+        """Review all users: end the sessions and connections of those who no longer exist, and
+        apply the present rights of the others, also as owners of durable sessions."""
         review = self.shared.authenticator.review
         for session in list(self.clients.sessions.values()):
             if session.port.line is None and review(session.principal) is None:

@@ -236,7 +236,8 @@ class CompiledPath:
         return left, stopped, outputs
 
     def _ask(self, at: int, source: Source, link: LinkName) -> None:
-        """Have the routing say what is not known of the publication of this number."""
+        """Ask the routing for the course, or the choice of next hops, that is not known for the
+        publication with this number."""
         desk, core = self._passage.desk, self._passage.core
         number, header = desk.header_of(at)
         found = desk.found

@@ -191,7 +191,8 @@ class Peer:
         return own
 
     async def _told(self) -> NetworkFile:
-        """Return what the first address that answers tells."""
+        """Return the network as described by the first address in `join` that answers. Raises
+        `ConnectionLostError` if none does."""
         failures: list[str] = []
         asking = Asking(asking_context(self._files, hosts=True)) if self._tls.on else None
         key = self._network_key

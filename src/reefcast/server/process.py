@@ -70,7 +70,7 @@ def run_broker(
 
 
 def reload_at_hangup(reload: Callable[[], object]) -> None:
-    """Have SIGHUP, by which process managers reload, call this."""
+    """Call `reload` at each SIGHUP, the signal by which process managers reload."""
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
 

@@ -187,7 +187,8 @@ class Proving(Authenticator):
         return Respondent(credentials, circumstances(hello, shown), to)
 
     def _dialled(self, greeting: Greeting) -> Principal:
-        """Return whom the dialled end has proved to be, by the key."""
+        """Return the principal of the broker that was dialled, if it has proved itself by the key.
+        Raises `ProtocolError` if it has not."""
         name, respondent = greeting.hello.name, greeting.respondent
         if respondent is None or not respondent.proved or respondent.proved != name:
             raise ProtocolError(

@@ -28,7 +28,7 @@ class Chunks(Protocol):
     """The ids that one session has had (`seen.Seen`)."""
 
     def change(self, key: _Chunk) -> Change:
-        """Return what writes how a chunk stands now."""
+        """Return the change that writes the present state of a chunk."""
         ...
 
 
@@ -96,7 +96,8 @@ class Collected:
         return tuple(changes)
 
     def take_rest(self) -> dict[str, Any]:
-        """Return, once, what is no change: by the names that `Outcome` has for it."""
+        """Remove and return what has collected besides changes, under the names that `Outcome` has
+        for it."""
         rest = {name: getattr(self, name) for name in _REST}
         for name in _REST:
             setattr(self, name, [])
@@ -116,15 +117,15 @@ class Collected:
         by: PublicationId | None = None,
         count: int = 1,
     ) -> None:
-        """Tell what happened; what happened several times is told once, with the number. `by`: the
-        publication that brought it about, if it is not the one with this `id`."""
+        """Collect an advisory; the same event several times is one advisory, with the number of
+        times. `by`: the publication that brought it about, if it is not the one with this `id`."""
         cause = by or id
         key = kind, owner, session, consumer, reason, cause is not None and is_advisory(cause)
         before, ids = self._advisories.get(key, (0, ()))
         self._advisories[key] = before + count, ids or (() if id is None else (id,))
 
     def take_advisories(self) -> list[Advisory]:
-        """Return, once, what happened."""
+        """Remove and return the advisories."""
         advised, self._advisories = self._advisories, {}
         return [
             Advisory(kind, owner, session, consumer, count, ids, reason, quiet)

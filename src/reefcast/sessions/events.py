@@ -68,8 +68,7 @@ def body_of(publish: Publish) -> bytes:
 
 
 def lifetime_of(attributes: Mapping[str, Value]) -> float:
-    """Return for how many seconds after its publication an event is worth something; 0: for
-    ever."""
+    """Return for how many seconds after its publication an event is valid; 0: it never expires."""
     seconds = attributes.get(EXPIRES)
     if seconds is None:
         return 0.0
@@ -79,7 +78,7 @@ def lifetime_of(attributes: Mapping[str, Value]) -> float:
 
 
 def expiry_of(publish: Publish) -> float:
-    """Return when the publication is worth nothing any more, in seconds UTC; 0: never."""
+    """Return when the publication expires, in seconds UTC; 0: never."""
     seconds = lifetime_of(publish.publication.attributes)
     return publish.publication.time_us / 1e6 + seconds if seconds else 0.0
 

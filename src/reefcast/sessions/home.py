@@ -94,7 +94,7 @@ class Home:
             self._events.forget(event, self._collected)
 
     def _loaded(self, session: Session, now: float) -> None:
-        """Go on with a stored session, when all of them are there: an event that it lets go may be
+        """Resume a stored session, once all of them are loaded: an event that it releases may be
         owed to others."""
         session.bury_returned()
         if damaged := session.queue.damaged:
@@ -479,14 +479,15 @@ class Home:
         self._alarms.set(session, inf)
 
     def _touch(self, session: Session, now: float, reply: object = None) -> None:
-        """Have `take` look at the session: something has changed."""
+        """Have `take` look at a session that has changed, and give `reply` when that is synced."""
         self._utc_s = now + self.epoch_s
         self._touched[session] = None
         self._replies.add(reply)
 
     def _let_go_on(self) -> dict[Session, None]:
-        """Hand out what may be now, in all sessions that were touched; return these. Once for each
-        input: it may have brought a hundred acknowledgements."""
+        """Admit what waits for room, and hand out what can be handed out, in all sessions that have
+        changed; return these. Called once for each input, which may have brought a hundred
+        acknowledgements."""
         touched, self._touched = self._touched, {}
         for session in touched:
             self._intake.admit(session, self._utc_s)

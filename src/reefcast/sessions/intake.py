@@ -73,7 +73,8 @@ class Intake:
     # --- full queues -----------------------------------------------------------------------------
 
     def _is_to_wait(self, session: Session, parcel: _Parcel) -> bool:
-        """Return whether a publication without room waits; tell that the queue is full."""
+        """Return whether a publication for which there is no room waits for some; advise, once,
+        that the queue is full."""
         if not session.full:
             session.full = True
             session.advise(Told.FULL, by=parcel.id, reason=session.queue.options.policy)

@@ -97,7 +97,7 @@ class Queue:
     def owe(
         self, event: Event, subscriptions: tuple[int, ...], utc_s: float, *, late: bool
     ) -> Entry:
-        """Add an event behind all others; whether there is room the caller knows."""
+        """Add an event behind all others; the caller has made sure that there is room."""
         self._last += 1
         position, batch = self._last, self._collected.batch
         entry = Entry(position, event, utc_s, subscriptions, late, batch)
@@ -123,8 +123,8 @@ class Queue:
         self.bytes -= entry.event.size
 
     def count_try(self, entry: Entry) -> None:
-        """Write that an entry is about to be handed out once more; until that is synced, it is
-        not."""
+        """Write that an entry is about to be handed out once more; it is handed out only when that
+        is synced."""
         entry.known = entry.tries + 1
         entry.batch = self._collected.batch
         self._collected.put(PutTries(self._session, entry.position, entry.known))
@@ -144,8 +144,8 @@ class Queue:
         )
 
     def too_old(self, utc_s: float) -> Iterator[Entry]:
-        """Yield the entries that are worth nothing any more; each is to be removed before the next
-        is asked for."""
+        """Yield the entries that have expired or exceed the greatest age; remove each before asking
+        for the next."""
         while self._age_s <= utc_s and (entry := self._oldest.first()) is not None:
             yield entry
         while (first := self._next_to_expire()) is not None and first[0] <= utc_s:

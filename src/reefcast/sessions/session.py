@@ -205,7 +205,8 @@ class Session:
         return None
 
     def _may_leave(self, entry: Entry) -> bool:
-        """Return whether the disk knows enough of the entry; if not, see to it."""
+        """Return whether the entry may be handed out: whether the disk has it, and knows that it
+        may have been handed out. If it does not know that, have it written."""
         if entry.batch > self._collected.synced:
             return False
         if not entry.tries:
@@ -357,7 +358,7 @@ class Session:
 
     @property
     def _late_s(self) -> float:
-        """When the next acknowledgement is missing."""
+        """When the next acknowledgement is overdue."""
         while self._sent:
             sent_s, entry, tries = self._sent[0]
             if entry.state is State.OUT and entry.tries == tries:

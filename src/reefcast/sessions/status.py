@@ -37,7 +37,7 @@ class SessionStatus(NamedTuple):
 
 
 def status_of(session: Session) -> SessionStatus:
-    """Return what there is to say of a session."""
+    """Return the status of a session."""
     queue, record, oldest = session.queue, session.record, session.queue.oldest
     return SessionStatus(
         owner=record.owner,

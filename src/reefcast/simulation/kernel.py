@@ -231,8 +231,8 @@ class Kernel(World):
         return False
 
     def _nobody_waits(self) -> bool:
-        """Return whether there is nothing to come but background timers: for ever, unless the run
-        is to end at some time."""
+        """Return whether nothing is left but background timers, in a run without an end: they would
+        come for ever."""
         return self._barrier == math.inf and not any(node.queue for node in self._nodes)
 
     def _not_from_link(self, entry: tuple[Any, ...]) -> None:
@@ -269,7 +269,8 @@ class Kernel(World):
     def _arrives(
         self, node: Node, link: Link, message: Any, size: int, session: int, arrival: float
     ) -> None:
-        """Handle a message that cannot be served at once; or will never be."""
+        """Handle the arrival of a message that cannot be served at once: queue it, keep it for a
+        broker that is down, or lose it."""
         self.now = arrival
         if session != link.session:
             if not link.soft and session not in link.emptied:

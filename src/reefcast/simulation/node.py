@@ -80,7 +80,7 @@ class Node:
         return out.queue_len(self.now) if out else 0
 
     def judge(self) -> None:
-        """Set `plain` by the state of the links."""
+        """Set `plain`: whether no fault touches any of the links."""
         self.plain = all(link.steady for link in self.links.values())
 
     def first_timer(self) -> tuple[float, str]:

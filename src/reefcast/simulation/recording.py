@@ -133,9 +133,9 @@ class BrokerTrace:
 
 
 class Had:
-    """A memory of which client has which publication. Real clients ask only for publications marked
-    *again* (`client.recent`); so does this one, and then searches the deliveries. Unlike theirs it
-    forgets nothing."""
+    """A memory of which client has which publication. Like the memory of real clients
+    (`client.recent`), it is asked only about publications marked *again*, and reads the deliveries
+    only then. Unlike theirs it forgets nothing."""
 
     def __init__(self) -> None:
         self._pairs: set[tuple[PublicationId, LinkName]] = set()

@@ -167,8 +167,8 @@ class Entries:
         return self._decide(filter, mode, answers, doubts.tolist())
 
     def _by_filter(self, mode: int, box: Box, answers: Array, doubts: Array) -> tuple[Array, Array]:
-        """Return the filters instead of the conjunctions that answer for a box, and that are
-        doubtful, each once."""
+        """Replace conjunctions by their filters, each once: those that answer for a box, and those
+        that are doubtful."""
         owners = self._owners.of[doubts]
         if mode == MEETING:
             return np.unique(self._owners.of[answers]), owners

@@ -97,8 +97,8 @@ class Leads:
         return to
 
     def hold(self, name: str) -> int:
-        """Return the number of the destination that this neighbour is, which it keeps until it is
-        dropped as often as it was held."""
+        """Return the number of this neighbour's destination; it stays at least until `drop` was
+        called as often as `hold`."""
         to = self._enter(Destination(name, False))
         self._rows_of[to] += 1
         return to
@@ -111,8 +111,8 @@ class Leads:
             self._free.append(to)
 
     def limit(self, name: str, most: int) -> None:
-        """Let a course send one more copy to this neighbour only if at most so many have gone there
-        in the same call."""
+        """Let compiled calls send another copy to this neighbour only while at most `most` have
+        gone there in the same call."""
         to = self.number_of(name)
         if to >= 0:
             self.words.values[D_WORDS * to + D_MOST] = most

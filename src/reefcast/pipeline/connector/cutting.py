@@ -67,7 +67,8 @@ class Read(NamedTuple):
         return f"({filter}) AND topic NOT IN ({_quoted(self.but)})" if self.but else filter
 
     def is_possible(self, filter: str) -> bool:
-        """Return whether there are topics for this, and not only names that are left out."""
+        """Return whether any topic can match: not if all topics that the filter names are left
+        out."""
         return (
             bool(self.topics or not self.but)
             or topic_patterns_of(parse_filter(self.asked(filter))) != ()
@@ -117,7 +118,8 @@ class Cuts(NamedTuple):
         )
 
     def _some(self, first: int, end: int, span: Span) -> tuple[Read, ...]:
-        """Return what is asked for of the places from `first` on and before `end`."""
+        """Return the reads for the places from `first` on and before `end`, in this span of
+        time."""
         if first >= end or span[0] >= span[1]:
             return ()
         named = self.topics[first:end]

@@ -67,7 +67,8 @@ def hashes_of(bodies: Sequence[bytes]) -> Hashes:
 
 
 def without(bodies: list[bytes], topics: Sequence[str]) -> list[bytes]:
-    """Return the events that are on none of these topics, of events that are on another one."""
+    """Return the events without those that are on one of these topics besides the topic that they
+    were found by."""
     if not topics:
         return bodies
     ends, _ = known(Table(_TOPICS, Bodies.of(bodies)).topics)

@@ -136,7 +136,7 @@ class SessionDriver:
         return self._standing
 
     def again(self, work: Callable[[], T]) -> T:
-        """Do something, and once more on a new connection while the home does not answer."""
+        """Call `work`; while the home does not answer, call it again on a new connection."""
 
         def attempt() -> T:
             try:

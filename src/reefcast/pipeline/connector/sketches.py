@@ -143,8 +143,8 @@ class Sketch:
         return self._events, self._publishers
 
     def missed(self, ids: Ids) -> Difference | None:
-        """Return which of these events this set has not, and the hashes of those that only this
-        set has; None if that cannot be told."""
+        """Return the hashes of those of these events that this set lacks, and of those that only
+        this set has; None if that cannot be told."""
         rest = Sketch(ids, self.third).minus(self)
         if rest.is_empty:
             return Difference(ids.hashes[:0], ids.hashes[:0])
@@ -177,8 +177,8 @@ def _grouped(places: Places) -> tuple[Places, npt.NDArray[Any], npt.NDArray[Any]
 
 
 class _Peeling:
-    """What is left of the cells of `ids`, of which those of another set were taken, is taken apart:
-    `late`, in the order of publishers and numbers, are only among `ids`."""
+    """Takes apart the difference `rest` of the cells of `ids` and those of another set. `_late`:
+    which of `ids`, in the order of publishers and numbers, the other set lacks."""
 
     def __init__(self, ids: Ids, rest: Sketch) -> None:
         self._ids = ids.where(np.lexsort((ids.seqs, ids.publishers)))

@@ -19,7 +19,8 @@ def times_since(starts: Iterable[tuple[str, int]]) -> TopicTimes:
 
 
 def carried(start: Offset, end: Offset) -> Offset:
-    """Return the end of a batch, with when its topics began while that still matters."""
+    """Return the end of a batch with the times when its topics began, as long as a later batch may
+    ask for what lies before these."""
     matters = any(since_us > end.asks_from_us for _, since_us in start.starts)
     return end._replace(starts=start.starts if matters else ())
 

@@ -164,7 +164,8 @@ def _at_most_one(what: str, said: Sequence[str]) -> None:
 
 
 def _said(given: OptionTexts, names: tuple[str, str], time_us: ParseTime) -> dict[str, Boundary]:
-    """Return what two options say topic by topic: that of words, and that of times."""
+    """Return what the option for times says of each topic, or else the option for words; nothing if
+    neither names topics."""
     words, times = names
     topics = given.names("subscribe")
     if given.text(times):

@@ -156,8 +156,8 @@ class Kept:
         return [publish for publish in found if publish is not None]
 
     def besides(self, ids: Iterable[PublicationId]) -> list[Publish]:
-        """Return publications that are not among these ids, of which a neighbour told; but no old
-        ones, of which it may no longer tell."""
+        """Return recent publications that are missing in a neighbour's digest `ids`; no older ones,
+        which the digest may leave out although the neighbour has them."""
         theirs = set(ids)
         last = self._last(self._told_rounds - FORGETTING_ROUNDS)
         return [publish for id, publish in last if publish is not None and id not in theirs]

@@ -426,7 +426,8 @@ class TopicOverlay:
 
     def _keep_together(self) -> list[Send]:
         """Send a contact's waves, of each topic in a round of its own, because those of many topics
-        at once would delay publications; and act if the waves of others stay away."""
+        at once would delay publications; and ask the contacts whose waves stay away to let this
+        node join again."""
         period = self._options.wave_rounds
         sends: list[Send] = []
         if self.me in self.contacts and (self.round + self._stream) % period == 0:

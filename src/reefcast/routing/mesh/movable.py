@@ -124,8 +124,8 @@ class MovableMesh(Mesh, MovesLinks):
         return [*actions, *self._catch_up(), *self._grant()]
 
     def _catch_up(self) -> list[Action]:
-        """Take note of all moves that are known to be carried out, if this broker has got all links
-        that they gave it; and route what has waited for that."""
+        """Advance the epoch to the last move that is known to be carried out, if this broker has
+        all links that such moves gave it; route what has waited for the epoch."""
         done = self.permissions.carried_out.values()
         if done and all(self._has_links_of(each) for each in done):
             self.moved_links.reach(max(each.move for each in done))
@@ -142,13 +142,13 @@ class MovableMesh(Mesh, MovesLinks):
         return True
 
     def _carried_out(self, permission: Permission) -> Permission:
-        """Return the word of this broker that its move was carried out."""
+        """Return the message that this broker's move was carried out, with its links of then."""
         own = self.moved_links.own
         return permission.carried_out(permission.move, own.left, own.come)
 
     def _left_by(self, mover: LinkName, move: int) -> list[Action]:
-        """Give up a link whose other end has left it for another one, if that is news here: this
-        broker has lost its memory of that."""
+        """Give up the link to a mover that has replaced it by another one, unless this broker knows
+        that already, or a move affects it now. It does not know it if it has lost its memory."""
         if self.moving is not None or self.moved_links.knows(mover, move):
             return []
         self.moved_links.note(mover, move, "gone", mine=False)
@@ -156,8 +156,8 @@ class MovableMesh(Mesh, MovesLinks):
         return [*leave, Demote(mover)]
 
     def _grant(self) -> list[Action]:
-        """Grant what the coordinator has to, if it knows already what it granted before it
-        restarted."""
+        """Return the actions of the next grant, if this broker is the coordinator and one is due;
+        none while it relearns, since it may not know yet what it granted before it restarted."""
         grant = None if self.relearning else self.permissions.grant()
         return [] if grant is None else self._spread(grant)
 
@@ -247,15 +247,15 @@ class MovableMesh(Mesh, MovesLinks):
         return [] if moving is None else moving.is_over(link)
 
     def _pass_end_on(self, wave: MoveWave, link: LinkName) -> list[Action]:
-        """Tell everybody of the end of a move of which this broker has no memory: who comes behind
-        it gets no wave. The old end would wait for the mover, and others for its answers."""
+        """Tell all brokers of the *end* of a move that this broker has no memory of, since it passes
+        no wave on: the old end would wait for the mover, and others for its answers."""
         if wave.phase != "end":
             return []
         end = self.permissions.follow("end", wave.move, wave.path[0])
         return [] if end is None else self._spread(end, link)
 
     def _in(self, move: int) -> Moving | None:
-        """Return the part in this move; None if it is over, or was forgotten by a restart."""
+        """Return this broker's part in the move; None if it is over, or a restart made it forget."""
         moving = self.moving
         return moving if moving is not None and moving.plan.move == move else None
 

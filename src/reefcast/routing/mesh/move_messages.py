@@ -105,7 +105,8 @@ class MoveWave(PeerMessage, frozen=True, kw_only=True, tag="move"):
 
     @property
     def after_disk(self) -> bool:
-        """Return whether it overtakes no permission, and what is to be on disk before."""
+        """Return whether the wave leaves only when all that was to be written before it is on disk;
+        so it overtakes no permission."""
         return self.phase in ("begin", "end")
 
 

@@ -87,8 +87,8 @@ class MovedLinks:
         return Own(last, tuple(left), tuple(come))
 
     def said_by(self, me: LinkName) -> list[Permission]:
-        """Return what broker `me`, whose links these are, can say of moves that were carried out:
-        its own ones, and those that gave it links, or took them."""
+        """Return the messages by which broker `me`, whose links these are, tells of moves that were
+        carried out: its own moves, and those that gave it links or took them away."""
         own = self.own
         found = [_word(me, own.move).carried_out(*own)] if own.move else []
         for mover, (move, state, mine) in self.links.items():
@@ -143,7 +143,7 @@ class MovedLinks:
 
 
 def _word(mover: LinkName, move: int) -> Permission:
-    """Return the word that this broker may move a link; nobody knows its wish any more."""
+    """Return the grant of a move to `mover`, without its wish, which nobody knows any more."""
     return Permission(step="grant", mover=mover, life=0, number=0, move=move)
 
 

@@ -175,8 +175,9 @@ class Moving:
         return sends
 
     def _where_it_fits(self, link: LinkName, change: Change) -> list[Send]:
-        """Apply a change to the tables that it fits. What a neighbour without memory says holds for
-        the tree that will be, whichever that is. The other one it may contradict."""
+        """Apply a change told by a neighbour without memory to the old and the new tables, wherever
+        the link exists. It holds for the tree that will be, whichever that is, and may contradict
+        the other one: a `ProtocolError` is ignored."""
         sends = list[Send]()
         for tables, kind in ((self._tables, OLD), (self.next, NEW)):
             if tables is not None and link in tables.brokers:
@@ -190,7 +191,9 @@ class Moving:
         return self._said(taken_in(tables, message, link), NEW)
 
     def _said(self, sends: Iterable[Send], tables: int) -> list[Send]:
-        """Return what these tables want said, as it is said."""
+        """Return the messages of these tables as they are sent: those of the new tables between
+        affected brokers as `Beside`. Leave out what neighbours outside need not be told, and until
+        the *end* what is for affected brokers without memory of the move."""
         found = []
         for send in sends:
             message = send.message
@@ -257,7 +260,8 @@ class Moving:
         return [] if self.ended else self._end()
 
     def finish(self) -> list[Action]:
-        """Do what is missing here of a move that was carried out."""
+        """Complete a move that was carried out: end it here if it has not ended, and part from the
+        old link."""
         sends = self.catch_up()
         self.left = True
         return [*sends, *self._part()]
@@ -301,9 +305,10 @@ class Moving:
         return actions
 
     def failed(self, link: LinkName) -> list[Action]:
-        """Handle the message, which came by `link`, that the move failed. Before this broker
-        reported that it is dry nobody can have come to the end; after that the mover knows, and the
-        other end of its new link, which comes to it before all others."""
+        """Handle the news, which came by `link`, that the move failed. Abandon the move if nobody
+        can have come to its *end*: this broker has not reported that it is dry, or it is the mover,
+        or, without a disk, it is the other end of the new link, by which the news came. Otherwise
+        pass the news on towards the mover."""
         plan = self.plan
         if self.ended:
             return []

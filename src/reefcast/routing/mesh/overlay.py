@@ -106,8 +106,8 @@ class MeshOverlay:
         return self._relink(self._vicinity.synced(link))
 
     def continues(self, old: MeshOverlay, outer: Sequence[LinkName]) -> None:
-        """Become further tables of the same broker, beside those of `old`: soft links are shared,
-        and what primary neighbours told that a move does not affect (`outer`) holds."""
+        """Become a second set of tables beside `old`, of the same broker: share its soft links, and
+        copy what was told by the primary neighbours that a move does not affect (`outer`)."""
         self.soft_links = old.soft_links
         self._seen, self._loads, self._loads_now = old._seen, old._loads, old._loads_now
         self._vicinity.continues(old._vicinity, outer)
@@ -115,7 +115,8 @@ class MeshOverlay:
         self._relink([])
 
     def takes_over(self, old: MeshOverlay, links: Sequence[LinkName]) -> list[Send]:
-        """Replace `old`, which told these primary neighbours what they know."""
+        """Take the place of `old`: what it told these primary neighbours counts as told by this
+        one."""
         return self._relink(self._vicinity.takes_over(old._vicinity, links))
 
     def again(self, link: LinkName) -> list[Send]:

@@ -119,8 +119,8 @@ class Permissions:
         return last is not None and last.move == move and last.step in ("grant", "end")
 
     def follow(self, step: Step, move: int, old: LinkName = "") -> Permission | None:
-        """Return what is to be told of a move that was granted; None if it is known to be over, or
-        at its end."""
+        """Return the permission for the next `step` of a granted move; None if the last news of
+        moves is another one than its grant."""
         last = self.last
         if last is None or (last.move, last.step) != (move, "grant"):
             return None

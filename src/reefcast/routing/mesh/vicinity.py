@@ -48,7 +48,7 @@ class VicinityTable:
         self._changed()
 
     def takes_over(self, old: VicinityTable, links: Iterable[LinkName]) -> list[Send]:
-        """Replace `old`, which told these neighbours what they know."""
+        """Take the place of `old`: what it told these neighbours counts as told by this one."""
         self._said |= {link: old._said[link] for link in links if link in old._said}
         return self._changed()
 
@@ -111,8 +111,8 @@ class VicinityTable:
         return sends
 
     def _nearest(self, known: Mapping[LinkName, Mapping[LinkName, LinkName]]) -> Neighbourhood:
-        """Return the MOM by what these neighbours know; where it does not fit together, by the
-        nearest one, and rather by what it told in this life."""
+        """Return the MOM that follows from what these neighbours know. Where they contradict each
+        other, what was told in this life goes first, then what the nearest one told."""
         claims = sorted(
             (broker not in self._told[link], _hops(link, broker, closer), link, broker)
             for link, closer in known.items()

@@ -102,7 +102,7 @@ class Delivery:
     # --- from outside -----------------------------------------------------------------------------
 
     def again(self) -> None:
-        """Read anew what the subscription is."""
+        """Start the delivery again, with the subscription as it is by now."""
         former = self._task
         former.cancel()
         self._task = self._loop.create_task(self._run(former), name=f"delivery {self.id}")

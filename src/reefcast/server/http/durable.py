@@ -58,7 +58,8 @@ async def open_session(asked: Asked) -> web.StreamResponse:
 
 
 async def _made(client: InnerClient, name: str, wish: bodies.SessionWish) -> DurableSession:
-    """Return a session that there is by now. Raises `HttpError` for options that none can have."""
+    """Make the session, unless it exists, and return it. Raises `HttpError` for options that no
+    session can have."""
     try:
         return await client.session(name, **wish.choices())
     except RefusedError as error:

@@ -166,7 +166,8 @@ def key_of(principal: Principal) -> bytes:
 
 
 def _heard(opening: asyncio.Future[InnerClient]) -> None:
-    """Have an error count as told."""
+    """Retrieve the exception of a client that could not be opened, so that asyncio does not report
+    that nobody did."""
     if not opening.cancelled():
         opening.exception()
 

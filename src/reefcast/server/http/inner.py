@@ -40,7 +40,7 @@ _AROUND_BYTES = len(wire.encode_published(b""))
 
 
 class Given(Authenticator):
-    """Proves what a request has proved already."""
+    """Authenticates the user that an HTTP request has proved already."""
 
     def __init__(self, principal: Principal) -> None:
         self._principal = principal
@@ -158,8 +158,8 @@ class InnerClient(Client):
     def _fate(
         self, me: ClientState | None, identity: PublicationId, now: int, event: Posted, size: int
     ) -> Fate:
-        """Return what will become of an event: whether the broker would not take it, which it would
-        say only later."""
+        """Return the fate of an event: refused, if the broker would refuse it (which it would say
+        only later)."""
         most = self._node.host.limits.publication_bytes
         if size > most:
             said = (

@@ -119,9 +119,9 @@ class MqttFront:
         return identity_of(ID + client_id, secret)
 
     def _own_key(self) -> bytes:
-        """Return what the secrets of lasting sessions follow from: the network's key; without one,
-        the key of this broker's certificate; without that, a secret of this process. Nothing is
-        secret where nobody proves who he is."""
+        """Return the key from which the secrets of lasting sessions are derived: the network's key;
+        without one, the key of this broker's certificate; without that, a secret of this process.
+        Nothing is secret where nobody proves who he is."""
         if self._key is None:
             network = self.node.network
             files = [network.security.key] if network.security else []

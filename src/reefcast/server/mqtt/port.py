@@ -176,7 +176,8 @@ class MqttPort(ClientPort):
         return dropped + super().withdraw(sees)
 
     def _sent_nothing(self, delivery: bytes) -> None:
-        """Have the gateway wait for no acknowledgement of a packet that is not written."""
+        """Tell the gateway that a packet is not written, so that it waits for no
+        acknowledgement."""
         if isinstance(delivery, DeliveryPacket) and delivery.packet_id:
             self.gateway.not_sent(delivery.packet_id)
 
@@ -217,5 +218,5 @@ def packet_of(data: bytes, event: Publication, packet_id: int) -> DeliveryPacket
 
 
 def dropped_packet(event: Publication) -> bytes:
-    """Return what stands for a delivery that was never made."""
+    """Return an empty packet for an event whose PUBLISH packet was never made."""
     return packet_of(b"", event, 0)

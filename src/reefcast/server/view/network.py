@@ -44,7 +44,7 @@ class _Seen:
         self.asked_s = 0.0
 
     def heard(self, told: Told, now: float) -> None:
-        """Note an answer."""
+        """Keep an answer, and work out the rates since the last one."""
         before, took_s = self.told, now - self.at_s
         if before is None or before["session"] != told["session"]:
             self.rates = {}

@@ -142,7 +142,7 @@ class Dashboard:
         return True
 
     def _objection(self, principal: Principal) -> Callable[[], str]:
-        """Return what says why a user may not go on looking, "" while he may."""
+        """Return a function that says why a user may not go on looking, "" while he may."""
 
         def ended() -> str:
             now = self._broker.shared.authenticator.review(principal)
@@ -230,7 +230,7 @@ class Dashboard:
 
 
 async def _news(following: Following) -> AsyncIterator[tuple[str, bytes]]:
-    """Yield what is new of publications; and now and then that there is nothing."""
+    """Yield what is new of publications; without news, yield an empty update now and then."""
     loop = asyncio.get_running_loop()
     said_s, before = 0.0, None
     while True:

@@ -172,7 +172,7 @@ class Door:
         return who if isinstance(who, web.Response) else await guarded(request, who)
 
     async def _who(self, request: web.BaseRequest) -> web.Response | Principal:
-        """Return who asks for the status, or the answer to who may not."""
+        """Return the principal that asks for the status, or the response that refuses it."""
         greeting = None
         me = self._me
         try:
