@@ -111,21 +111,21 @@ VERBS = frozenset(
     Design Destroy Detach Dial Disable Disarm Discard Disconnect Distribute Divide Do Double Drain
     Draw Drop Enable Encode Encrypt End Ensure Enter Enumerate Estimate Evaluate Exchange Exclude
     Execute Expand Expect Explain Export Extend Extract Fail Fetch Fill Find Finish Flood Flush
-    Fold Follow Forget Forward Free Freeze Generate Get Give Go Grant Hand Handle Hash Have Hold
-    Ignore Import Include Increment Inform Inject Insert Inspect Install Intersect Invert Iterate
-    Join Judge Keep Kill Learn Leave Let Limit Link Listen Load Localise Lock Log Look Lose Make
-    Mark Match Measure Merge Move Negate Normalise Note Notify Observe Offer Open Overload Owe Pack
-    Parse Partition Pass Pause Permit Pick Place Plan Prefer Prepare Prevent Print Probe Produce
-    Promote Prove Provide Prune Publish Push Put Queue Raise Reach Read Rearm Reassemble Rebuild
-    Receive Recompute Reconnect Record Recover Recycle Redirect Reduce Refer Refresh Refuse
+    Fold Follow Forget Forward Free Freeze Gather Generate Get Give Go Grant Hand Handle Hash Have
+    Hold Ignore Import Include Increment Inform Inject Insert Inspect Install Intersect Invert
+    Iterate Join Judge Keep Kill Learn Leave Let Limit Link Listen Load Localise Lock Log Look Lose
+    Make Mark Match Measure Merge Move Negate Normalise Note Notify Observe Offer Open Overload Owe
+    Pack Parse Partition Pass Pause Permit Pick Place Plan Prefer Prepare Prevent Print Probe
+    Produce Promote Prove Provide Prune Publish Push Put Queue Raise Reach Read Rearm Reassemble
+    Rebuild Receive Recompute Reconnect Record Recover Recycle Redirect Reduce Refer Refresh Refuse
     Register Reject Relay Relearn Release Remember Remove Rename Render Renew Reopen Reorder Repair
     Repeat Replace Replay Report Request Require Reserve Reset Resolve Respond Rest Restart Restore
-    Resume Retrieve Retry Return Reverse Review Rewrite Rise Rotate Round Route Run Sample Satisfy
-    Save Say Scale Scan Schedule Seal Search Select Send Separate Serve Set Settle Share Shift Show
-    Shrink Sign Simplify Simulate Skip Slow Solve Sort Split Spread Start Stop Store Stream Submit
-    Subscribe Subsume Subtract Sum Sweep Sync Take Tell Terminate Test Trace Transform Translate
-    Try Turn Unbind Undo Unlink Unlock Unregister Unsubscribe Update Use Validate Verify Wait Waive
-    Walk Warn Watch Withdraw Withhold Wrap Write Yield
+    Resume Retrieve Retry Return Reverse Review Rewrite Rise Roll Rotate Round Route Run Sample
+    Satisfy Save Say Scale Scan Schedule Seal Search Select Send Separate Serve Set Settle Share
+    Shift Show Shrink Sign Simplify Simulate Skip Slow Solve Sort Split Spread Start Stop Store
+    Stream Submit Subscribe Subsume Subtract Sum Sweep Sync Take Tell Terminate Test Trace
+    Transform Translate Try Turn Unbind Undo Unlink Unlock Unregister Unsubscribe Update Use
+    Validate Verify Wait Waive Walk Warn Watch Withdraw Withhold Wrap Write Yield
     """.split()  # noqa: SIM905 (a list of 260 strings would be hard to read)
 )
 """The verbs with which docstrings begin. Add what is missing, but no word that is as often a noun

@@ -247,15 +247,15 @@ class MovableMesh(Mesh, MovesLinks):
         return [] if moving is None else moving.is_over(link)
 
     def _pass_end_on(self, wave: MoveWave, link: LinkName) -> list[Action]:
-        """Tell all brokers of the *end* of a move that this broker has no memory of, since it passes
-        no wave on: the old end would wait for the mover, and others for its answers."""
+        """Tell all brokers of the *end* of a move that this broker does not remember: it passes no
+        wave on, so the old end would wait for the mover, and others for its answers."""
         if wave.phase != "end":
             return []
         end = self.permissions.follow("end", wave.move, wave.path[0])
         return [] if end is None else self._spread(end, link)
 
     def _in(self, move: int) -> Moving | None:
-        """Return this broker's part in the move; None if it is over, or a restart made it forget."""
+        """Return this broker's part in the move; None if it is over or forgotten by a restart."""
         moving = self.moving
         return moving if moving is not None and moving.plan.move == move else None
 
