@@ -100,7 +100,7 @@ def _judge_by_windows(kernel: CoverKernel, size: int) -> None:
 
 
 def _together(run: Run) -> Hashable:
-    return run.seed
+    return run.seed, parts(run)[0]
 
 
 CAMPAIGN = Campaign(NAME, "unsubscriptions", runs, measure, _together)
