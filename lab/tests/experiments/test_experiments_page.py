@@ -169,6 +169,10 @@ def test_a_plot_over_places_has_a_panel_for_each_x(toy):
     assert "slow" not in found
 
 
+def height(svg):
+    return float(re.search(r'height="([\d.]+)pt"', svg)[1])
+
+
 def test_a_place_without_points_has_no_panel(toy):
     """Variant "half" was run at 20 brokers only, the preset at 10 only: two panels of four."""
     queue = toy.paper.plots[1]
@@ -177,9 +181,13 @@ def test_a_place_without_points_has_no_panel(toy):
         for variant, x in (("", 10.0), ("half", 20.0))
         for at in (1.0, 2.0)
     ]
-    found = words(plots.draw(queue, mine, plots.looks(mine), "brokers"))
+    drawn = plots.draw(queue, mine, plots.looks(mine), "brokers")
+    found = words(drawn)
     assert {"10 brokers", "20 brokers, half"} <= found
     assert not {"20 brokers", "10 brokers, half"} & found
+    all_of_them = [point._replace(variant=variant) for point in mine for variant in ("", "half")]
+    full = plots.draw(queue, all_of_them, plots.looks(mine), "brokers")
+    assert height(drawn) < height(full)  # one line of panels beside two
 
 
 def test_wide_intervals_do_not_stretch_the_scale(toy):

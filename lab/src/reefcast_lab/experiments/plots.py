@@ -23,6 +23,8 @@ _MARKERS = "os^Dvx*P"
 
 LETTERS, MARK = 13, 6
 """Sizes in a legend: letters in an inch; the room of a mark, in letters."""
+ACROSS = 3
+"""Panels in a line where not every variant has every x."""
 
 Looks = Mapping[str, dict[str, Any]]
 
@@ -41,8 +43,9 @@ def _look(again: int, place: int) -> dict[str, Any]:
 
 def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
     """Draw one plot as SVG; `x_name` says what the campaign's x counts. Without points, draw empty
-    axes. A line of panels for each variant; by "at" also a column of panels for each x. What the
-    paper states is drawn beside the preset, "", alone."""
+    axes. A line of panels for each variant; by "at" also a column of panels for each x. Where some
+    of these have no points, those that have some follow each other. What the paper states is drawn
+    beside the preset, "", alone."""
     mine = [_in_unit(p, plot) for p in points if (p.campaign, p.metric) == _what(plot)]
     if plot.log:
         mine = [point for point in mine if point.mean > 0]
@@ -51,24 +54,32 @@ def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
     if plot.by == "at":
         columns = [*sorted({point.x for point in mine})] or columns
 
+    all_of_them = {
+        (variant, x): [p for p in mine if p.variant == variant and x in (None, p.x)]
+        for variant in variants
+        for x in columns
+    }
+    shown = {place: here for place, here in all_of_them.items() if here or not mine}
+    across = len(columns) if len(shown) == len(all_of_them) else min(len(shown), ACROSS)
+    down = -(-len(shown) // across)
+
     def panels(figure: Figure) -> None:
         heights = [point.mean for point in mine]
-        grid = figure.subplots(len(variants), len(columns), sharex=True, sharey=True, squeeze=False)
-        for variant, line in zip(variants, grid, strict=True):
-            for axes, x in zip(line, columns, strict=True):
-                here = [p for p in mine if p.variant == variant and x in (None, p.x)]
-                _panel(axes, plot, here, looks)
-                heights += [] if variant else paper_marks.draw(axes, plot, x, here, looks)
-                axes.set_title(_title(x, x_name, variant), loc="left")
-                axes.set_visible(bool(here) or not mine)
+        grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+        for axes in grid.flat[len(shown) :]:
+            axes.set_visible(False)
+        for axes, ((variant, x), here) in zip(grid.flat, shown.items(), strict=False):
+            _panel(axes, plot, here, looks)
+            heights += [] if variant else paper_marks.draw(axes, plot, x, here, looks)
+            axes.set_title(_title(x, x_name, variant), loc="left")
         if plot.log:
             grid[0][0].set(xscale="log", yscale="log")
         else:
             _limit(grid[0][0], heights)
         _describe(figure, grid, plot)
 
-    wide = 1 + (3.2 * len(columns) if len(columns) > 1 else 5.4)
-    high = 0.7 + (2.4 if len(variants) > 1 else 3.0) * len(variants)
+    wide = 1 + (3.2 * across if across > 1 else 5.4)
+    high = 0.7 + (2.4 if down > 1 else 3.0) * down
     labels = {*paper_marks.labels(plot), *(point.routing for point in mine)} if mine else ()
     return svg(wide, high + 0.2 * _lines(labels, wide), panels)
 
