@@ -28,7 +28,7 @@ def test_what_was_measured_counts_before_what_is_usual(tmp_path) -> None:
     assert found.of(FIRST._replace(seed=7)) == 6.0
     assert found.of(FIRST._replace(x=3000.0)) == 14.0
     assert found.of(FIRST._replace(routing="idr", x=2000.0)) == 14.0
-    assert found.of(FIRST._replace(campaign="delivery")) == pytest.approx(15.0)
+    assert found.of(FIRST._replace(campaign="delivery")) == pytest.approx(12.0)
 
 
 def test_every_campaign_has_a_usual_duration() -> None:
