@@ -98,9 +98,10 @@ evidence. `reproduced`: the same sign, and within a third of the paper's figure 
 the others by `reefcast-lab experiment report`, and they from the results of runs.
 
 The cause of a figure that is not reproduced is what its note shows, in a word: `ours`, a rule of
-our implementation; `set-up`, what the experiment assumes where the paper leaves it open, or is
-lost; `paper`, which excludes the figure by others of its own, or by its steps taken to the letter;
-`taken`, a parameter was taken from this very figure, so that it is no evidence.
+our implementation; `set-up`, what the experiment assumes where the paper leaves it open, or where
+that part of the paper is lost; `paper`, the paper itself, which excludes the figure by others of
+its own, or by its steps taken to the letter; `taken`, a parameter was taken from this very figure,
+so that it is no evidence.
 
 The papers' points in the curves (hollow marks, dotted lines) are those that their texts and tables
 state in numbers, with the place below each curve: their pictures are lost in our copies, so nothing
