@@ -57,8 +57,7 @@ def text(evaluation: Evaluation, rows: Sequence[Finding], measured: Measured) ->
         _reading(rows),
         _table(rows),
         *footnotes(rows),
-        "## Curves",
-        *(curve(paper, plot) for plot in paper.plots),
+        *curves(paper),
     ]
     evidence = paper.evidence(measured) if paper.evidence else []
     parts += ["## Evidence", *evidence] if evidence else []
@@ -199,6 +198,11 @@ def footnotes(rows: Sequence[Finding]) -> list[str]:
 def cell(text: str) -> str:
     """Return a text for a table: a bar would end the cell, and a line break the row."""
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def curves(paper: Paper) -> list[str]:
+    """Return the sections of the plots, under their heading; nothing without any."""
+    return ["## Curves", *(curve(paper, plot) for plot in paper.plots)] if paper.plots else []
 
 
 def curve(paper: Paper, plot: Plot) -> str:

@@ -20,7 +20,7 @@ from reefcast_lab.experiments.overview import CELLS
 from reefcast_lab.experiments.paper_files import HOLE
 from reefcast_lab.experiments.table import Finding, paper_text
 
-_MADE, _CURVES, _EVIDENCE = "Made by `", "## Curves", "## Evidence"
+_MADE, _EVIDENCE = "Made by `", "## Evidence"
 _BOUND = re.compile(
     r"(?:^|; )((?:a lower|an upper|computed from lower) bounds?\b.* before their end)$"
 )
@@ -58,8 +58,7 @@ def renewed(text: str, paper: Paper) -> str:
         *blocks[made:table],
         _table(blocks[table], rows),
         *page.footnotes(rows),
-        _CURVES,
-        *(page.curve(paper, plot) for plot in paper.plots),
+        *page.curves(paper),
         *blocks[evidence : evidence + 1],
         *_evidence(blocks[evidence + 1 :], paper.outline()),
     ]
