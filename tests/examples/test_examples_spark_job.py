@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 @pytest.mark.long
 async def test_spark_job(java: None, tmp_path: Path) -> None:
     (broker, store, publish, job), [seen] = page("spark_job").commands, page("spark_job").seen
-    assert broker == "reefcast broker"
+    assert broker == "reefcast broker --memory"
     async with running(path_network(1)) as [url], Children() as children:
         terminals = Terminals(children, tmp_path, url)
         storage = await terminals.start(store)
