@@ -9,11 +9,14 @@ import re
 import shlex
 import signal
 from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import reefcast
 from children import CHILD_S, Children, ended, line_of
+from reefcast.server.supervisor import free_ports
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -70,6 +73,19 @@ class Terminals:
         code, output, errors = await ended(await self.start(command))
         assert code == 0, errors
         return output
+
+
+@asynccontextmanager
+async def a_broker(directory: Path, command: str) -> AsyncIterator[Terminals]:
+    """Run the command of a broker alone, on a free port; yield terminals beside it."""
+    [port] = free_ports(1)
+    url = f"reefcast://127.0.0.1:{port}"
+    async with Children() as children:
+        terminals = Terminals(children, directory, url)
+        broker = await terminals.start(f"{command} --port {port}")
+        await line_with(broker, "listens on")
+        yield terminals
+        await interrupt(broker)
 
 
 async def lines(process: Process, count: int) -> str:

@@ -18,6 +18,7 @@ from example_pages import (
     ROOT,
     Page,
     Terminals,
+    a_broker,
     interrupt,
     line_with,
     lines,
@@ -45,7 +46,7 @@ async def terminals(tmp_path: Path) -> AsyncIterator[Terminals]:
 def beside_a_broker(name: str) -> Page:
     """Return the page without its first command, because the test has a broker already."""
     first, *commands = page(name).commands
-    assert first in ("reefcast broker", "reefcast broker --memory")
+    assert first == "reefcast broker"
     return Page(commands, page(name).seen)
 
 
@@ -137,19 +138,17 @@ async def test_workers(terminals: Terminals) -> None:
     assert all(each == sorted(each, key=lambda order: int(order[0])) for each in taken)
 
 
-async def test_history_and_replay(terminals: Terminals) -> None:
-    (store, past, late, live), [seen] = beside_a_broker("history_and_replay")
-    storage = await terminals.start(store)
-    await line_with(storage, "answers for readings")
-    assert await terminals.run(past) == "published 5 readings\n"
-    await until_stored(terminals.url, "readings", 5)
-    reader = await terminals.start(late)
-    printed = await lines(reader, 6)
-    assert await terminals.run(live) == "published 5 readings\n"
-    printed += await lines(reader, 5)
-    assert printed == seen
-    assert await interrupt(reader) == QUIET
-    await interrupt(storage)
+async def test_history_and_replay(tmp_path: Path) -> None:
+    (alone, past, late, live), [seen] = page("history_and_replay")
+    async with a_broker(tmp_path, alone) as terminals:
+        assert await terminals.run(past) == "published 5 readings\n"
+        await until_stored(terminals.url, "readings", 5)
+        reader = await terminals.start(late)
+        printed = await lines(reader, 6)
+        assert await terminals.run(live) == "published 5 readings\n"
+        printed += await lines(reader, 5)
+        assert printed == seen
+        assert await interrupt(reader) == QUIET
 
 
 def counted(brokers: dict[str, Any], what: str) -> dict[str, int]:

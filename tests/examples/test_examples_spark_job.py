@@ -7,40 +7,24 @@ import runpy
 from pathlib import Path
 
 import pytest
-from example_pages import (
-    EXAMPLES,
-    Terminals,
-    interrupt,
-    line_with,
-    lines,
-    page,
-    until_stored,
-)
+from example_pages import EXAMPLES, a_broker, interrupt, line_with, lines, page, until_stored
 from pyspark.sql import SparkSession
-
-from children import Children
-from live_networks import path_network, running
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.mark.long
 async def test_spark_job(java: None, tmp_path: Path) -> None:
-    (broker, store, publish, job), [seen] = page("spark_job").commands, page("spark_job").seen
-    assert broker == "reefcast broker --memory"
-    async with running(path_network(1)) as [url], Children() as children:
-        terminals = Terminals(children, tmp_path, url)
-        storage = await terminals.start(store)
-        await line_with(storage, "answers for departures")
+    (alone, publish, job), [seen] = page("spark_job")
+    async with a_broker(tmp_path, alone) as terminals:
         await terminals.run(publish)
-        await until_stored(url, "departures", 10)
+        await until_stored(terminals.url, "departures", 10)
         query = await terminals.start(job)
         first, *rest = seen.splitlines(keepends=True)
         await line_with(query, first)
         assert await lines(query, len(rest)) == "".join(rest)
         _, errors = await interrupt(query)
         assert "Traceback" not in errors, errors
-        await interrupt(storage)
 
 
 def test_the_transformation(spark: SparkSession) -> None:
