@@ -103,15 +103,20 @@ def test_statistics_and_the_test_of_ghosts_concern_incremental() -> None:
     assert found[1] != found[0]
 
 
-@given(st.lists(st.booleans(), max_size=60), st.sampled_from((0.1, 0.2, 0.5, 0.9)))
-def test_windows_are_judged_by_themselves(seen: list[bool], limit: float) -> None:
+@given(st.lists(st.integers(0, 10), max_size=6), st.sampled_from((0.1, 0.2, 0.5, 0.9)), st.data())
+def test_windows_are_judged_by_themselves(
+    counts: list[int], limit: float, data: st.DataObject
+) -> None:
+    """`counts`: how many of the ten publications of each window count towards the share."""
     test, value, size = Windows(limit, 10), 0.0, 10
     condemned = None
-    for number, counts in enumerate(seen, 1):
-        value = test.after(value, counts)
+    for number, count in enumerate(counts, 1):
+        seen = data.draw(st.permutations([True] * count + [False] * (size - count)))
+        for one in seen:
+            assert condemned is None and not test.is_certain(value)
+            value = test.after(value, one)
         if test.is_certain(value):
             condemned = number
             break
-    windows = [seen[i : i + size] for i in range(0, len(seen) - size + 1, size)]
-    over = [i for i, window in enumerate(windows, 1) if sum(window) > round(limit * size, 9)]
-    assert condemned == (over[0] * size if over else None)
+    over = [i for i, count in enumerate(counts, 1) if count > round(limit * size)]
+    assert condemned == (over[0] if over else None)
