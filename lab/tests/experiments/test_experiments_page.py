@@ -97,6 +97,19 @@ def test_a_paper_without_evidence_has_no_such_heading(toy):
     assert "Evidence" not in page.text(dataclasses.replace(toy, store=store), rows(toy), measured())
 
 
+def test_routings_with_commas_in_their_names_are_told_apart(toy):
+    runs = [run._replace(routing=f"{run.routing}, half") for run in toy.runs]
+    both = dataclasses.replace(toy, runs=(*toy.runs, *runs))
+    text = page.text(both, rows(toy), measured())
+    assert "| fast; fast, half; slow; slow, half |" in text
+
+
+def test_a_paper_without_curves_has_no_such_heading(toy):
+    bare = dataclasses.replace(toy.paper, plots=())
+    store = dataclasses.replace(toy.store, paper=bare)
+    assert "Curves" not in page.text(dataclasses.replace(toy, store=store), rows(toy), measured())
+
+
 def test_real_data_are_named(toy, tmp_path):
     data = tmp_path / "stocks.csv"
     data.write_text("IBM,1", encoding="utf-8")

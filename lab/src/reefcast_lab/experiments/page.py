@@ -97,7 +97,8 @@ def _campaigns(evaluation: Evaluation, measured: Measured) -> str:
         mine = [run for run in evaluation.runs if run.campaign == campaign.name]
         if mine:
             sizes = f"{_listed({run.x for run in mine})} {campaign.x}"
-            routings = ", ".join(sorted({run.routing for run in mine}))
+            names = sorted({run.routing for run in mine})
+            routings = ("; " if any("," in name for name in names) else ", ").join(names)
             variants = ", ".join(sorted({run.variant or "preset" for run in mine}))
             version = f"`{evaluation.store.versions[campaign.name].code}`"
             line = (campaign.name, sizes, routings, variants, _seeds(mine), short(len(mine)))
